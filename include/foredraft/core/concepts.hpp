@@ -1,0 +1,182 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include <foredraft/core/round.hpp>
+
+namespace foredraft::inline v0 {
+
+/// Nodes of one sequence for the next forward pass: the staged nodes from `first` on.
+template <typename C>
+struct Request {
+  C* cache = nullptr;
+  NodeIndex first = 0;
+  int count = 0;
+  Want want;
+  Scores* scores = nullptr;  ///< row i belongs to node first + i
+};
+
+/// State of one sequence that only final tokens reach.
+///
+/// A type `C` satisfies Cache when, besides the syntax below:
+///  1. size() counts the committed positions; capacity() is the greatest size() it can reach;
+///  max_staged() bounds the
+///     staged nodes; all three limits are fixed at construction;
+///  2. stage(nodes) is cumulative: a node's parent is an earlier staged node by its index, or
+///  kCommitted; later rows see
+///     their ancestors; nothing that a later forward can see of the committed state changes. It may
+///     throw, and has then done nothing;
+///  3. commit(path) leaves exactly the state of having forwarded the path's tokens one by one. The
+///  path runs from a
+///     node with parent kCommitted downwards. The subtree below its end stays staged, renumbered in
+///     order, the rest is dropped. discard() drops all;
+///  4. both are noexcept and allocate nothing; a device fault they meet is thrown by the next
+///  forward, and the
+///     sequence can be rebuilt from its tokens;
+///  5. snapshot() holds the state at size(), and restore() brings it back with nothing staged; a
+///  value-initialised
+///     Snapshot is the empty state.
+/// Not required: thread safety, copying.
+/// @cost stage O(rows), commit O(rows of the path); state where a type differs
+/// @see LinearCache
+template <typename C>
+concept Cache = requires(C cache, const C view, std::span<const Node> nodes,
+                         std::span<const NodeIndex> path, const typename C::Snapshot& snapshot) {
+  { view.size() } -> std::convertible_to<int>;
+  { view.capacity() } -> std::convertible_to<int>;
+  { view.max_staged() } -> std::convertible_to<int>;
+  { view.staged() } -> std::convertible_to<int>;
+  cache.stage(nodes);
+  { cache.commit(path) } noexcept;
+  { cache.discard() } noexcept;
+  { view.snapshot() } -> std::same_as<typename C::Snapshot>;
+  cache.restore(snapshot);
+};
+
+/// A stateful part that can go back to its first `n` positions, n <= what it holds. Not every cache
+/// can: a recurrent one has to restore a snapshot. truncate() is noexcept and drops what is staged.
+template <typename S>
+concept Truncatable = requires(S state, int n) {
+  { state.truncate(n) } noexcept;
+};
+
+/// A language model, ours or any engine's.
+///
+/// A type `T` satisfies Target for caches of type `C` when, besides the syntax below:
+///  1. forward(requests) computes, for each request, the rows of the staged nodes first .. first +
+///  count - 1, each
+///     seeing the committed positions and its own ancestors, and fills request.scores (it calls
+///     Scores::reset);
+///  2. it may write keys, values and states of these nodes into the cache's staged rows, nowhere
+///  else; an earlier
+///     staged node is forwarded before its children or with them;
+///  3. it may throw; staged nodes are then discarded by the caller and committed state is as
+///  before;
+///  4. `row_exact` says that the row of a node is the same to the bit whatever other nodes share
+///  the pass. Where
+///     it is false, speculative text equals plain text up to the target's own rounding.
+/// Not required: thread safety.
+/// @see TextTarget for what else a target may offer
+template <typename T, typename C>
+concept Target = Cache<C> && requires(T target, const T view, std::span<Request<C>> requests) {
+  { view.vocab_size() } -> std::convertible_to<int>;
+  { T::row_exact } -> std::convertible_to<bool>;
+  target.forward(requests);
+};
+
+/// A target that knows its vocabulary as text: which tokens end a text, and the bytes of each
+/// token.
+template <typename T>
+concept TextTarget = requires(const T view, TokenId token) {
+  { view.is_end(token) } -> std::convertible_to<bool>;
+  { view.piece(token) } -> std::convertible_to<std::string>;
+};
+
+/// What a drafter's tokens are, at most: found by any means, or drawn from a q that it hands over.
+enum class Proposal : std::uint8_t {
+  kPointMass,
+  kLaw,
+};
+
+/// What a draft looks like, at most.
+enum class Shape : std::uint8_t {
+  kChain,
+  kTree,
+};
+
+/// Proposes tokens that the target then verifies.
+///
+/// A type `D` satisfies Drafter when, besides the syntax below:
+///  1. propose(context, limit, draft) fills `draft`, which holds only the anchor, with at most
+///  limit.nodes nodes of at
+///     most limit.depth; no node at all is legal. It is called with depth 0 too, at least every 32
+///     final tokens, so that state which lags behind context.tokens can catch up. It may throw and
+///     may allocate;
+///  2. absorb(block) sees every prompt block, in order, before the block is committed. It may
+///  throw, has then done nothing,
+///     and is asked again;
+///  3. commit(round) learns what became final. It is noexcept and allocates nothing: it takes note,
+///  in memory that
+///     propose reserved. It is called after every round that made a token final, and not for a
+///     round that failed;
+///  4. state may lag behind the final tokens and never leads them: whatever stands for drafted
+///  tokens is dropped unless
+///     they turn up among round.tokens;
+///  5. `proposal` and `shape` are upper bounds over all instances; max_depth() is asked when a
+///  decoder is built;
+///  6. truncate(n) forgets what was learnt beyond the first n tokens of the sequence; reset() is
+///  truncate(0);
+///  7. the text never depends on what it proposes, only the speed does.
+/// Not required: thread safety, copying.
+/// @see NoDraft, PromptLookup, ModelDrafter, AnyDrafter
+template <typename D>
+concept Drafter =
+    Truncatable<D> &&
+    requires(D drafter, const D view, const Context& context, Limit limit, DraftTree& draft,
+             const PromptBlock& block, const Round& round, const typename D::Snapshot& snapshot) {
+      { D::proposal } -> std::convertible_to<Proposal>;
+      { D::shape } -> std::convertible_to<Shape>;
+      { view.max_depth() } -> std::convertible_to<int>;
+      drafter.propose(context, limit, draft);
+      drafter.absorb(block);
+      { drafter.commit(round) } noexcept;
+      { drafter.reset() } noexcept;
+      { view.snapshot() } -> std::same_as<typename D::Snapshot>;
+      drafter.restore(snapshot);
+    };
+
+/// What an acceptance rule sees of a round besides the draft: the target's rows, and p made from
+/// them.
+class RowSampler;
+
+/// Decides which drafted tokens become final.
+///
+/// A type `A` satisfies Acceptance when, besides the syntax below:
+///  1. verify(draft, rows, rng) returns a path from node 0 through accepted nodes, and one more
+///  token; it changes nothing
+///     that outlives the call. It may throw (kInvalidLogits);
+///  2. it draws only through rng, with keys that no other round uses (see RngKey);
+///  3. `lossless`: emitted tokens have exactly the law p, for point-mass drafts and for draws from
+///  the q handed over;
+///  4. needs(sampling) is how much of each row it reads under these options;
+///  5. `shape` is the widest draft it can verify, `uses_law` whether it makes use of q.
+/// @see Greedy, SampleAndMatch, RejectionSampling
+template <typename A>
+concept Acceptance = requires(const A acceptance, const DraftTree& draft, const RowSampler& rows,
+                              Rng& rng, const SamplingOptions& sampling) {
+  { A::shape } -> std::convertible_to<Shape>;
+  { A::uses_law } -> std::convertible_to<bool>;
+  { A::lossless } -> std::convertible_to<bool>;
+  { acceptance.needs(sampling) } -> std::same_as<RowNeed>;
+  { acceptance.verify(draft, rows, rng) } -> std::same_as<Verdict>;
+};
+
+/// The rule A can verify whatever D proposes.
+template <typename A, typename D>
+concept VerifiesDraftsOf =
+    Acceptance<A> && Drafter<D> && (A::shape == Shape::kTree || D::shape == Shape::kChain);
+
+}  // namespace foredraft::inline v0

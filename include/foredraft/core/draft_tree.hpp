@@ -1,0 +1,165 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <foredraft/core/error.hpp>
+#include <foredraft/core/types.hpp>
+
+namespace foredraft::inline v0 {
+
+/// How the children of one node were chosen. An acceptance rule has to know it to keep the target's
+/// law.
+enum class Siblings : std::uint8_t {
+  kPointMass,           ///< found by any means; right for every token, needs no q
+  kIndependent,         ///< independent draws from q
+  kWithoutReplacement,  ///< drawn from q in this order, each draw without the tokens before it
+};
+
+/// A sparse probability vector: ids ascending and distinct, p[i] the probability of ids[i].
+struct Law {
+  std::vector<TokenId> ids;
+  std::vector<double> p;
+
+  std::size_t size() const noexcept { return ids.size(); }
+  void clear() noexcept { ids.clear(), p.clear(); }
+
+  /// Probability of `token`, 0 outside the support. @cost O(log size)
+  double operator()(TokenId token) const noexcept {
+    std::size_t low = 0;
+    std::size_t high = ids.size();
+    while (low < high) {
+      const std::size_t middle = low + (high - low) / 2;
+      if (ids[middle] < token) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low < ids.size() && ids[low] == token ? p[low] : 0.0;
+  }
+};
+
+/// What a drafter proposes for one round: a tree of tokens behind the anchor. A chain is the tree
+/// with one branch.
+///
+/// Node 0 is the anchor, the newest final token. Parents come before children. Position of a node:
+/// position of the anchor + depth(node). The loop owns the tree and drafters fill it in place;
+/// buffers are kept from round to round.
+///
+/// q holds only for tokens whose being offered was decided before they were drawn. A drafter that
+/// drops, re-ranks or picks among drawn tokens because of what they are must hand them on as point
+/// mass.
+class DraftTree {
+ public:
+  /// A row's ancestors fit one 64-bit mask word.
+  static constexpr int kMaxNodes = 64;
+
+  DraftTree() {
+    nodes_.reserve(kMaxNodes);
+    depth_.reserve(kMaxNodes);
+    siblings_.reserve(kMaxNodes);
+    laws_.resize(kMaxNodes);
+  }
+
+  /// Drop everything but a fresh anchor.
+  void reset(TokenId anchor) noexcept {
+    nodes_.clear();
+    depth_.clear();
+    siblings_.clear();
+    push({anchor, kCommitted}, 0);
+  }
+
+  /// Propose `token` after `parent`. Returns its node.
+  /// @errors kInvalidDraft where the tree is full or the parent does not exist
+  NodeIndex add(NodeIndex parent, TokenId token) {
+    if (size() == kMaxNodes) {
+      throw Error(ErrorCode::kInvalidDraft, "more than 64 nodes", "at most 64 nodes in a draft",
+                  "stop at Limit::nodes");
+    }
+    check_parent(parent);
+    return push({token, parent}, depth_[index(parent)] + 1);
+  }
+
+  /// Propose `token` after the deepest node added so far, as a chain drafter does.
+  NodeIndex extend(TokenId token) { return add(size() - 1, token); }
+
+  /// Say that the children of `parent` are drawn from q. Call it before the first of them is added.
+  /// Fill the returned law; the tree keeps its memory for later rounds.
+  /// @errors kInvalidDraft where the parent does not exist
+  Law& drawn_from(NodeIndex parent, Siblings siblings = Siblings::kIndependent) {
+    check_parent(parent);
+    siblings_[index(parent)] = siblings;
+    laws_[index(parent)].clear();
+    return laws_[index(parent)];
+  }
+
+  /// Remove the nodes from `count` on, which leaves a valid tree because parents come first.
+  void truncate(int count) noexcept {
+    if (count < 1 || count >= size()) return;
+    nodes_.resize(index(count));
+    depth_.resize(index(count));
+    siblings_.resize(index(count));
+  }
+
+  int size() const noexcept { return static_cast<int>(nodes_.size()); }
+  /// Drafted tokens: every node but the anchor.
+  int drafted() const noexcept { return size() - 1; }
+  std::span<const Node> nodes() const noexcept { return nodes_; }
+  TokenId token(NodeIndex node) const noexcept { return nodes_[index(node)].token; }
+  NodeIndex parent(NodeIndex node) const noexcept { return nodes_[index(node)].parent; }
+  int depth(NodeIndex node) const noexcept { return depth_[index(node)]; }
+  Siblings siblings(NodeIndex parent) const noexcept { return siblings_[index(parent)]; }
+  /// q of the children of `parent`; meaningless where they are point mass.
+  const Law& law(NodeIndex parent) const noexcept { return laws_[index(parent)]; }
+
+  int max_depth() const noexcept {
+    int deepest = 0;
+    for (int depth : depth_) deepest = depth > deepest ? depth : deepest;
+    return deepest;
+  }
+
+  bool is_chain() const noexcept { return max_depth() == drafted(); }
+
+  /// First child of `parent` behind node `after`, or -1. @cost O(nodes), at most 64 steps
+  NodeIndex next_child(NodeIndex parent, NodeIndex after) const noexcept {
+    for (NodeIndex node = after + 1; node < size(); ++node) {
+      if (nodes_[index(node)].parent == parent) return node;
+    }
+    return -1;
+  }
+  NodeIndex first_child(NodeIndex parent) const noexcept { return next_child(parent, parent); }
+
+  /// Child of `parent` that proposes `token`, or -1.
+  NodeIndex child_with(NodeIndex parent, TokenId token) const noexcept {
+    for (NodeIndex node = first_child(parent); node >= 0; node = next_child(parent, node)) {
+      if (nodes_[index(node)].token == token) return node;
+    }
+    return -1;
+  }
+
+ private:
+  static std::size_t index(int node) noexcept { return static_cast<std::size_t>(node); }
+
+  void check_parent(NodeIndex parent) const {
+    if (parent >= 0 && parent < size()) return;
+    throw Error(ErrorCode::kInvalidDraft, "parent " + std::to_string(parent),
+                "a node below " + std::to_string(size()), "add parents before their children");
+  }
+
+  NodeIndex push(Node node, int depth) noexcept {  // noexcept: memory for kMaxNodes is reserved
+    nodes_.push_back(node);
+    depth_.push_back(depth);
+    siblings_.push_back(Siblings::kPointMass);
+    return size() - 1;
+  }
+
+  std::vector<Node> nodes_;
+  std::vector<int> depth_;
+  std::vector<Siblings> siblings_;  // of the node's children
+  std::vector<Law> laws_;           // [kMaxNodes], of the node's children
+};
+
+}  // namespace foredraft::inline v0

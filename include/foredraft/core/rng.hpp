@@ -1,0 +1,124 @@
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include <foredraft/core/types.hpp>
+
+namespace foredraft::inline v0 {
+
+/// What a random number decides. Different purposes never share numbers.
+enum class Purpose : std::uint8_t {
+  kTargetSample,  ///< the target's token at an absolute position; node is 0
+  kDraft,         ///< a drafted token
+  kAccept,        ///< accept test of a node
+  kResidual,      ///< the token after the last accepted one
+};
+
+/// Names one random decision. For kTargetSample `position` is that of the sampled token, so the
+/// same seed gives the same text whatever was drafted. For all others it is the position of the
+/// round's anchor, which no two rounds share: keyed by the token's own position, a second round
+/// would see the first one's numbers again and the law would be wrong.
+struct RngKey {
+  Purpose purpose = Purpose::kTargetSample;
+  Position position = 0;
+  NodeIndex node = 0;
+
+  friend bool operator==(const RngKey&, const RngKey&) = default;
+};
+
+/// Source of all randomness. Counter-based: equal keys give equal answers, there is no state to
+/// save. Tests derive from it to follow every outcome of every decision.
+class Rng {
+ public:
+  virtual ~Rng() = default;
+
+  /// True with the given probability; never for 0, always for 1 and above.
+  virtual bool bernoulli(RngKey key, double probability) = 0;
+
+  /// Index i with probability weights[i] / sum(weights).
+  /// The noise belongs to (key, ids[i]): two laws sampled with one key tend to give the same token
+  /// (Gumbel-max coupling), which is how a drafter can agree with the target more often than
+  /// chance.
+  /// @shape ids, weights [n], n >= 1; weights >= 0, at least one > 0
+  /// @cost O(n)
+  virtual std::size_t categorical(RngKey key, std::span<const TokenId> ids,
+                                  std::span<const double> weights) = 0;
+};
+
+/// Philox4x32-10.
+/// @source Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"
+constexpr std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
+                                                  std::array<std::uint32_t, 2> key) noexcept {
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t a = std::uint64_t{0xD2511F53u} * counter[0];
+    const std::uint64_t b = std::uint64_t{0xCD9E8D57u} * counter[2];
+    counter = {
+        static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(b),
+        static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(a)};
+    key[0] += 0x9E3779B9u;
+    key[1] += 0xBB67AE85u;
+  }
+  return counter;
+}
+
+/// The shipped source: Philox keyed by (seed, sequence, RngKey).
+class Philox final : public Rng {
+ public:
+  explicit Philox(std::uint64_t seed = 0, std::uint32_t sequence = 0) noexcept
+      : key_{static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)},
+        sequence_(sequence) {}
+
+  bool bernoulli(RngKey key, double probability) override {
+    return uniform(key, 0) < probability;  // uniform < 1, so 1 always accepts and 0 never does
+  }
+
+  std::size_t categorical(RngKey key, std::span<const TokenId> ids,
+                          std::span<const double> weights) override {
+    // argmax(log w + Gumbel) is argmin(E / w) with E = -log u exponential. Because -log u >= 1 - u,
+    // most tokens are dismissed without a logarithm.
+    std::size_t best = 0;
+    double least = std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (weights[i] <= 0) continue;
+      const double u = uniform(key, static_cast<std::uint32_t>(ids[i]));
+      if (1.0 - u >= least * weights[i]) continue;
+      const double arrival = -std::log(u) / weights[i];
+      if (arrival < least) {
+        least = arrival;
+        best = i;
+      }
+    }
+    return best;
+  }
+
+ private:
+  /// Number in (0, 1) for `item` of a key: two items share one Philox block. It never reaches 0
+  /// or 1.
+  double uniform(RngKey key, std::uint32_t item) noexcept {
+    const std::array<std::uint32_t, 4> counter{
+        item / 2, static_cast<std::uint32_t>(key.position),
+        static_cast<std::uint32_t>(key.node) | static_cast<std::uint32_t>(key.purpose) << 24,
+        sequence_};
+    if (!cached_ || counter != counter_) {
+      counter_ = counter;
+      block_ = philox4x32(counter, key_);
+      cached_ = true;
+    }
+    const std::size_t word = item % 2 * 2;
+    const std::uint64_t bits = std::uint64_t{block_[word]} << 32 | block_[word + 1];
+    return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
+  }
+
+  std::array<std::uint32_t, 2> key_;
+  std::uint32_t sequence_;
+  // The last block, kept because neighbouring ids share it; a memo, not generator state.
+  std::array<std::uint32_t, 4> counter_{};
+  std::array<std::uint32_t, 4> block_{};
+  bool cached_ = false;
+};
+
+}  // namespace foredraft::inline v0

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include <foredraft/core/draft_tree.hpp>
+#include <foredraft/core/options.hpp>
+#include <foredraft/core/rng.hpp>
+#include <foredraft/core/scores.hpp>
+#include <foredraft/core/types.hpp>
+
+namespace foredraft::inline v0 {
+
+/// What a drafter is told before it proposes.
+struct Context {
+  /// All final tokens, prompt and emitted. The newest, tokens.back(), is the anchor.
+  std::span<const TokenId> tokens;
+  /// Tokens that are guessed to follow (pipelined drafting). Nothing of them may be committed.
+  std::span<const TokenId> assumed;
+  /// The options under which the target is sampled.
+  SamplingOptions sampling;
+  /// The acceptance rule makes use of q. Where it does not, drawing from q gains nothing over point
+  /// mass.
+  bool uses_law = false;
+  Rng* rng = nullptr;
+
+  TokenId anchor() const noexcept { return tokens.back(); }
+  Position anchor_position() const noexcept { return static_cast<Position>(tokens.size()) - 1; }
+};
+
+/// How much may be drafted this round. Depth 0 is legal: nothing is drafted, but a drafter may
+/// catch up.
+struct Limit {
+  int depth = 0;
+  int nodes = 0;  ///< drafted nodes, the anchor not counted
+};
+
+/// A block of prompt tokens that has just been committed, with the rows that the drafter asked to
+/// see.
+struct PromptBlock {
+  Position begin = 0;  ///< position of tokens[0]
+  std::span<const TokenId> tokens;
+  const Scores* scores = nullptr;
+};
+
+/// Outcome of a verification before any cut: the accepted path, which begins with node 0, and one
+/// more token.
+///
+/// With n accepted drafts there are n + 1 rows to keep and n + 1 final tokens. The loop may shorten
+/// both to a common length k: the last kept token then becomes the anchor and its row stays out of
+/// the cache.
+struct Verdict {
+  static constexpr int kMaxPath = DraftTree::kMaxNodes;
+
+  /// Begin a path at the anchor.
+  void start() noexcept {
+    path[0] = 0;
+    path_size = 1;
+  }
+  void accept(NodeIndex node) noexcept { path[static_cast<std::size_t>(path_size++)] = node; }
+  NodeIndex end() const noexcept { return path[static_cast<std::size_t>(path_size - 1)]; }
+  int accepted() const noexcept { return path_size - 1; }
+
+  std::array<NodeIndex, kMaxPath> path{};
+  int path_size = 0;
+  TokenId last = -1;  ///< bonus after full acceptance, else the target's own choice
+};
+
+/// What became of a round, told to the drafter after the cut. Valid during the call only.
+struct Round {
+  const DraftTree& draft;
+  std::span<const NodeIndex> path;  ///< committed nodes; begins with node 0
+  std::span<const TokenId> tokens;  ///< final tokens of the round; as many as path has nodes
+  const Scores& scores;             ///< rows of all nodes of the draft, rejected ones included
+  Position anchor_position = 0;     ///< of node 0
+};
+
+}  // namespace foredraft::inline v0

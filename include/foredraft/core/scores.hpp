@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include <foredraft/core/types.hpp>
+
+namespace foredraft::inline v0 {
+
+/// How much of each row of the target somebody reads. Each level includes those before it.
+enum class RowNeed : std::uint8_t {
+  kNothing,  ///< only keys, values and states are wanted (prefill)
+  kArgmax,   ///< the best token
+  kLogits,   ///< all n_vocab logits
+};
+
+/// What a forward pass has to produce for its rows: the union over acceptance, drafter and
+/// logprobs.
+struct Want {
+  RowNeed rows = RowNeed::kArgmax;
+  /// Layers whose output (the residual stream after that layer) is exposed; a tap costs one copy a
+  /// row.
+  std::span<const int> taps;
+};
+
+/// Rows that a target hands back: one for each forwarded node of a request. Owned by the caller,
+/// filled by forward(), overwritten by the next pass.
+class Scores {
+ public:
+  /// Make room. The target's forward() calls it first. @cost O(n_rows * n_vocab) memory, kept
+  /// across calls
+  void reset(const Want& want, int n_rows, int n_vocab, int d_model = 0) {
+    n_vocab_ = static_cast<std::size_t>(n_vocab);
+    d_model_ = static_cast<std::size_t>(d_model);
+    n_taps_ = want.taps.size();
+    rows_ = n_rows;
+    need_ = want.rows;
+    const auto rows = static_cast<std::size_t>(n_rows);
+    argmax_.assign(need_ == RowNeed::kNothing ? 0 : rows, TokenId{-1});
+    if (need_ == RowNeed::kLogits && logits_.size() < rows * n_vocab_)
+      logits_.resize(rows * n_vocab_);
+    if (taps_.size() < rows * n_taps_ * d_model_) taps_.resize(rows * n_taps_ * d_model_);
+  }
+
+  int rows() const noexcept { return rows_; }
+  RowNeed need() const noexcept { return need_; }
+
+  /// Greatest logit of a row, ties to the lowest id; -1 where the row holds a NaN or nothing but
+  /// -inf.
+  TokenId argmax(int row) const noexcept { return argmax_[static_cast<std::size_t>(row)]; }
+
+  /// @shape [n_vocab]; empty unless kLogits was wanted
+  std::span<const float> logits(int row) const noexcept {
+    if (need_ != RowNeed::kLogits) return {};
+    return {logits_.data() + static_cast<std::size_t>(row) * n_vocab_, n_vocab_};
+  }
+
+  /// Residual stream after layer `want.taps[tap]`. @shape [d_model]
+  std::span<const float> tap(int row, int tap) const noexcept {
+    return {taps_.data() + tap_offset(row, tap), d_model_};
+  }
+
+  // For targets.
+  std::span<TokenId> argmax() noexcept { return argmax_; }
+  std::span<float> logits(int row) noexcept {
+    if (need_ != RowNeed::kLogits) return {};
+    return {logits_.data() + static_cast<std::size_t>(row) * n_vocab_, n_vocab_};
+  }
+  std::span<float> tap(int row, int tap) noexcept {
+    return {taps_.data() + tap_offset(row, tap), d_model_};
+  }
+
+  /// Store a whole row of logits and derive what was wanted of it: the way in for an engine that
+  /// has the logits anyway. @shape row_logits [n_vocab] @cost O(n_vocab)
+  void set_row(int row, std::span<const float> row_logits) noexcept {
+    if (need_ == RowNeed::kNothing) return;
+    argmax_[static_cast<std::size_t>(row)] = argmax_of(row_logits);
+    if (need_ == RowNeed::kLogits) {
+      float* to = logits_.data() + static_cast<std::size_t>(row) * n_vocab_;
+      for (std::size_t i = 0; i < n_vocab_; ++i) to[i] = row_logits[i];
+    }
+  }
+
+  /// Id of the greatest value, ties to the lowest id; -1 where there is a NaN or no value above
+  /// -inf.
+  static TokenId argmax_of(std::span<const float> values) noexcept {
+    TokenId best = -1;
+    float greatest = -std::numeric_limits<float>::infinity();
+    bool nan = false;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      nan |= values[i] != values[i];
+      if (values[i] > greatest) {
+        greatest = values[i];
+        best = static_cast<TokenId>(i);
+      }
+    }
+    return nan ? -1 : best;
+  }
+
+ private:
+  std::size_t tap_offset(int row, int tap) const noexcept {
+    return (static_cast<std::size_t>(row) * n_taps_ + static_cast<std::size_t>(tap)) * d_model_;
+  }
+
+  std::size_t n_vocab_ = 0;
+  std::size_t d_model_ = 0;
+  std::size_t n_taps_ = 0;
+  int rows_ = 0;
+  RowNeed need_ = RowNeed::kNothing;
+  std::vector<TokenId> argmax_;  // [rows]
+  std::vector<float> logits_;    // [rows, n_vocab]
+  std::vector<float> taps_;      // [rows, n_taps, d_model]
+};
+
+}  // namespace foredraft::inline v0

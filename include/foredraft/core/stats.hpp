@@ -1,0 +1,83 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+
+#include <foredraft/core/draft_tree.hpp>
+
+namespace foredraft::inline v0 {
+
+/// Where the time of a call went.
+/// @units seconds
+struct Seconds {
+  double prefill = 0;
+  double draft = 0;
+  double verify = 0;
+  double accept = 0;
+  double commit = 0;
+  double total = 0;  ///< decoding only: all rounds, emit included, without prefill
+};
+
+/// What happened in one call of Decoder::generate.
+///
+/// Every emitted token is one of four: accepted (it was drafted), bonus (came free after a wholly
+/// accepted draft), corrected (replaced a rejected draft) or plain (its round had no draft):
+/// emitted == accepted + bonus + corrected + plain.
+struct Stats {
+  std::int64_t prompt_tokens = 0;  ///< forwarded in prefill or reused
+  std::int64_t reused_tokens = 0;  ///< of those, already in the cache
+  std::int64_t emitted = 0;
+  std::int64_t rounds = 0;
+  std::int64_t drafted = 0;
+  std::int64_t accepted = 0;
+  std::int64_t bonus = 0;
+  std::int64_t corrected = 0;
+  std::int64_t plain = 0;
+  std::array<std::int64_t, DraftTree::kMaxNodes> drafted_per_position{};   ///< [depth - 1]
+  std::array<std::int64_t, DraftTree::kMaxNodes> accepted_per_position{};  ///< [depth - 1]
+  Seconds seconds;
+
+  double tokens_per_second() const noexcept { return per_second(emitted, seconds.total); }
+  double prompt_tokens_per_second() const noexcept {
+    return per_second(prompt_tokens - reused_tokens, seconds.prefill);
+  }
+  /// Tokens a round of drafting makes on average: 1 + accepted / rounds with a draft.
+  double acceptance_length() const noexcept {
+    const std::int64_t with_draft = rounds - plain;
+    return with_draft > 0 ? 1.0 + static_cast<double>(accepted) / static_cast<double>(with_draft)
+                          : 1.0;
+  }
+  double acceptance_rate() const noexcept {
+    return drafted > 0 ? static_cast<double>(accepted) / static_cast<double>(drafted) : 0.0;
+  }
+
+ private:
+  static double per_second(std::int64_t count, double seconds) noexcept {
+    return seconds > 0 ? static_cast<double>(count) / seconds : 0.0;
+  }
+};
+
+inline std::ostream& operator<<(std::ostream& out, const Stats& s) {
+  out << "prompt: " << s.prompt_tokens << " tokens, " << s.prompt_tokens_per_second()
+      << " tokens/s";
+  if (s.reused_tokens > 0) out << " (" << s.reused_tokens << " reused)";
+  out << "\ndecode: " << s.emitted << " tokens, " << s.tokens_per_second() << " tokens/s, "
+      << s.rounds << " rounds\n";
+  if (s.drafted > 0) {
+    out << "drafts: " << s.drafted << " tokens, " << s.accepted << " accepted ("
+        << 100.0 * s.acceptance_rate() << " %), acceptance length " << s.acceptance_length()
+        << "\naccepted per position:";
+    for (std::size_t i = 0; i < s.drafted_per_position.size() && s.drafted_per_position[i] > 0;
+         ++i) {
+      out << ' ' << s.accepted_per_position[i] << '/' << s.drafted_per_position[i];
+    }
+    out << '\n';
+  }
+  return out << "seconds: draft " << s.seconds.draft << ", verify " << s.seconds.verify
+             << ", accept " << s.seconds.accept << ", commit " << s.seconds.commit << ", prefill "
+             << s.seconds.prefill << '\n';
+}
+
+}  // namespace foredraft::inline v0

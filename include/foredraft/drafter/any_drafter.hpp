@@ -1,0 +1,78 @@
+#pragma once
+
+#include <any>
+#include <memory>
+#include <utility>
+
+#include <foredraft/core/concepts.hpp>
+
+namespace foredraft::inline v0 {
+
+/// Any drafter behind one type, chosen at run time. `S` is the widest draft it may hold: a chain by
+/// default, which every acceptance rule can verify.
+/// @cost one virtual call a step of a round
+template <Shape S = Shape::kChain>
+class AnyDrafter {
+ public:
+  static constexpr Proposal proposal = Proposal::kLaw;
+  static constexpr Shape shape = S;
+  using Snapshot = std::any;
+
+  template <Drafter D>
+    requires(!std::same_as<D, AnyDrafter>)
+  AnyDrafter(D drafter)  // NOLINT(google-explicit-constructor): a drafter is an AnyDrafter
+      : drafter_(std::make_unique<Holder<D>>(std::move(drafter))) {
+    static_assert(
+        S == Shape::kTree || D::shape == Shape::kChain,
+        "this drafter proposes trees: hold it in AnyDrafter<Shape::kTree> and use an acceptance "
+        "rule that verifies trees");
+  }
+
+  int max_depth() const { return drafter_->max_depth(); }
+  void propose(const Context& context, Limit limit, DraftTree& draft) {
+    drafter_->propose(context, limit, draft);
+  }
+  void absorb(const PromptBlock& block) { drafter_->absorb(block); }
+  void commit(const Round& round) noexcept { drafter_->commit(round); }
+  void truncate(int n) noexcept { drafter_->truncate(n); }
+  void reset() noexcept { drafter_->reset(); }
+  Snapshot snapshot() const { return drafter_->snapshot(); }
+  void restore(const Snapshot& snapshot) { drafter_->restore(snapshot); }
+
+ private:
+  struct Interface {
+    virtual ~Interface() = default;
+    virtual int max_depth() const = 0;
+    virtual void propose(const Context&, Limit, DraftTree&) = 0;
+    virtual void absorb(const PromptBlock&) = 0;
+    virtual void commit(const Round&) noexcept = 0;
+    virtual void truncate(int) noexcept = 0;
+    virtual void reset() noexcept = 0;
+    virtual std::any snapshot() const = 0;
+    virtual void restore(const std::any&) = 0;
+  };
+
+  template <typename D>
+  struct Holder final : Interface {
+    explicit Holder(D held) : drafter(std::move(held)) {}
+    int max_depth() const override { return drafter.max_depth(); }
+    void propose(const Context& context, Limit limit, DraftTree& draft) override {
+      drafter.propose(context, limit, draft);
+    }
+    void absorb(const PromptBlock& block) override { drafter.absorb(block); }
+    void commit(const Round& round) noexcept override { drafter.commit(round); }
+    void truncate(int n) noexcept override { drafter.truncate(n); }
+    void reset() noexcept override { drafter.reset(); }
+    std::any snapshot() const override { return drafter.snapshot(); }
+    void restore(const std::any& snapshot) override {
+      drafter.restore(std::any_cast<const typename D::Snapshot&>(snapshot));
+    }
+    D drafter;
+  };
+
+  std::unique_ptr<Interface> drafter_;
+};
+
+static_assert(Drafter<AnyDrafter<>>);
+
+}  // namespace foredraft::inline v0

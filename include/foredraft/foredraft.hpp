@@ -1,0 +1,18 @@
+#pragma once
+
+/// Everything that needs no model code of ours and no file format: the loop, drafters and
+/// acceptance rules. An engine with its own forward pass includes this and brings a Target.
+
+#include <foredraft/acceptance/any_acceptance.hpp>
+#include <foredraft/acceptance/greedy.hpp>
+#include <foredraft/acceptance/rejection_sampling.hpp>
+#include <foredraft/acceptance/sample_and_match.hpp>
+#include <foredraft/core/concepts.hpp>
+#include <foredraft/core/options.hpp>
+#include <foredraft/core/result.hpp>
+#include <foredraft/decoder.hpp>
+#include <foredraft/drafter/any_drafter.hpp>
+#include <foredraft/drafter/no_draft.hpp>
+#include <foredraft/drafter/prompt_lookup.hpp>
+#include <foredraft/generate.hpp>
+#include <foredraft/version.hpp>

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <foredraft/core/draft_tree.hpp>
+#include <foredraft/core/error.hpp>
+#include <foredraft/core/options.hpp>
+#include <foredraft/core/scores.hpp>
+#include <foredraft/sampling/transforms.hpp>
+
+namespace foredraft::inline v0 {
+
+/// The rows of a round as an acceptance rule sees them: the best token of a node, or p behind it.
+/// p at a node is the law of the token that follows that node, after all transforms.
+class RowSampler {
+ public:
+  /// Look at a round. All arguments but `options` must outlive the use.
+  void begin(const SamplingOptions& options, const Scores& scores, const DraftTree& draft,
+             Position anchor_position) noexcept {
+    options_ = options;
+    scores_ = &scores;
+    draft_ = &draft;
+    anchor_position_ = anchor_position;
+  }
+
+  const SamplingOptions& options() const noexcept { return options_; }
+  Position anchor_position() const noexcept { return anchor_position_; }
+
+  /// Position of the token that follows `node`.
+  Position position_after(NodeIndex node) const noexcept {
+    return anchor_position_ + draft_->depth(node) + 1;
+  }
+
+  /// The most probable token after `node`. @errors kInvalidLogits
+  TokenId argmax(NodeIndex node) const {
+    const TokenId best = scores_->argmax(node);
+    if (best >= 0) return best;
+    throw Error(ErrorCode::kInvalidLogits, "a row of logits with NaN or no finite value",
+                "finite logits, -inf for impossible tokens",
+                "the weights or the target's forward pass are damaged");
+  }
+
+  /// p after `node`. The reference is good until the next call. @errors kInvalidLogits @cost
+  /// O(n_vocab)
+  const Law& law(NodeIndex node) const {
+    if (options_.greedy()) {  // only the argmax was asked of the target
+      law_.clear();
+      law_.ids.push_back(argmax(node));
+      law_.p.push_back(1.0);
+    } else {
+      transforms_.apply(options_, scores_->logits(node), law_);
+    }
+    return law_;
+  }
+
+ private:
+  SamplingOptions options_;
+  const Scores* scores_ = nullptr;
+  const DraftTree* draft_ = nullptr;
+  Position anchor_position_ = 0;
+  // Buffers only: what law() returns does not depend on earlier calls.
+  mutable Transforms transforms_;
+  mutable Law law_;
+};
+
+}  // namespace foredraft::inline v0

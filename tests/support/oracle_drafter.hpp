@@ -1,0 +1,86 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include <foredraft/core/concepts.hpp>
+#include <foredraft/core/rng.hpp>
+
+/// Knows the true continuation and proposes it with seeded errors, so that every draft index is
+/// both accepted and rejected somewhere. `branches` > 1 makes trees: decoys beside the true token,
+/// before or behind it.
+class OracleDrafter {
+ public:
+  static constexpr foredraft::Proposal proposal = foredraft::Proposal::kPointMass;
+  static constexpr foredraft::Shape shape = foredraft::Shape::kTree;
+  struct Snapshot {};
+
+  OracleDrafter(std::vector<foredraft::TokenId> truth, int n_vocab, double error_rate,
+                std::uint64_t seed, int branches = 1)
+      : truth_(std::move(truth)),
+        n_vocab_(n_vocab),
+        error_rate_(error_rate),
+        seed_(seed),
+        branches_(branches) {}
+
+  int max_depth() const noexcept { return foredraft::DraftTree::kMaxNodes - 1; }
+
+  void propose(const foredraft::Context& context, foredraft::Limit limit,
+               foredraft::DraftTree& draft) {
+    ++round_;
+    foredraft::Philox noise(seed_, static_cast<std::uint32_t>(round_));
+    foredraft::NodeIndex node = 0;
+    for (int i = 0; i < limit.depth; ++i) {
+      const std::size_t at = context.tokens.size() + static_cast<std::size_t>(i);
+      const bool wrong = noise.bernoulli({foredraft::Purpose::kDraft, i, 0}, error_rate_);
+      const foredraft::TokenId right = at < truth_.size() ? truth_[at] : 0;
+      const foredraft::TokenId token = wrong ? (right + 1) % n_vocab_ : right;
+      const bool decoy_first = noise.bernoulli({foredraft::Purpose::kDraft, i, 1}, 0.5);
+      if (draft.drafted() + branches_ > limit.nodes) break;
+      if (branches_ > 1 && decoy_first) add_decoys(draft, node, right);
+      const foredraft::NodeIndex next = draft.add(node, token);
+      if (branches_ > 1 && !decoy_first) add_decoys(draft, node, right);
+      node = next;
+    }
+  }
+  void absorb(const foredraft::PromptBlock&) const noexcept {}
+
+  void commit(const foredraft::Round& round) noexcept {
+    const int accepted = static_cast<int>(round.path.size()) - 1;
+    for (int i = 0; i < accepted; ++i) ++accepted_at[static_cast<std::size_t>(i)];
+    if (accepted < round.draft.max_depth()) ++rejected_at[static_cast<std::size_t>(accepted)];
+  }
+  void truncate(int) const noexcept {}
+  void reset() const noexcept {}
+  Snapshot snapshot() const noexcept { return {}; }
+  void restore(const Snapshot&) const noexcept {}
+
+  /// Every draft index below `depth` was accepted and rejected at least once.
+  bool covered(int depth) const noexcept {
+    for (int i = 0; i < depth; ++i) {
+      if (accepted_at[static_cast<std::size_t>(i)] == 0 ||
+          rejected_at[static_cast<std::size_t>(i)] == 0)
+        return false;
+    }
+    return true;
+  }
+
+  std::array<int, foredraft::DraftTree::kMaxNodes> accepted_at{};
+  std::array<int, foredraft::DraftTree::kMaxNodes> rejected_at{};
+
+ private:
+  /// Wrong siblings with a child each: whole subtrees that have to vanish without a trace.
+  void add_decoys(foredraft::DraftTree& draft, foredraft::NodeIndex parent,
+                  foredraft::TokenId right) const {
+    for (int i = 1; i < branches_; ++i) draft.add(parent, (right + 1 + i) % n_vocab_);
+  }
+
+  std::vector<foredraft::TokenId> truth_;
+  int n_vocab_;
+  double error_rate_;
+  std::uint64_t seed_;
+  int branches_;
+  int round_ = 0;
+};
+static_assert(foredraft::Drafter<OracleDrafter>);

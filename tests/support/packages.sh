@@ -1,0 +1,56 @@
+# Sourced by the scripts that build foredraft: install_packages installs the Debian or Ubuntu packages that
+# are missing, and nothing else.
+
+foredraft_packages=(
+  binutils ca-certificates catch2 ccache cmake g++ git libcli11-dev libeigen3-dev libpcre2-dev libxsimd-dev
+  ninja-build nlohmann-json3-dev pkg-config python3 python3-pip python3-venv
+)
+
+install_packages() {  # further packages as arguments
+  local package missing=() as_root=()
+  if ! command -v apt-get dpkg-query >/dev/null; then
+    echo "no apt-get here; these packages, or what they are called on this system, must be installed:" >&2
+    echo "  ${foredraft_packages[*]} $*" >&2
+    return 0
+  fi
+  for package in "${foredraft_packages[@]}" "$@"; do
+    if [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) != installed ]]; then
+      missing+=("$package")
+    fi
+  done
+  if (( ${#missing[@]} == 0 )); then
+    return 0
+  fi
+  if (( $(id -u) != 0 )); then
+    if ! command -v sudo >/dev/null; then
+      echo "not root and no sudo; ask an administrator for: apt-get install ${missing[*]}" >&2
+      return 1
+    fi
+    as_root=(sudo)
+  fi
+  echo "installing ${missing[*]}" >&2
+  "${as_root[@]}" apt-get update -qq >&2
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
+}
+
+# A virtual environment, because Debian's own Python accepts no packages from PyPI.
+make_venv() {  # folder, requirements...
+  local folder=$1
+  shift
+  if [[ ! -x $folder/bin/python ]]; then
+    python3 -m venv "$folder"
+  fi
+  if (( $# > 0 )); then
+    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+  fi
+}
+
+# Configure a preset of CMakePresets.json; ccache is used where it is installed.
+configure_preset() {  # preset, further arguments of cmake...
+  local launcher=()
+  if command -v ccache >/dev/null; then
+    launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+  fi
+  cmake --preset "$1" "${launcher[@]}" "${@:2}"
+}
