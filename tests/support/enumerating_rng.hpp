@@ -47,8 +47,7 @@ class EnumeratingRng final : public foredraft::Rng {
     do {
       begin_path();
       program();
-      if (drawn_ != choices_.size())
-        throw std::logic_error("the program is not deterministic");
+      if (drawn_ != choices_.size()) throw std::logic_error("the program is not deterministic");
     } while (next_path());
   }
   template <typename Program>
@@ -93,8 +92,7 @@ class EnumeratingRng final : public foredraft::Rng {
       sum += weight;
     }
     if (ids.size() != weights.size() || !(sum > 0)) throw std::logic_error("nothing to choose");
-    Decision decision{
-        key, {ids.begin(), ids.end()}, {weights.begin(), weights.end()}, 0, 0.0, 1.0};
+    Decision decision{key, {ids.begin(), ids.end()}, {weights.begin(), weights.end()}, 0, 0.0, 1.0};
     if (const Decision* known = find(key)) {
       const bool same = key.purpose == foredraft::Purpose::kTargetSample &&
                         known->ids == decision.ids && known->weights == decision.weights;
@@ -165,8 +163,8 @@ class EnumeratingRng final : public foredraft::Rng {
 
   Reuse reuse_;
   const std::vector<foredraft::RngKey>* used_ = nullptr;  // keys of earlier rounds
-  std::vector<Choice> choices_;      // the path, kept from run to run
-  std::vector<Decision> decisions_;  // of this run
+  std::vector<Choice> choices_;                           // the path, kept from run to run
+  std::vector<Decision> decisions_;                       // of this run
   std::size_t drawn_ = 0;
   double weight_ = 1.0;
 };

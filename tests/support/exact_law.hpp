@@ -27,7 +27,8 @@ using JointLaw = std::map<Tokens, double>;
 inline std::vector<double> p_of(std::span<const float> logits, const fd::SamplingOptions& options) {
   std::vector<double> p(logits.size(), 0.0);
   if (options.temperature == 0.0f) {
-    p[static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin())] = 1.0;
+    p[static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin())] =
+        1.0;
     return p;
   }
   const double shift = *std::max_element(logits.begin(), logits.end());
@@ -36,7 +37,8 @@ inline std::vector<double> p_of(std::span<const float> logits, const fd::Samplin
     for (const double x : p) sum += x;
     for (double& x : p) x /= sum;
   };
-  for (std::size_t i = 0; i < p.size(); ++i) p[i] = std::exp((logits[i] - shift) / options.temperature);
+  for (std::size_t i = 0; i < p.size(); ++i)
+    p[i] = std::exp((logits[i] - shift) / options.temperature);
   normalise();
   // How many tokens come before token i when the likeliest are named first, and their probability.
   const auto before = [&p](std::size_t i) {
@@ -53,7 +55,8 @@ inline std::vector<double> p_of(std::span<const float> logits, const fd::Samplin
     normalise();
   };
   if (options.top_k > 0) keep_where([&](std::size_t i) { return before(i).first < options.top_k; });
-  if (options.top_p < 1) keep_where([&](std::size_t i) { return before(i).second < options.top_p; });
+  if (options.top_p < 1)
+    keep_where([&](std::size_t i) { return before(i).second < options.top_p; });
   const double greatest = *std::max_element(p.begin(), p.end());
   keep_where([&](std::size_t i) { return p[i] >= options.min_p * greatest; });
   return p;
@@ -106,10 +109,10 @@ inline JointLaw law_of(const std::function<Tokens(fd::Rng&)>& program,
   return law;
 }
 
-/// Law of the next `n` tokens of `start`, round by round: paths that have made the same tokens final
-/// go on as one. That is exact as long as no round draws with a key of an earlier one, which is
-/// checked against all keys of all paths to a state. It needs a copyable decoder whose drafter has no
-/// state besides the tokens, and reaches depths that following whole paths cannot.
+/// Law of the next `n` tokens of `start`, round by round: paths that have made the same tokens
+/// final go on as one. That is exact as long as no round draws with a key of an earlier one, which
+/// is checked against all keys of all paths to a state. It needs a copyable decoder whose drafter
+/// has no state besides the tokens, and reaches depths that following whole paths cannot.
 template <typename D>
 JointLaw law_by_rounds(const D& start, const fd::Options& options, int n) {
   struct State {
@@ -130,7 +133,8 @@ JointLaw law_by_rounds(const D& start, const fd::Options& options, int n) {
         fd::Options round = options;
         round.max_tokens = n - made;
         round.cancelled = [&emitted] { return emitted; };
-        const fd::Result result = decoder.resume(round, [&](const fd::Emitted&) { emitted = true; });
+        const fd::Result result =
+            decoder.resume(round, [&](const fd::Emitted&) { emitted = true; });
         Tokens tokens = prefix;
         tokens.insert(tokens.end(), result.tokens.begin(), result.tokens.end());
         const double weight = state.weight * rng.weight();
@@ -139,7 +143,8 @@ JointLaw law_by_rounds(const D& start, const fd::Options& options, int n) {
           return;
         }
         auto& later = states[tokens.size()];
-        auto [place, inserted] = later.try_emplace(tokens, State{std::move(decoder), 0.0, state.used});
+        auto [place, inserted] =
+            later.try_emplace(tokens, State{std::move(decoder), 0.0, state.used});
         place->second.weight += weight;
         std::vector<fd::RngKey>& used = place->second.used;
         const auto add = [&used](const fd::RngKey& key) {

@@ -45,10 +45,10 @@ struct Request {
 template <typename C>
 concept Cache = requires(C cache, const C view, std::span<const Node> nodes,
                          std::span<const NodeIndex> path, const typename C::Snapshot& snapshot) {
-  { view.size() } -> std::convertible_to<int>;
-  { view.capacity() } -> std::convertible_to<int>;
-  { view.max_staged() } -> std::convertible_to<int>;
-  { view.staged() } -> std::convertible_to<int>;
+  { view.size() } -> std::same_as<int>;
+  { view.capacity() } -> std::same_as<int>;
+  { view.max_staged() } -> std::same_as<int>;
+  { view.staged() } -> std::same_as<int>;
   cache.stage(nodes);
   { cache.commit(path) } noexcept;
   { cache.discard() } noexcept;
@@ -82,7 +82,7 @@ concept Truncatable = requires(S state, int n) {
 /// @see TextTarget for what else a target may offer
 template <typename T, typename C>
 concept Target = Cache<C> && requires(T target, const T view, std::span<Request<C>> requests) {
-  { view.vocab_size() } -> std::convertible_to<int>;
+  { view.vocab_size() } -> std::same_as<int>;
   { T::row_exact } -> std::convertible_to<bool>;
   target.forward(requests);
 };
@@ -139,7 +139,7 @@ concept Drafter =
              const PromptBlock& block, const Round& round, const typename D::Snapshot& snapshot) {
       { D::proposal } -> std::convertible_to<Proposal>;
       { D::shape } -> std::convertible_to<Shape>;
-      { view.max_depth() } -> std::convertible_to<int>;
+      { view.max_depth() } -> std::same_as<int>;
       drafter.propose(context, limit, draft);
       drafter.absorb(block);
       { drafter.commit(round) } noexcept;

@@ -80,14 +80,15 @@ class Philox final : public Rng {
                           std::span<const double> weights) override {
     // argmax(log w + Gumbel) is argmin(E / w) with E = -log u exponential. Because -log u >= 1 - u,
     // most tokens are dismissed without a logarithm.
-    std::size_t best = 0;
+    std::size_t best = ids.size();
     double least = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (weights[i] <= 0) continue;
       const double u = uniform(key, static_cast<std::uint32_t>(ids[i]));
       if (1.0 - u >= least * weights[i]) continue;
       const double arrival = -std::log(u) / weights[i];
-      if (arrival < least) {
+      // The first possible token is taken even where its weight is so small that the quotient overflows.
+      if (arrival < least || best == ids.size()) {
         least = arrival;
         best = i;
       }

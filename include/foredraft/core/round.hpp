@@ -36,7 +36,7 @@ struct Limit {
   int nodes = 0;  ///< drafted nodes, the anchor not counted
 };
 
-/// A block of prompt tokens that has just been committed, with the rows that the drafter asked to
+/// A block of prompt tokens that is about to be committed, with the rows that the drafter asked to
 /// see.
 struct PromptBlock {
   Position begin = 0;  ///< position of tokens[0]

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <span>
 #include <vector>
@@ -42,16 +43,19 @@ class Transforms {
     for (std::size_t id = 0; id < logits.size(); ++id) {
       // The greatest logit is taken off before the division: tiny temperatures must not overflow.
       const double scaled = (static_cast<double>(logits[id]) - greatest) / options.temperature;
-      const double weight = std::exp(scaled);
-      if (weight > 0) candidates_.push_back({static_cast<TokenId>(id), weight});
+      candidates_.push_back({static_cast<TokenId>(id), scaled, 0.0});
     }
     keep_top_k(options.top_k);
+    for (Candidate& candidate : candidates_) candidate.weight = std::exp(candidate.scaled);
     keep_top_p(options.top_p);
     keep_min_p(options.min_p);
-    std::sort(candidates_.begin(), candidates_.end(),
-              [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
+    if (options.top_k > 0 || options.top_p < 1.0f) {  // else nothing has left the order of ids
+      std::sort(candidates_.begin(), candidates_.end(),
+                [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
+    }
     const double sum = total();
     for (const Candidate& candidate : candidates_) {
+      if (candidate.weight <= 0) continue;
       out.ids.push_back(candidate.id);
       out.p.push_back(candidate.weight / sum);
     }
@@ -60,11 +64,12 @@ class Transforms {
  private:
   struct Candidate {
     TokenId id;
-    double weight;
+    double scaled;  // logit below the greatest one, divided by the temperature
+    double weight;  // exp(scaled)
   };
 
   static bool likelier(const Candidate& a, const Candidate& b) noexcept {
-    return a.weight != b.weight ? a.weight > b.weight : a.id < b.id;
+    return a.scaled != b.scaled ? a.scaled > b.scaled : a.id < b.id;
   }
 
   double total() const noexcept {
@@ -74,20 +79,27 @@ class Transforms {
   }
 
   void keep_top_k(int k) {
-    const auto keep = static_cast<std::size_t>(k);
-    if (k <= 0 || keep >= candidates_.size()) return;
+    if (k <= 0 || static_cast<std::size_t>(k) >= candidates_.size()) return;
     std::nth_element(candidates_.begin(), candidates_.begin() + k - 1, candidates_.end(), likelier);
-    candidates_.resize(keep);
+    candidates_.resize(static_cast<std::size_t>(k));
   }
 
+  /// Sorts no more than it has to: most of the mass lies in few tokens.
   void keep_top_p(float p) {
     if (p >= 1.0f) return;
-    std::sort(candidates_.begin(), candidates_.end(), likelier);
     const double enough = static_cast<double>(p) * total();
-    double mass = 0;
-    std::size_t keep = 0;
-    while (keep < candidates_.size() && mass < enough) mass += candidates_[keep++].weight;
-    candidates_.resize(std::max<std::size_t>(keep, 1));
+    for (std::size_t sorted = 256;; sorted *= 8) {
+      sorted = std::min(sorted, candidates_.size());
+      std::partial_sort(candidates_.begin(),
+                        candidates_.begin() + static_cast<std::ptrdiff_t>(sorted),
+                        candidates_.end(), likelier);
+      double mass = 0;
+      std::size_t keep = 0;
+      while (keep < sorted && mass < enough) mass += candidates_[keep++].weight;
+      if (mass < enough && sorted < candidates_.size()) continue;
+      candidates_.resize(std::max<std::size_t>(keep, 1));
+      return;
+    }
   }
 
   void keep_min_p(float p) {

@@ -1,0 +1,52 @@
+// 03 Your own drafter: after a token, propose what followed it most recently, token by token.
+
+#include <iostream>
+#include <map>
+
+#include "bigram.hpp"
+
+namespace fd = foredraft;
+
+/// Remembers, for each token, the token that came after it last.
+class LastSuccessor {
+ public:
+  // What it proposes at most: tokens found by any means, one after the other.
+  static constexpr fd::Proposal proposal = fd::Proposal::kPointMass;
+  static constexpr fd::Shape shape = fd::Shape::kChain;
+  struct Snapshot {};
+
+  int max_depth() const { return 8; }
+
+  // Fill the draft. Everything final is in context.tokens; the last of them is the anchor, which is
+  // in the draft already.
+  void propose(const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
+    for (; learnt_ + 1 < context.tokens.size(); ++learnt_) {
+      successor_[context.tokens[learnt_]] = context.tokens[learnt_ + 1];
+    }
+    fd::TokenId token = context.anchor();
+    for (int i = 0; i < limit.depth; ++i) {
+      token = successor_[token];
+      draft.extend(token);
+    }
+  }
+
+  // It learns from the context alone, so the rest of the contract is short.
+  void absorb(const fd::PromptBlock&) {}
+  void commit(const fd::Round&) noexcept {}
+  void truncate(int) noexcept { learnt_ = 0; }
+  void reset() noexcept { learnt_ = 0; }
+  Snapshot snapshot() const { return {}; }
+  void restore(const Snapshot&) { learnt_ = 0; }
+
+ private:
+  std::map<fd::TokenId, fd::TokenId> successor_;
+  std::size_t learnt_ = 0;  // tokens learnt from so far
+};
+static_assert(fd::Drafter<LastSuccessor>);
+
+int main() {
+  bigram::Model target{bigram::kText};
+  fd::Decoder decoder{target, bigram::Cache{}, LastSuccessor{}, fd::Greedy{}};
+  const auto result = decoder.generate(target.encode("the mouse"), {.max_tokens = 30});
+  std::cout << result.text << "\n\n" << result.stats;
+}

@@ -1,0 +1,117 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <span>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <foredraft/foredraft.hpp>
+
+/// A language model small enough to read: the next character depends on the last one only, as often
+/// as it followed it in a training text. Tokens are bytes. The numbered examples use it as their
+/// target; 04 shows how one is written.
+namespace bigram {
+
+namespace fd = foredraft;
+
+/// All that a bigram has to remember of a sequence is its tokens.
+class Cache {
+ public:
+  using Snapshot = std::vector<fd::TokenId>;
+  explicit Cache(int n_ctx = 4096) : n_ctx_(n_ctx) {
+    tokens_.reserve(static_cast<std::size_t>(n_ctx));
+  }
+
+  int size() const { return static_cast<int>(tokens_.size()); }
+  int capacity() const { return n_ctx_; }
+  int max_staged() const { return 512; }
+  int staged() const { return static_cast<int>(staged_.size()); }
+  fd::TokenId token(fd::NodeIndex node) const {
+    return staged_[static_cast<std::size_t>(node)].token;
+  }
+
+  void stage(std::span<const fd::Node> nodes) {
+    staged_.insert(staged_.end(), nodes.begin(), nodes.end());
+  }
+  void commit(std::span<const fd::NodeIndex> path) noexcept {
+    for (const fd::NodeIndex node : path) tokens_.push_back(token(node));
+    staged_.clear();  // this target forwards a round at once, so nothing has to stay staged
+  }
+  void discard() noexcept { staged_.clear(); }
+  void truncate(int n) noexcept {
+    staged_.clear();
+    if (n < size()) tokens_.resize(static_cast<std::size_t>(n));
+  }
+  Snapshot snapshot() const { return tokens_; }
+  void restore(const Snapshot& snapshot) { tokens_ = snapshot, staged_.clear(); }
+
+ private:
+  int n_ctx_;
+  std::vector<fd::TokenId> tokens_;
+  std::vector<fd::Node> staged_;
+};
+
+class Model {
+ public:
+  static constexpr bool row_exact = true;
+
+  explicit Model(const std::string& training_text) {
+    fd::TokenId last = id(".");
+    for (const fd::TokenId token : encode(training_text)) {
+      count_.resize(words_.size());
+      ++count_[static_cast<std::size_t>(last)][token];
+      last = token;
+    }
+    count_.resize(words_.size());
+  }
+
+  /// Words to tokens; a word that training did not show becomes one that nothing is known of.
+  std::vector<fd::TokenId> encode(const std::string& text) {
+    std::istringstream words(text);
+    std::vector<fd::TokenId> tokens;
+    for (std::string word; words >> word;) tokens.push_back(id(word));
+    return tokens;
+  }
+
+  int vocab_size() const { return static_cast<int>(count_.size()); }
+  bool is_end(fd::TokenId token) const { return token == 0; }
+  std::string piece(fd::TokenId token) const {
+    return words_[static_cast<std::size_t>(token)] + ' ';
+  }
+
+  void forward(std::span<fd::Request<Cache>> requests) const {
+    std::vector<float> logits;
+    for (fd::Request<Cache>& request : requests) {
+      request.scores->reset(request.want, request.count, vocab_size());
+      for (int row = 0; row < request.count; ++row) {
+        logits.assign(count_.size(),
+                      std::log(0.001f));  // every word may follow every other, if rarely
+        const auto last = static_cast<std::size_t>(request.cache->token(request.first + row));
+        for (const auto& [next, count] : count_[last]) {
+          logits[static_cast<std::size_t>(next)] = std::log(static_cast<float>(count));
+        }
+        request.scores->set_row(row, logits);
+      }
+    }
+  }
+
+ private:
+  fd::TokenId id(const std::string& word) {
+    const auto known = std::find(words_.begin(), words_.end(), word);
+    if (known == words_.end()) words_.push_back(word);
+    return static_cast<fd::TokenId>(std::find(words_.begin(), words_.end(), word) - words_.begin());
+  }
+
+  std::vector<std::string> words_;                 // [n_vocab]
+  std::vector<std::map<fd::TokenId, int>> count_;  // [n_vocab], how often each word followed
+};
+
+inline const std::string kText =
+    "the cat saw the dog and the dog saw the cat and the cat ran to the house . "
+    "the dog ran to the house and the cat saw the dog and sat on the mat . "
+    "the mouse sat on the mat and saw the cat and ran to the old house .";
+
+}  // namespace bigram

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include <foredraft/backend/cpu/isa.hpp>
+
+#include "usage.hpp"
+
+namespace cli {
+
+/// Arguments in the order in which CLI11 wants them (last first), with the spellings of llama.cpp
+/// that CLI11 cannot know, such as -md, replaced by the long ones.
+std::vector<std::string> reversed_arguments(int argc, char** argv);
+
+/// Help that names those spellings too.
+std::shared_ptr<CLI::Formatter> help_formatter();
+
+/// -p TEXT or -f FILE, exactly one of them.
+class TextArgument {
+ public:
+  void add_to(CLI::App& app, const std::string& what);
+  /// @errors UsageError where both or none were given, before anything is opened
+  void check() const;
+  /// The text as it is, byte for byte. @errors kIo
+  std::string read() const;
+
+ private:
+  std::string text_;
+  std::string file_;
+  CLI::Option* text_option_ = nullptr;
+  CLI::Option* file_option_ = nullptr;
+};
+
+/// -t and --isa.
+struct MachineArguments {
+  int threads = 0;
+  std::string isa_name;
+
+  void add_to(CLI::App& app);
+  /// @errors UsageError where this machine cannot run it
+  std::optional<fd::cpu::Isa> isa() const;
+};
+
+void add_model_option(CLI::App& app, std::string& model);
+void add_json_flag(CLI::App& app, bool& json);
+
+}  // namespace cli

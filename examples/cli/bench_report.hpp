@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "output.hpp"
+
+namespace cli {
+
+struct BenchTest {
+  bool decodes = false;  ///< tgN, else ppN
+  int n = 0;
+  std::vector<double> rates;  ///< @units tokens a second, one for each repetition
+
+  std::string name() const { return (decodes ? "tg" : "pp") + std::to_string(n); }
+  double mean() const;
+  /// Of a single measurement from the mean; 0 where there is only one.
+  double deviation() const;
+};
+
+struct BenchMachine {
+  std::string cpu;
+  int cores = 0;  ///< processors of the machine, granted or not
+  int threads = 0;
+  std::string isa;
+  std::string version;  ///< of foredraft
+};
+
+struct BenchModel {
+  std::string name;
+  std::uint64_t bytes = 0;  ///< of the file
+  std::string family;
+};
+
+std::string bench_table(const BenchMachine&, const BenchModel&, const std::vector<BenchTest>&);
+std::string bench_csv(const BenchMachine&, const BenchModel&, const std::vector<BenchTest>&);
+Json bench_json(const BenchMachine&, const BenchModel&, const std::vector<BenchTest>&);
+
+}  // namespace cli

@@ -1,0 +1,189 @@
+#include "engine.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <foredraft/backend/cpu/cpu.hpp>
+#include <foredraft/cache/linear.hpp>
+#include <foredraft/drafter/model_drafter.hpp>
+#include <foredraft/foredraft.hpp>
+#include <foredraft/model/load.hpp>
+
+#include "memory.hpp"
+#include "output.hpp"
+#include "survey.hpp"
+#include "terminal.hpp"
+
+namespace cli {
+
+namespace {
+
+using Model = fd::Model<fd::Cpu>;
+using Cache = fd::LinearCache<fd::f16>;
+using Decoder = fd::Decoder<Model, Cache, fd::AnyDrafter<>, fd::AnyAcceptance>;
+
+constexpr int kBlock = 512;          // tokens of a prompt in one pass
+constexpr int kVerifiedRows = 64;    // most rows of a verification: DraftTree::kMaxNodes
+constexpr int kRowsWithLogits = 32;  // 32 rows of 152k logits are 20 MB
+
+double seconds_since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+/// Forward `tokens` behind what the cache holds, and commit them. The last `n_read` rows are wanted
+/// as `need` says.
+void forward(Model& model, Cache& cache, std::span<const fd::TokenId> tokens, std::size_t n_read,
+             fd::RowNeed need, fd::Scores& scores) {
+  std::vector<fd::Node> nodes;
+  std::vector<fd::NodeIndex> path;
+  for (const fd::TokenId token : tokens) {
+    path.push_back(static_cast<fd::NodeIndex>(nodes.size()));
+    nodes.push_back({token, path.back() - 1});
+  }
+  cache.stage(nodes);
+  const int n_unread = static_cast<int>(tokens.size() - n_read);
+  fd::Scores unread;
+  std::vector<fd::Request<Cache>> requests;
+  if (n_unread > 0) {
+    requests.push_back({&cache, 0, n_unread, {fd::RowNeed::kNothing, {}}, &unread});
+  }
+  if (n_read > 0) {
+    requests.push_back({&cache, n_unread, static_cast<int>(n_read), {need, {}}, &scores});
+  }
+  model.forward(std::span(requests));
+  cache.commit(path);
+}
+
+Model load(fd::Cpu& cpu, const fd::Gguf& file, const std::filesystem::path& path) {
+  ProgressBar bar("loading " + visible(path.stem().string()));
+  return fd::load(cpu, file, [&](std::size_t done, std::size_t total) { bar.show(done, total); });
+}
+
+/// Refuse what cannot fit before half of it is read.
+void require_room(const fd::Gguf& target, const fd::Gguf* draft, int n_ctx) {
+  const Survey need = survey(target);
+  const int context = n_ctx > 0 ? n_ctx : default_context(need.config.n_ctx);
+  double bytes = static_cast<double>(need.weight_bytes) + need.cache_bytes(context) +
+                 need.pass_bytes(kBlock, kVerifiedRows);
+  std::string what = "weights and a context of " + std::to_string(context);
+  if (draft != nullptr) {
+    const Survey extra = survey(*draft);
+    bytes += static_cast<double>(extra.weight_bytes) +
+             extra.cache_bytes(std::min(context, extra.config.n_ctx)) + extra.pass_bytes(kBlock, 1);
+    what += " for two models";
+  }
+  require_memory(bytes, what, "a smaller context (-c) or a smaller model");
+}
+
+}  // namespace
+
+struct Engine::Parts {
+  explicit Parts(const EngineSettings& settings)
+      : cpu({.threads = settings.threads, .isa = settings.isa}) {}
+
+  fd::Cpu cpu;
+  std::optional<Model> target;
+  std::optional<Model> draft;
+  double load_seconds = 0;
+};
+
+Engine::Engine(const EngineSettings& settings) {
+  const auto begin = std::chrono::steady_clock::now();
+  const fd::Gguf file = fd::Gguf::open(settings.model);
+  std::optional<fd::Gguf> draft_file;
+  if (!settings.draft.empty()) draft_file = fd::Gguf::open(settings.draft);
+  require_room(file, draft_file ? &*draft_file : nullptr, settings.n_ctx);
+  parts_ = std::make_unique<Parts>(settings);
+  parts_->target.emplace(load(parts_->cpu, file, settings.model));
+  if (draft_file) parts_->draft.emplace(load(parts_->cpu, *draft_file, settings.draft));
+  parts_->load_seconds = seconds_since(begin);
+}
+
+Engine::~Engine() = default;
+
+const fd::ModelConfig& Engine::config() const { return parts_->target->config(); }
+const fd::Tokenizer& Engine::tokenizer() const { return parts_->target->tokenizer(); }
+int Engine::threads() const { return parts_->cpu.threads(); }
+std::string_view Engine::isa() const { return fd::cpu::name_of(parts_->cpu.isa()); }
+double Engine::load_seconds() const { return parts_->load_seconds; }
+
+fd::Result Engine::generate(std::span<const fd::TokenId> prompt, const fd::Options& options,
+                            Speculation speculation, AcceptanceRule rule, int n_ctx,
+                            const std::function<void(const fd::Emitted&)>& emit) {
+  const auto drafter = [&]() -> fd::AnyDrafter<> {
+    switch (speculation) {
+      case Speculation::kNone: return fd::NoDraft{};
+      case Speculation::kLookup: return fd::PromptLookup{};
+      case Speculation::kDraft: break;
+    }
+    // The draft model need not reach as far as the target: where its context ends, drafting ends.
+    const int reach = std::min(n_ctx, parts_->draft->shape().n_ctx);
+    return fd::ModelDrafter{*parts_->draft, {}, reach};
+  };
+  const auto acceptance = [&]() -> fd::AnyAcceptance {
+    if (rule == AcceptanceRule::kRejection) return fd::RejectionSampling{};
+    return fd::SampleAndMatch{};
+  };
+  // The decoder only sees AnyDrafter, so the vocabularies are compared here.
+  if (speculation == Speculation::kDraft) {
+    fd::check_same_vocabulary(*parts_->target, *parts_->draft);
+  }
+  Decoder decoder(*parts_->target, Cache(parts_->target->shape(), n_ctx), drafter(), acceptance());
+  return decoder.generate(prompt, options, emit);
+}
+
+void Engine::each_row(std::span<const fd::TokenId> tokens,
+                      const std::function<void(int, std::span<const float>)>& row) {
+  Model& model = *parts_->target;
+  if (tokens.size() > static_cast<std::size_t>(model.shape().n_ctx)) {
+    throw fd::Error(
+        fd::ErrorCode::kContextOverflow, "a text of " + std::to_string(tokens.size()) + " tokens",
+        "at most the " + std::to_string(model.shape().n_ctx) + " of the model's context",
+        "shorten the text");
+  }
+  if (tokens.empty()) return;
+  Cache cache(model.shape(), static_cast<int>(tokens.size()), kRowsWithLogits);
+  fd::Scores scores;
+  while (cache.size() < static_cast<int>(tokens.size())) {
+    const int begin = cache.size();
+    const auto block = tokens.subspan(static_cast<std::size_t>(begin));
+    const std::size_t count = std::min<std::size_t>(block.size(), kRowsWithLogits);
+    forward(model, cache, block.first(count), count, fd::RowNeed::kLogits, scores);
+    for (int i = 0; i < static_cast<int>(count); ++i) {
+      row(begin + i, std::as_const(scores).logits(i));
+    }
+  }
+}
+
+double Engine::time_of_pass(std::span<const fd::TokenId> tokens) {
+  Model& model = *parts_->target;
+  Cache cache(model.shape(), static_cast<int>(tokens.size()), kBlock);
+  fd::Scores scores;
+  const auto begin = std::chrono::steady_clock::now();
+  for (auto rest = tokens; !rest.empty();) {
+    const auto block = rest.first(std::min<std::size_t>(rest.size(), kBlock));
+    rest = rest.subspan(block.size());
+    const bool verification = tokens.size() <= kVerifiedRows;
+    const std::size_t n_read = verification ? block.size() : rest.empty() ? 1 : 0;
+    forward(model, cache, block, n_read, fd::RowNeed::kArgmax, scores);
+  }
+  return seconds_since(begin);
+}
+
+double Engine::time_of_decoding(fd::TokenId first, int n) {
+  Model& model = *parts_->target;
+  Cache cache(model.shape(), n, 1);
+  fd::Scores scores;
+  fd::TokenId token = first;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < n; ++i) {
+    forward(model, cache, std::span(&token, 1), 1, fd::RowNeed::kArgmax, scores);
+    token = std::max(0, std::as_const(scores).argmax(0));
+  }
+  return seconds_since(begin);
+}
+
+}  // namespace cli

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include <foredraft/backend/cpu/isa.hpp>
+#include <foredraft/core/options.hpp>
+#include <foredraft/core/result.hpp>
+#include <foredraft/io/tokenizer.hpp>
+#include <foredraft/model/config.hpp>
+
+#include "usage.hpp"
+
+namespace cli {
+
+enum class Speculation {
+  kNone,
+  kLookup,
+  kDraft
+};
+enum class AcceptanceRule {
+  kMatch,
+  kRejection
+};
+
+struct EngineSettings {
+  std::filesystem::path model;
+  std::filesystem::path draft;  ///< empty: none
+  int threads = 0;              ///< 0: as many as the machine grants
+  std::optional<fd::cpu::Isa> isa;
+  int n_ctx = 0;  ///< of the cache, as far as it is known before loading; 0: the default
+};
+
+/// The models of a run on one processor backend. It hides the templates: this is the one place
+/// where they are compiled.
+class Engine {
+ public:
+  /// @errors what fd::load throws; kOutOfMemory before anything is read where it cannot fit
+  explicit Engine(const EngineSettings& settings);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const fd::ModelConfig& config() const;
+  const fd::Tokenizer& tokenizer() const;
+  int threads() const;
+  std::string_view isa() const;
+  double load_seconds() const;
+
+  /// @errors kVocabularyMismatch where the draft model has another vocabulary; what Decoder throws
+  fd::Result generate(std::span<const fd::TokenId> prompt, const fd::Options& options,
+                      Speculation speculation, AcceptanceRule rule, int n_ctx,
+                      const std::function<void(const fd::Emitted&)>& emit);
+
+  /// Calls row(position, logits) for every token of one sequence. @errors kContextOverflow
+  void each_row(std::span<const fd::TokenId> tokens,
+                const std::function<void(int, std::span<const float>)>& row);
+
+  /// Time to forward the tokens into an empty cache, in blocks of 512. Up to 64 tokens every row's
+  /// best token is computed, as in a verification; beyond that only the last row's, as in a prompt.
+  /// @units seconds
+  double time_of_pass(std::span<const fd::TokenId> tokens);
+
+  /// Time to decode `n` tokens one by one after `first`. @units seconds
+  double time_of_decoding(fd::TokenId first, int n);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace cli

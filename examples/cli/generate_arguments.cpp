@@ -1,0 +1,140 @@
+#include "generate_arguments.hpp"
+
+#include <vector>
+
+#include <foredraft/core/draft_tree.hpp>
+
+namespace cli {
+
+namespace {
+
+// A draft model pays for every token it drafts, a lookup does not. A lookup drafts no more than its
+// match is worth, so a high limit costs it little.
+constexpr int kDepthWithModel = 8;
+constexpr int kDepthWithLookup = 15;
+constexpr int kMostDepth = fd::DraftTree::kMaxNodes - 1;
+
+}  // namespace
+
+std::string_view name_of(Speculation speculation) {
+  switch (speculation) {
+    case Speculation::kNone: return "none";
+    case Speculation::kLookup: return "lookup";
+    case Speculation::kDraft: return "draft";
+  }
+  return "unknown";
+}
+
+Speculation GenerateArguments::resolve() const {
+  const Speculation chosen = resolve_type();
+  prompt.check();
+  fd::check(options);
+  if (options.max_tokens < -1) {
+    throw UsageError("-n " + std::to_string(options.max_tokens),
+                     "-1 generates until the context is full");
+  }
+  if (n_max && chosen == Speculation::kNone) {
+    throw UsageError("--spec-draft-n-max with --spec-type none", "leave one of them out");
+  }
+  if (n_max && (*n_max < 1 || *n_max > kMostDepth)) {
+    throw UsageError(
+        "--spec-draft-n-max " + std::to_string(*n_max),
+        "a value from 1 to " + std::to_string(kMostDepth) + "; --spec-type none drafts nothing");
+  }
+  return chosen;
+}
+
+Speculation GenerateArguments::resolve_type() const {
+  const bool with_model = !draft.empty();
+  if (speculation.empty()) return with_model ? Speculation::kDraft : Speculation::kLookup;
+  if (speculation == "draft" || speculation == "draft-simple") {
+    if (!with_model) throw UsageError("--spec-type draft without a draft model", "add -md FILE");
+    return Speculation::kDraft;
+  }
+  if (with_model) {
+    throw UsageError("-md with --spec-type " + speculation + ", which uses no draft model",
+                     "leave one of them out");
+  }
+  return speculation == "none" ? Speculation::kNone : Speculation::kLookup;
+}
+
+int GenerateArguments::depth(Speculation chosen) const {
+  switch (chosen) {
+    case Speculation::kNone: return 0;
+    case Speculation::kLookup: return n_max.value_or(kDepthWithLookup);
+    case Speculation::kDraft: break;
+  }
+  return n_max.value_or(kDepthWithModel);
+}
+
+void GenerateArguments::add_to(CLI::App& command) {
+  add_model_option(command, model);
+  prompt.add_to(command, "the prompt");
+  command.add_flag("--raw", raw,
+                   "no chat format: the prompt as it is, behind BOS where the model asks for it; "
+                   "names of special tokens in it are those tokens, with a chat format, too");
+  command
+      .add_option("-n,--predict,--n-predict", options.max_tokens,
+                  "most tokens to generate; -1: until the context is full [" +
+                      std::to_string(options.max_tokens) + "]")
+      ->type_name("N");
+  command
+      .add_option("-c,--ctx-size", n_ctx,
+                  "context in tokens; 0: 4096 at most, more if prompt and -n need it [0]")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("N");
+  command.add_flag("--ignore-eos", options.ignore_end, "go on after an end token");
+  add_sampling(command);
+  add_speculation(command);
+  machine.add_to(command);
+  add_json_flag(command, json);
+}
+
+void GenerateArguments::add_sampling(CLI::App& command) {
+  command.add_option("--temp", options.temperature, "temperature; 0: always the best token [0]")
+      ->type_name("T");
+  command.add_option("--top-k", options.top_k, "keep the K most probable tokens; 0: all [0]")
+      ->type_name("K");
+  command
+      .add_option("--top-p", options.top_p,
+                  "keep the fewest tokens that reach this probability [1]")
+      ->type_name("P");
+  command
+      .add_option("--min-p", options.min_p,
+                  "keep tokens of this probability relative to the best [0]")
+      ->type_name("P");
+  command
+      .add_option("-s,--seed", options.seed,
+                  "one seed, one text; without effect at temperature 0 [0]")
+      // CLI11 reads -1 as 2^64 - 1.
+      ->check([](const std::string& text) {
+        return text.starts_with('-') ? "a seed is 0 or more" : std::string();
+      })
+      ->type_name("SEED");
+}
+
+void GenerateArguments::add_speculation(CLI::App& command) {
+  command.add_option("--model-draft", draft, "draft model, a file or a name; same vocabulary")
+      ->type_name("FILE|NAME");
+  const std::vector<std::string> types = {"none", "lookup", "draft", "draft-simple",
+                                          "ngram-simple"};
+  command
+      .add_option("--spec-type", speculation,
+                  "none, lookup (or ngram-simple), draft (or draft-simple) "
+                  "[draft with -md, else lookup]")
+      ->check(CLI::IsMember(types))
+      ->type_name("TYPE");
+  command
+      .add_option("--spec-draft-n-max", n_max,
+                  "most tokens drafted at once, 1 to " + std::to_string(kMostDepth) + " [" +
+                      std::to_string(kDepthWithModel) + " with a draft model, " +
+                      std::to_string(kDepthWithLookup) + " with lookup]")
+      ->type_name("N");
+  command
+      .add_option("--spec-acceptance", acceptance,
+                  "match (a seed gives one text, drafted or not) or rejection [match]")
+      ->check(CLI::IsMember({"match", "rejection"}))
+      ->type_name("RULE");
+}
+
+}  // namespace cli

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <CLI/CLI.hpp>
+
+#include <foredraft/core/options.hpp>
+
+#include "arguments.hpp"
+#include "engine.hpp"
+
+namespace cli {
+
+/// All that `generate` is told.
+struct GenerateArguments {
+  std::string model;
+  std::string draft;
+  std::string speculation;  ///< empty: the default
+  std::string acceptance = "match";
+  std::optional<int> n_max;
+  TextArgument prompt;
+  MachineArguments machine;
+  bool raw = false;
+  bool json = false;
+  int n_ctx = 0;
+  fd::Options options;
+
+  void add_to(CLI::App& command);
+
+  /// What the user chose, or the default: the draft model where there is one, else lookup. It
+  /// refuses what CLI11 cannot see: options that contradict each other or would have no effect.
+  /// @errors UsageError, kInvalidOption
+  Speculation resolve() const;
+
+  /// Greatest depth of a draft; 0 without speculation.
+  int depth(Speculation chosen) const;
+
+ private:
+  void add_sampling(CLI::App& command);
+  void add_speculation(CLI::App& command);
+  Speculation resolve_type() const;
+};
+
+std::string_view name_of(Speculation speculation);
+
+}  // namespace cli

@@ -1,0 +1,117 @@
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <foredraft/core/error.hpp>
+#include <foredraft/io/gguf.hpp>
+
+#include "arguments.hpp"
+#include "commands.hpp"
+#include "inspect_parts.hpp"
+#include "memory.hpp"
+#include "model_path.hpp"
+#include "output.hpp"
+#include "terminal.hpp"
+
+namespace cli {
+
+namespace {
+
+struct Arguments {
+  std::string model;
+  int n_ctx = 0;
+  bool json = false;
+};
+
+Json to_json(const Findings& found, const fd::Gguf& file) {
+  Json object = Json::object({{"file", found.path.string()},
+                              {"file_bytes", file.file_size()},
+                              {"gguf_version", file.version()},
+                              {"family", found.family},
+                              {"name", found.name},
+                              {"parameters", found.parameters},
+                              {"runs", found.runs()},
+                              {"why_not", found.why_not.empty() ? Json() : Json(found.why_not)}});
+  if (found.survey) {
+    const fd::ModelConfig& c = found.survey->config;
+    object["dimensions"] = {{"n_vocab", c.n_vocab},       {"n_ctx", c.n_ctx},
+                            {"n_layers", c.n_layers},     {"n_heads", c.n_heads},
+                            {"n_kv_heads", c.n_kv_heads}, {"d_model", c.d_model},
+                            {"d_head", c.d_head},         {"d_ff", c.d_ff}};
+    object["memory"] = {{"n_ctx", found.n_ctx},
+                        {"weights", found.survey->weight_bytes},
+                        {"cache", found.cache_bytes()},
+                        {"total", found.total_bytes()}};
+  }
+  object["tokenizer"] = found.tokenizer ? tokenizer_to_json(*found.tokenizer) : Json();
+  object["chat_format"] = found.chat_format.empty() ? Json() : Json(found.chat_format);
+  object["metadata"] = metadata_to_json(file);
+  object["tensors"] = tensors_to_json(file);
+  return object;
+}
+
+std::string line(const std::string& label, const std::string& text) {
+  return label + std::string(13 - label.size(), ' ') + text + "\n";
+}
+
+std::string overview(const Findings& found, const fd::Gguf& file) {
+  std::string out = line("file", visible(found.path.string()) + ", " +
+                                     readable_bytes(static_cast<double>(file.file_size())) +
+                                     ", GGUF version " + std::to_string(file.version()));
+  out += line("model", (found.name.empty() ? "no name" : excerpt(found.name, 80)) + ", family " +
+                           (found.family.empty() ? "unknown" : excerpt(found.family, 40)));
+  out += line("parameters", readable_count(static_cast<double>(found.parameters)) + " in " +
+                                std::to_string(file.tensors().size()) + " tensors (" +
+                                types_in_use(file) + ")");
+  out += line("runs", found.runs() ? "yes" : "no: " + visible(found.why_not));
+  if (found.survey) {
+    const fd::ModelConfig& c = found.survey->config;
+    out +=
+        line("shape", std::to_string(c.n_layers) + " layers, d_model " + std::to_string(c.d_model) +
+                          ", " + std::to_string(c.n_heads) + " heads of " +
+                          std::to_string(c.d_head) + " (" + std::to_string(c.n_kv_heads) +
+                          " for keys and values), d_ff " + std::to_string(c.d_ff));
+    out += line("context", std::to_string(c.n_ctx) + " tokens in training");
+    out += line("memory", readable_bytes(found.total_bytes()) + ": weights " +
+                              readable_bytes(static_cast<double>(found.survey->weight_bytes)) +
+                              ", cache " + readable_bytes(found.cache_bytes()) + " for " +
+                              std::to_string(found.n_ctx) + " tokens, buffers; available are " +
+                              readable_bytes(available_memory()));
+  }
+  if (found.tokenizer) out += line("tokenizer", describe(*found.tokenizer));
+  out +=
+      line("chat format", found.chat_format.empty() ? "none known: use --raw" : found.chat_format);
+  return out;
+}
+
+int run(const Arguments& a) {
+  const auto path = find_model(a.model);
+  const fd::Gguf file = fd::Gguf::open(path);
+  const Findings found = examine(path, file, a.n_ctx);
+  if (a.json) {
+    print_json(to_json(found, file));
+  } else {
+    write_out(overview(found, file) + metadata_table(file) + tensor_table(file));
+  }
+  return 0;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Action& action) {
+  CLI::App* command = app.add_subcommand(
+      "inspect", "Show what a GGUF file holds, whether it runs, and the memory it takes.");
+  const auto a = std::make_shared<Arguments>();
+  command->add_option("-m,--model,model", a->model, "GGUF file, or the name of a fetched model")
+      ->type_name("FILE|NAME")
+      ->required();
+  command->add_option("-c,--ctx-size", a->n_ctx, "context for the memory estimate [4096 at most]")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  add_json_flag(*command, a->json);
+  command->callback([a, &action] { action = [a] { return run(*a); }; });
+}
+
+}  // namespace cli

@@ -1,0 +1,85 @@
+#include <exception>
+#include <iostream>
+#include <new>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include <foredraft/core/error.hpp>
+#include <foredraft/version.hpp>
+
+#include "arguments.hpp"
+#include "commands.hpp"
+#include "terminal.hpp"
+#include "usage.hpp"
+
+namespace {
+
+namespace fd = foredraft;
+
+int complain(int status, const std::string& what) {
+  std::cout.flush();
+  std::cerr << "foredraft: error: " << cli::visible(what) << '\n';
+  return status;
+}
+
+std::string version() {
+  return "foredraft " + std::to_string(FOREDRAFT_VERSION_MAJOR) + "." +
+         std::to_string(FOREDRAFT_VERSION_MINOR) + "." + std::to_string(FOREDRAFT_VERSION_PATCH);
+}
+
+/// CLI11 only says that a command is missing, not that there is none of this name.
+std::string unknown_command(const CLI::App& app, int argc, char** argv) {
+  const std::string first = argc > 1 ? argv[1] : "";
+  const bool known = app.get_subcommand_no_throw(first) != nullptr;
+  return first.empty() || first.starts_with('-') || known ? "" : first;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Speculative decoding of language models: the same text, sooner.", "foredraft");
+  app.formatter(cli::help_formatter());
+  app.set_version_flag("--version", version());
+  app.require_subcommand(1);
+  app.footer(
+      "'foredraft COMMAND --help' lists the options of a command. Models are GGUF files; "
+      "python3 examples/fetch_model.py --list shows some.");
+  cli::Action action;
+  cli::add_generate(app, action);
+  cli::add_inspect(app, action);
+  cli::add_tokenize(app, action);
+  cli::add_logits(app, action);
+  cli::add_bench(app, action);
+  try {
+    app.parse(cli::reversed_arguments(argc, argv));
+  } catch (const CLI::Success& wish) {  // --help, --version
+    return app.exit(wish);
+  } catch (const CLI::ParseError& error) {
+    if (const std::string unknown = unknown_command(app, argc, argv); !unknown.empty()) {
+      throw cli::UsageError("no command is called '" + unknown + "'", "foredraft --help");
+    }
+    const auto chosen = app.get_subcommands();
+    const std::string help = chosen.empty() ? "" : chosen.back()->get_name() + " ";
+    return complain(cli::kExitUsage,
+                    std::string(error.what()) + "; hint: foredraft " + help + "--help");
+  }
+  return action();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const cli::UsageError& error) {
+    return complain(cli::kExitUsage, error.what());
+  } catch (const fd::Error& error) {
+    const bool usage = error.code() == fd::ErrorCode::kInvalidOption;
+    return complain(usage ? cli::kExitUsage : cli::kExitFailure, error.what());
+  } catch (const std::bad_alloc&) {
+    const fd::Error error(fd::ErrorCode::kOutOfMemory, "no memory left", "more memory",
+                          "a smaller context (-c) or a smaller model");
+    return complain(cli::kExitFailure, error.what());
+  } catch (const std::exception& error) {
+    return complain(cli::kExitFailure, error.what());
+  }
+}

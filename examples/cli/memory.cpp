@@ -1,0 +1,76 @@
+#include "memory.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <optional>
+#include <sstream>
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <foredraft/core/error.hpp>
+
+#include "output.hpp"
+#include "usage.hpp"
+
+namespace cli {
+
+namespace {
+
+/// The number after `key` in a file of "key value" lines; an empty key: the first word.
+std::optional<double> read_number(const std::string& path, const std::string& key = {}) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    std::string word;
+    double value = 0;
+    if (!key.empty() && (!(words >> word) || word != key)) continue;
+    if (words >> value) return value;
+    return std::nullopt;  // "max"
+  }
+  return std::nullopt;
+}
+
+/// What the limits of the control group leave. Inside a container its own group is the root.
+double left_in_group() {
+  double left = std::numeric_limits<double>::infinity();
+  const auto note = [&left](std::optional<double> limit, std::optional<double> used) {
+    if (limit && used) left = std::min(left, std::max(0.0, *limit - *used));
+  };
+  const std::string root = "/sys/fs/cgroup/";
+  note(read_number(root + "memory.max"), read_number(root + "memory.current"));
+  note(read_number(root + "memory/memory.limit_in_bytes"),
+       read_number(root + "memory/memory.usage_in_bytes"));
+  return left;
+}
+
+double left_of_address_space() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+    return std::numeric_limits<double>::infinity();
+  }
+  const double used =
+      read_number("/proc/self/statm").value_or(0) * static_cast<double>(sysconf(_SC_PAGESIZE));
+  return std::max(0.0, static_cast<double>(limit.rlim_cur) - used);
+}
+
+}  // namespace
+
+double available_memory() {
+  double available = std::numeric_limits<double>::infinity();
+  if (const auto kilobytes = read_number("/proc/meminfo", "MemAvailable:")) {
+    available = *kilobytes * 1024;
+  }
+  return std::min({available, left_in_group(), left_of_address_space()});
+}
+
+void require_memory(double bytes, const std::string& what, const std::string& hint) {
+  const double available = available_memory();
+  if (bytes <= available) return;
+  throw fd::Error(fd::ErrorCode::kOutOfMemory,
+                  what + " need " + readable_bytes(bytes) + " of memory",
+                  "at most " + readable_bytes(available) + ", which are available", hint);
+}
+
+}  // namespace cli

@@ -1,0 +1,48 @@
+#include "output.hpp"
+
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include <foredraft/core/error.hpp>
+
+#include "usage.hpp"
+
+namespace cli {
+
+namespace {
+
+std::string scaled(double value, const char* const (&units)[4]) {
+  int unit = 0;
+  while (value >= 1000 && unit < 3) {
+    value /= 1000;
+    ++unit;
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, unit == 0 || value >= 100 ? "%.0f %s" : "%.3g %s", value,
+                units[unit]);
+  return text;
+}
+
+}  // namespace
+
+double finite(double value) { return std::isfinite(value) ? value : 0.0; }
+
+void write_out(std::string_view text) {
+  errno = 0;
+  const std::size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
+  if (written == text.size() && std::fflush(stdout) == 0) return;
+  throw fd::Error(fd::ErrorCode::kIo,
+                  std::string("stdout: ") + (errno != 0 ? std::strerror(errno) : "cannot write"),
+                  "an output that can be written");
+}
+
+void print_json(const Json& object) {
+  write_out(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::string readable_bytes(double bytes) { return scaled(bytes, {"B", "kB", "MB", "GB"}); }
+std::string readable_count(double count) { return scaled(count, {"", "k", "M", "G"}); }
+
+}  // namespace cli

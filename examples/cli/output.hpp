@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json.hpp>
+
+namespace cli {
+
+/// Objects keep their members in the order in which they were added.
+using Json = nlohmann::ordered_json;
+
+/// A number that JSON can hold: 0 for infinities and NaN.
+double finite(double value);
+
+/// Write to stdout at once. @errors kIo, e.g. where the disk is full
+void write_out(std::string_view text);
+
+/// Print one object and a line break. Bytes that are not UTF-8 become U+FFFD.
+void print_json(const Json& object);
+
+/// "1.12 GB" @units bytes, powers of ten
+std::string readable_bytes(double bytes);
+/// "135 M"
+std::string readable_count(double count);
+
+}  // namespace cli

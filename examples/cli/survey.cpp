@@ -1,0 +1,66 @@
+#include "survey.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <foredraft/backend/cpu/panel_layout.hpp>
+#include <foredraft/cache/linear.hpp>
+#include <foredraft/model/weights.hpp>
+
+namespace cli {
+
+namespace {
+
+/// A backend that only measures: read_weights() checks names and shapes against the file with it.
+struct MeasuringBackend {
+  struct Matrix {};
+
+  Matrix pack(const fd::TensorView& weights) {
+    const fd::cpu::PanelLayout layout = fd::cpu::panel_layout(weights.type);
+    const auto block_k = static_cast<std::size_t>(layout.block_k);
+    constexpr std::size_t kRows = fd::cpu::kPanelRows;
+    bytes += (weights.n_out + kRows - 1) / kRows * ((weights.n_in + block_k - 1) / block_k) *
+             layout.bytes;
+    return {};
+  }
+  std::vector<float> vector(const fd::TensorView& weights) {
+    bytes += weights.n_in * sizeof(float);
+    return {};
+  }
+
+  std::size_t bytes = 0;
+};
+
+constexpr int kStagedRows = 512;  // default of LinearCache
+
+}  // namespace
+
+Survey survey(const fd::Gguf& file) {
+  Survey found;
+  found.config = fd::read_config(file);
+  const fd::GgufValue* tokens = file.find("tokenizer.ggml.tokens");
+  if (tokens == nullptr) {
+    throw fd::Error(fd::ErrorCode::kUnsupportedModel, "no tokenizer in the file",
+                    "tokenizer.ggml.tokens", "convert the model again with its tokenizer");
+  }
+  // A count in a file is bounded by the file's size, far below what an int holds times 8.
+  found.config.n_vocab =
+      static_cast<int>(std::min<std::uint64_t>(tokens->count, std::uint64_t{1} << 30));
+  MeasuringBackend backend;
+  fd::read_weights(backend, file, found.config);
+  found.weight_bytes = backend.bytes;
+  return found;
+}
+
+double Survey::cache_bytes(int n_ctx) const {
+  return fd::LinearCache<fd::f16>::full_bytes(config.cache_shape(), n_ctx + kStagedRows);
+}
+
+double Survey::pass_bytes(int rows, int logit_rows) const {
+  const double row = 2.0 * config.d_model + 2.0 * config.n_heads * config.d_head + config.d_ff;
+  return sizeof(float) * (rows * row + static_cast<double>(logit_rows) * config.n_vocab);
+}
+
+int default_context(int trained) { return std::min(trained, 4096); }
+
+}  // namespace cli

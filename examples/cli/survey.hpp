@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+
+#include <foredraft/io/gguf.hpp>
+#include <foredraft/model/config.hpp>
+
+#include "usage.hpp"
+
+namespace cli {
+
+/// What a model would take to run, found without reading its weights.
+struct Survey {
+  fd::ModelConfig config;
+  std::size_t weight_bytes = 0;  ///< in memory, packed
+
+  /// Keys and values of a cache in f16, with the room for staged rows.
+  double cache_bytes(int n_ctx) const;
+  /// Buffers of a pass with `rows` rows, of which `logit_rows` hand out all logits.
+  double pass_bytes(int rows, int logit_rows) const;
+};
+
+/// @errors what fd::load would throw: kUnsupportedModel, kShapeMismatch, kCorruptFile
+Survey survey(const fd::Gguf& file);
+
+/// Context where the user names none: what the model was trained for, within reason.
+int default_context(int trained);
+
+}  // namespace cli

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include <foredraft/core/types.hpp>
+#include <foredraft/io/byte_alphabet.hpp>
+#include <foredraft/io/vocabulary.hpp>
+
+namespace foredraft::inline v0 {
+
+/// Byte-level pair encoding: a word begins as its bytes, and as long as any two neighbours have a
+/// merge, the one of lowest rank (of equal ones the leftmost) is applied.
+///
+/// Some vocabularies lack tokens for bytes that never occur in well-formed text; such bytes are
+/// left out, as other engines do: there is no id that would not mislead the model.
+/// @source Sennrich et al. 2016, arXiv:1508.07909; over bytes as in GPT-2
+class BytePairEncoder {
+ public:
+  explicit BytePairEncoder(const Vocabulary& vocabulary) {
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      bytes_[byte] = vocabulary.byte_token(static_cast<unsigned char>(byte)).value_or(kNoToken);
+    }
+    rules_.reserve(vocabulary.merges().size());
+    std::uint32_t rank = 0;
+    for (const Merge& merge : vocabulary.merges()) {
+      rules_.try_emplace(key(merge.left, merge.right), Rule{rank++, merge.result});
+    }
+  }
+
+ private:
+  struct Symbol {
+    TokenId id;
+    std::uint32_t previous, next;  // kEnd at the ends
+  };
+  struct Candidate {
+    std::uint32_t rank, left;
+    TokenId left_id, right_id, result;
+
+    /// Order of a heap whose front is the merge to apply next.
+    bool operator<(const Candidate& other) const noexcept {
+      return rank != other.rank ? rank > other.rank : left > other.left;
+    }
+  };
+
+ public:
+  /// Memory to work in, so that a text of many words allocates once. One for each thread.
+  struct Workspace {
+    std::vector<Symbol> symbols;
+    std::vector<Candidate> candidates;
+  };
+
+  /// Appends the tokens of one word of less than 4 GiB.
+  /// @cost O(n log n) in its bytes
+  void encode(std::string_view word, Workspace& work, std::vector<TokenId>& out) const {
+    work.symbols.clear();
+    work.candidates.clear();
+    for (const char c : word) {
+      const TokenId id = bytes_[static_cast<unsigned char>(c)];
+      const auto i = static_cast<std::uint32_t>(work.symbols.size());
+      if (id != kNoToken) work.symbols.push_back({id, i - 1, i + 1});  // the first wraps to kEnd
+    }
+    if (work.symbols.empty()) return;
+    work.symbols.back().next = kEnd;
+    for (std::uint32_t i = 0; i + 1 < work.symbols.size(); ++i) consider(i, work);
+    while (!work.candidates.empty()) {
+      std::pop_heap(work.candidates.begin(), work.candidates.end());
+      const Candidate best = work.candidates.back();
+      work.candidates.pop_back();
+      apply(best, work);
+    }
+    for (std::uint32_t i = 0; i != kEnd; i = work.symbols[i].next)
+      out.push_back(work.symbols[i].id);
+  }
+
+ private:
+  struct Rule {
+    std::uint32_t rank;
+    TokenId result;
+  };
+
+  static constexpr TokenId kNoToken = -1;
+  static constexpr std::uint32_t kEnd = std::numeric_limits<std::uint32_t>::max();
+
+  static std::uint64_t key(TokenId left, TokenId right) noexcept {
+    return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 |
+           static_cast<std::uint32_t>(right);
+  }
+
+  void consider(std::uint32_t left, Workspace& work) const {
+    const TokenId left_id = work.symbols[left].id;
+    const TokenId right_id = work.symbols[work.symbols[left].next].id;
+    const auto rule = rules_.find(key(left_id, right_id));
+    if (rule == rules_.end()) return;
+    work.candidates.push_back({rule->second.rank, left, left_id, right_id, rule->second.result});
+    std::push_heap(work.candidates.begin(), work.candidates.end());
+  }
+
+  void apply(const Candidate& merge, Workspace& work) const {
+    auto& symbols = work.symbols;
+    Symbol& left = symbols[merge.left];
+    // Candidates are not taken out of the heap when their symbols merge otherwise: they no longer
+    // fit.
+    if (left.id != merge.left_id || left.next == kEnd || symbols[left.next].id != merge.right_id)
+      return;
+    Symbol& right = symbols[left.next];
+    left.id = merge.result;
+    left.next = right.next;
+    right.id = kNoToken;
+    if (left.next != kEnd) symbols[left.next].previous = merge.left;
+    if (left.previous != kEnd) consider(left.previous, work);
+    if (left.next != kEnd) consider(merge.left, work);
+  }
+
+  std::array<TokenId, 256> bytes_{};
+  std::unordered_map<std::uint64_t, Rule> rules_;  // by the pair of tokens
+};
+
+}  // namespace foredraft::inline v0

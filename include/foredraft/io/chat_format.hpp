@@ -1,0 +1,183 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include <foredraft/core/error.hpp>
+#include <foredraft/io/quoted.hpp>
+
+namespace foredraft::inline v0 {
+
+/// How the turns of a conversation are marked.
+enum class ChatFormat : std::uint8_t {
+  kRaw,     ///< not at all: the contents, one after the other
+  kChatML,  ///< `<|im_start|>role` ... `<|im_end|>` (SmolLM2, Qwen)
+  kLlama3,  ///< `<|start_header_id|>role<|end_header_id|>` ... `<|eot_id|>`
+  kGemma,   ///< `<start_of_turn>role` ... `<end_of_turn>`; no system turn
+};
+
+constexpr std::string_view name_of(ChatFormat format) noexcept {
+  switch (format) {
+    case ChatFormat::kRaw: return "raw";
+    case ChatFormat::kChatML: return "chatml";
+    case ChatFormat::kLlama3: return "llama3";
+    case ChatFormat::kGemma: return "gemma";
+  }
+  return "unknown";
+}
+
+/// One turn. Roles are "system", "user" and "assistant".
+struct ChatMessage {
+  std::string role;
+  std::string content;
+};
+
+/// A format with what a model's own template adds to it.
+///
+/// SmolLM2-Instruct and Qwen2.5 have a system message for conversations without one: "You are a
+/// helpful AI assistant named SmolLM, trained by Hugging Face", "You are Qwen, created by Alibaba
+/// Cloud. You are a helpful assistant.". Llama 3.1 and later put a cutoff date and a date before
+/// every system message.
+struct ChatTemplate {
+  ChatFormat format = ChatFormat::kRaw;
+  std::string default_system;  ///< empty: no system turn unless the conversation has one
+  std::string system_prefix;   ///< not empty: there is always a system turn, which begins with this
+  bool trims = false;          ///< white space around contents is taken away
+};
+
+namespace chat_format {
+
+/// A default system message stands in a template as one literal from the opening of a system turn
+/// to its end; with a quote in between, the content comes from the conversation.
+inline std::string default_system_of(std::string_view text) {
+  constexpr std::string_view kOpen = "<|im_start|>system", kClose = "<|im_end|>";
+  for (std::size_t at = text.find(kOpen); at != text.npos; at = text.find(kOpen, at + 1)) {
+    std::string_view rest = text.substr(at + kOpen.size());
+    // The line break is one in SmolLM2's template and an escape in Qwen's.
+    if (!rest.starts_with('\n') && !rest.starts_with("\\n")) continue;
+    rest.remove_prefix(rest.starts_with('\n') ? 1 : 2);
+    const std::string_view literal = rest.substr(0, rest.find(kClose));
+    const bool closed = literal.size() < rest.size();
+    if (closed && literal.find_first_of("'\"{}\\") == literal.npos) return std::string(literal);
+  }
+  return {};
+}
+
+inline std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kSpaces = " \t\n\v\f\r";
+  const std::size_t begin = text.find_first_not_of(kSpaces);
+  if (begin == text.npos) return {};
+  return text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1);
+}
+
+}  // namespace chat_format
+
+/// Recognizes the format from the text of `tokenizer.chat_template`. The template is never run:
+/// model files have carried code through template engines.
+/// @errors kUnsupportedModel: there is none, or it is none of the known formats
+inline ChatTemplate recognize_chat_template(std::string_view text) {
+  const auto has = [text](std::string_view part) { return text.find(part) != text.npos; };
+  ChatTemplate chat;
+  int formats = 0;
+  // <|im_sep|> is a relative of ChatML with other turns.
+  if (has("<|im_start|>") && has("<|im_end|>") && !has("<|im_sep|>")) {
+    chat.format = ChatFormat::kChatML;
+    chat.default_system = chat_format::default_system_of(text);
+    ++formats;
+  }
+  if (has("<|start_header_id|>") && has("<|end_header_id|>") && has("<|eot_id|>")) {
+    chat.format = ChatFormat::kLlama3;
+    // The date is the template's own default for programs that set none, and the same every day.
+    if (has("Cutting Knowledge Date: December 2023")) {
+      chat.system_prefix = "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n";
+    }
+    ++formats;
+  }
+  if (has("<start_of_turn>") && has("<end_of_turn>")) {
+    chat.format = ChatFormat::kGemma;
+    ++formats;
+  }
+  if (formats != 1) {
+    throw Error(ErrorCode::kUnsupportedModel,
+                text.empty() ? "no chat template (tokenizer.chat_template)"
+                             : "a chat template that is not known: " + in_quotes(text),
+                "the turns of chatml, llama3 or gemma", "use --raw and write the turns yourself");
+  }
+  chat.trims = has("| trim") || has("|trim");
+  return chat;
+}
+
+/// The conversation as the model was trained on it, up to where the assistant's next turn begins
+/// (`generation_prompt`), without BOS: encode it with add_bos and parse_special.
+///
+/// Contents are put in as they are. Marks of turns in them are read as such by parse_special, as in
+/// other engines: do not build conversations with more authority than the least trusted content.
+/// @errors kEmptyPrompt: no messages; kInvalidOption: a role that the format does not have, or a
+/// system
+///   message that is not the first; for kGemma also turns that do not alternate, as in its template
+inline std::string format_chat(const ChatTemplate& chat, std::span<const ChatMessage> messages,
+                               bool generation_prompt = true) {
+  if (messages.empty()) throw Error(ErrorCode::kEmptyPrompt, "no messages", "at least one");
+  const auto content_of = [&](std::string_view text) {
+    return chat.trims ? chat_format::trimmed(text) : text;
+  };
+  std::string out;
+  if (chat.format == ChatFormat::kRaw) {
+    for (const ChatMessage& message : messages) out += message.content;
+    return out;
+  }
+  const auto open = [&](std::string_view role) {
+    if (chat.format == ChatFormat::kChatML) out.append("<|im_start|>").append(role).append("\n");
+    if (chat.format == ChatFormat::kLlama3) {
+      out.append("<|start_header_id|>").append(role).append("<|end_header_id|>\n\n");
+    }
+    if (chat.format == ChatFormat::kGemma) {
+      out.append("<start_of_turn>").append(role == "assistant" ? "model" : role).append("\n");
+    }
+  };
+  const auto close = [&] {
+    if (chat.format == ChatFormat::kChatML) out += "<|im_end|>\n";
+    if (chat.format == ChatFormat::kLlama3) out += "<|eot_id|>";
+    if (chat.format == ChatFormat::kGemma) out += "<end_of_turn>\n";
+  };
+
+  // The system message first. Gemma knows none: it goes before the first user message, and is not
+  // trimmed.
+  std::optional<std::string> system;
+  if (!chat.default_system.empty() || !chat.system_prefix.empty()) system = chat.default_system;
+  if (messages[0].role == "system") {
+    system =
+        chat.format == ChatFormat::kGemma ? messages[0].content : content_of(messages[0].content);
+    messages = messages.subspan(1);
+  }
+  std::string before_first;
+  if (system && chat.format == ChatFormat::kGemma) {
+    before_first = *system + "\n\n";
+  } else if (system) {
+    open("system");
+    out.append(chat.system_prefix).append(*system);
+    close();
+  }
+
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const ChatMessage& message = messages[i];
+    const bool known =
+        message.role == "user" || message.role == "assistant" || message.role == "system";
+    const bool alternates = message.role == (i % 2 == 0 ? "user" : "assistant");
+    if (!known || (chat.format == ChatFormat::kGemma && !alternates)) {
+      throw Error(ErrorCode::kInvalidOption, "a message of role " + in_quotes(message.role),
+                  "system, user or assistant; for gemma user and assistant in turn");
+    }
+    open(message.role);
+    out.append(i == 0 ? before_first : "").append(content_of(message.content));
+    close();
+  }
+  if (generation_prompt) open("assistant");
+  return out;
+}
+
+}  // namespace foredraft::inline v0

@@ -1,0 +1,207 @@
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <foredraft/core/error.hpp>
+#include <foredraft/core/tensor.hpp>
+#include <foredraft/io/gguf_header.hpp>
+#include <foredraft/io/gguf_value.hpp>
+#include <foredraft/io/mapped_file.hpp>
+#include <foredraft/io/quoted.hpp>
+
+namespace foredraft::inline v0 {
+
+/// A GGUF file, version 2 or 3, little-endian: metadata and tensors, everything checked when it is
+/// opened.
+///
+/// Nothing is copied: keys, strings, arrays and tensor data point into the file, which lives as
+/// long as this object (moving it keeps them valid). Tensor data is not touched here; only its
+/// place is checked. Stricter than the format where a file that bends it could be read in two ways:
+///  - tensor data lies in the order of the tensors, each right behind the one before, padded to
+///  alignment();
+///  - alignment() is at most 1 MiB (GgufLimits); names and keys are not empty; arrays do not nest.
+/// Bytes behind the last tensor are allowed. So are types of tensors that are not in TensorType:
+/// they have no data span and no view, and what follows them only has to lie behind them.
+/// @cost O(bytes of the header), O(n log n) for names; memory a small multiple of the header
+/// @source GGUF specification, ggml repository, docs/gguf.md
+class Gguf {
+ public:
+  using Tensor = GgufTensor;
+
+  /// @errors kIo; kCorruptFile; kUnsupportedModel for another version or byte order; kOutOfMemory
+  static Gguf open(const std::filesystem::path& file) {
+    MappedFile mapping = MappedFile::open(file);
+    try {
+      Gguf gguf = parse(mapping.bytes());
+      gguf.mapping_ = std::move(mapping);
+      return gguf;
+    } catch (const Error& e) {
+      throw Error(e.code(), "'" + file.string() + "': " + e.found(), e.expected(), e.hint());
+    }
+  }
+
+  /// The same for bytes that the caller keeps alive and unchanged.
+  static Gguf parse(std::span<const std::byte> bytes) {
+    try {
+      return Gguf(bytes, parse_gguf(bytes));
+    } catch (const std::bad_alloc&) {
+      throw Error(ErrorCode::kOutOfMemory, "no memory for the names in a GGUF file",
+                  "a small multiple of its header", "is memory limited (ulimit -v)?");
+    }
+  }
+
+  std::uint32_t version() const noexcept { return header_.version; }
+  std::uint64_t alignment() const noexcept { return header_.alignment; }
+  std::size_t file_size() const noexcept { return bytes_.size(); }
+
+  /// In the order of the file.
+  const std::vector<GgufEntry>& metadata() const noexcept { return header_.metadata; }
+  const std::vector<Tensor>& tensors() const noexcept { return header_.tensors; }
+
+  /// Null where there is none. @cost O(log n)
+  const GgufValue* find(std::string_view key) const {
+    const GgufEntry* entry =
+        find_by_name(header_.metadata, header_.metadata_order, &GgufEntry::key, key);
+    return entry == nullptr ? nullptr : &entry->value;
+  }
+  const Tensor* find_tensor(std::string_view name) const {
+    return find_by_name(header_.tensors, header_.tensor_order, &Tensor::name, name);
+  }
+
+  // Typed values: nothing where the key is absent, kCorruptFile where its value is of another kind.
+
+  /// Any integer type, as long as the value is not negative.
+  std::optional<std::uint64_t> get_uint(std::string_view key) const {
+    return scalar<std::uint64_t>(key, "an integer >= 0", is_integer);
+  }
+  /// Any float or integer type.
+  std::optional<double> get_float(std::string_view key) const {
+    return scalar<double>(key, "a number", [](GgufType t) { return is_float(t) || is_integer(t); });
+  }
+  std::optional<bool> get_bool(std::string_view key) const {
+    return scalar<bool>(key, "a bool", [](GgufType t) { return t == GgufType::kBool; });
+  }
+  std::optional<std::string_view> get_string(std::string_view key) const {
+    const GgufValue* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    if (value->type != GgufType::kString) throw wrong_kind(key, *value, "a string");
+    std::string_view text;
+    visit_strings(*value, [&](std::string_view s) { text = s; });
+    return text;
+  }
+  std::optional<std::vector<std::string_view>> get_strings(std::string_view key) const {
+    const GgufValue* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    if (!value->is_array() || value->element != GgufType::kString) {
+      throw wrong_kind(key, *value, "an array of strings");
+    }
+    std::vector<std::string_view> texts;
+    texts.reserve(static_cast<std::size_t>(value->count));
+    visit_strings(*value, [&](std::string_view s) { texts.push_back(s); });
+    return texts;
+  }
+  /// f32, or f64 rounded to float.
+  std::optional<std::vector<float>> get_floats(std::string_view key) const {
+    return array<float>(key, "an array of floats", is_float);
+  }
+  /// Any integer type, as long as the values fit.
+  std::optional<std::vector<std::int64_t>> get_ints(std::string_view key) const {
+    return array<std::int64_t>(key, "an array of integers that fit 64 bits with sign", is_integer);
+  }
+
+  /// A tensor of rank 0 to 2 as a matrix.
+  /// @shape [shape[1], shape[0]]; [1, shape[0]] for a vector
+  /// @errors kUnsupportedModel for a type that is not in TensorType; kShapeMismatch for a higher
+  /// rank
+  TensorView view(const Tensor& tensor) const {
+    if (!layout_of(tensor.type)) {
+      throw Error(
+          ErrorCode::kUnsupportedModel,
+          "tensor " + in_quotes(tensor.name) + " of type " + std::to_string(tensor.type_number),
+          "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K or Q6_K",
+          "choose a file with another quantization");
+    }
+    const std::size_t rank = tensor.shape.size();
+    if (rank > 2) {
+      throw Error(ErrorCode::kShapeMismatch,
+                  "tensor " + in_quotes(tensor.name) + " of shape " + tensor.shape_text(),
+                  "a vector or a matrix");
+    }
+    return {tensor.type, rank > 1 ? static_cast<std::size_t>(tensor.shape[1]) : 1,
+            rank > 0 ? static_cast<std::size_t>(tensor.shape[0]) : 1, tensor.data};
+  }
+
+ private:
+  static_assert(sizeof(std::size_t) == 8, "model files do not fit into a 32-bit address space");
+
+  Gguf(std::span<const std::byte> bytes, GgufHeader header) noexcept
+      : bytes_(bytes), header_(std::move(header)) {}
+
+  static bool is_float(GgufType type) noexcept {
+    return type == GgufType::kF32 || type == GgufType::kF64;
+  }
+  static bool is_integer(GgufType type) noexcept {
+    return !is_float(type) && type != GgufType::kBool && type != GgufType::kString &&
+           type != GgufType::kArray;
+  }
+
+  static Error wrong_kind(std::string_view key, const GgufValue& value, std::string_view expected) {
+    return Error(ErrorCode::kCorruptFile,
+                 "key " + in_quotes(key) + ": " + value.type_name() + " " + to_string(value, 4),
+                 expected, "the file was written wrongly, or is damaged");
+  }
+
+  /// Element `index` as T; nothing where an integer does not fit.
+  template <typename T>
+  static std::optional<T> convert(const GgufValue& value, std::size_t index) {
+    return visit_number(value, index, [](auto number) -> std::optional<T> {
+      using Number = decltype(number);
+      if constexpr (std::integral<T> && std::integral<Number> && !std::same_as<T, bool> &&
+                    !std::same_as<Number, bool>) {
+        if (!std::in_range<T>(number)) return std::nullopt;
+      }
+      return static_cast<T>(number);
+    });
+  }
+
+  template <typename T, typename Accepts>
+  std::optional<T> scalar(std::string_view key, std::string_view expected, Accepts accepts) const {
+    const GgufValue* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    const auto number = accepts(value->type) ? convert<T>(*value, 0) : std::nullopt;
+    if (!number) throw wrong_kind(key, *value, expected);
+    return number;
+  }
+
+  template <typename T, typename Accepts>
+  std::optional<std::vector<T>> array(std::string_view key, std::string_view expected,
+                                      Accepts accepts) const {
+    const GgufValue* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    if (!value->is_array() || !accepts(value->element)) throw wrong_kind(key, *value, expected);
+    std::vector<T> numbers;
+    numbers.reserve(static_cast<std::size_t>(value->count));
+    for (std::size_t i = 0; i < value->count; ++i) {
+      const auto number = convert<T>(*value, i);
+      if (!number) throw wrong_kind(key, *value, expected);
+      numbers.push_back(*number);
+    }
+    return numbers;
+  }
+
+  MappedFile mapping_;  // empty where the bytes belong to the caller
+  std::span<const std::byte> bytes_;
+  GgufHeader header_;
+};
+
+}  // namespace foredraft::inline v0

@@ -1,0 +1,136 @@
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <foredraft/core/error.hpp>
+#include <foredraft/core/types.hpp>
+#include <foredraft/io/bpe.hpp>
+#include <foredraft/io/byte_alphabet.hpp>
+#include <foredraft/io/gguf.hpp>
+#include <foredraft/io/pretokenizer.hpp>
+#include <foredraft/io/special_tokens.hpp>
+#include <foredraft/io/spm.hpp>
+#include <foredraft/io/vocabulary.hpp>
+#include <foredraft/io/vocabulary_reader.hpp>
+
+namespace foredraft::inline v0 {
+
+struct EncodeOptions {
+  bool add_bos = false;        ///< begin with BOS, if the model asks for it (Vocabulary::adds_bos)
+  bool parse_special = false;  ///< `<|im_start|>` in the text is the token, not its letters
+};
+
+/// From text to tokens and back.
+///
+/// Immutable: many threads may use one. Text is any bytes; see Pretokenizer and
+/// SentencePieceEncoder for what is done with those that are not UTF-8.
+///
+/// decode(encode(text)) == text where the vocabulary has a token for each byte, and, for
+/// SentencePiece, the text has no U+2581; for parse_special, with decode's `special`.
+class Tokenizer {
+ public:
+  /// @errors kUnsupportedModel: a pre-tokenizer that is not known
+  explicit Tokenizer(Vocabulary vocabulary)
+      : vocabulary_(std::move(vocabulary)),
+        user_defined_(vocabulary_, false),
+        special_(vocabulary_, true) {
+    if (vocabulary_.type() != VocabularyType::kByteLevel) return;
+    pretokenizer_ = Pretokenizer::named(vocabulary_.pre());
+    bpe_.emplace(vocabulary_);
+  }
+
+  /// From a model file, which is not needed any more afterwards.
+  /// @errors see read_vocabulary
+  static Tokenizer from(const Gguf& file) { return Tokenizer(read_vocabulary(file)); }
+
+  /// @cost O(n log n) in the bytes of a word (SentencePiece: of the text), O(n) in words
+  /// @errors kContextOverflow: a text of 1 GiB or more
+  std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const {
+    if (text.size() >= kTooLong) {
+      throw Error(ErrorCode::kContextOverflow,
+                  "a text of " + std::to_string(text.size()) + " bytes",
+                  "less than " + std::to_string(kTooLong));
+    }
+    std::vector<TokenId> out;
+    if (options.add_bos && vocabulary_.adds_bos()) out.push_back(vocabulary_.bos().value());
+    Workspace work;
+    const SpecialTokens& special = options.parse_special ? special_ : user_defined_;
+    for (std::size_t at = 0; at < text.size();) {
+      const auto found = special.find(vocabulary_, text, at);
+      encode_plain(text.substr(at, found ? found->begin - at : text.npos), work, out);
+      if (!found) break;
+      out.push_back(found->id);
+      at = found->begin + found->length;
+    }
+    return out;
+  }
+
+  /// The text of the tokens; control tokens only where `special` asks for them. May end inside a
+  /// character. The space that encode puts before a text is taken away again.
+  /// @errors kTokenOutOfRange
+  std::string decode(std::span<const TokenId> tokens, bool special = false) const {
+    std::string text;
+    bool at_begin = true;
+    for (const TokenId id : tokens) {
+      std::string_view bytes = vocabulary_.piece(id, special);
+      const bool prefixed = at_begin && vocabulary_.adds_space_prefix() && vocabulary_.is_text(id);
+      if (prefixed && vocabulary_.type() == VocabularyType::kSentencePiece &&
+          bytes.starts_with(' ')) {
+        bytes.remove_prefix(1);
+      }
+      if (vocabulary_.is_text(id)) at_begin = false;
+      text += bytes;
+    }
+    return text;
+  }
+
+  /// The bytes of one token: see Vocabulary::piece.
+  std::string_view piece(TokenId id, bool special = false) const {
+    return vocabulary_.piece(id, special);
+  }
+  bool is_end(TokenId id) const noexcept { return vocabulary_.is_end(id); }
+  const Vocabulary& vocabulary() const noexcept { return vocabulary_; }
+
+ private:
+  /// Offsets are 32 bits wide, and marks for spaces take three bytes.
+  static constexpr std::size_t kTooLong = std::size_t{1} << 30;
+
+  struct Workspace {
+    std::vector<std::string_view> words;
+    BytePairEncoder::Workspace merging;
+  };
+
+  /// A text without special tokens, which begins the text or follows after one.
+  void encode_plain(std::string_view text, Workspace& work, std::vector<TokenId>& out) const {
+    if (!pretokenizer_) {
+      SentencePieceEncoder::encode(vocabulary_, text, vocabulary_.adds_space_prefix(), out);
+      return;
+    }
+    work.words.clear();
+    pretokenizer_->split(text, work.words);
+    for (const std::string_view word : work.words) {
+      if (pretokenizer_->keeps_whole_words()) {
+        const auto whole = vocabulary_.find(kByteAlphabet.write(word));
+        if (whole && vocabulary_.is_text(*whole)) {
+          out.push_back(*whole);
+          continue;
+        }
+      }
+      bpe_->encode(word, work.merging, out);
+    }
+  }
+
+  Vocabulary vocabulary_;
+  SpecialTokens user_defined_, special_;
+  std::optional<Pretokenizer> pretokenizer_;  // kByteLevel only, as is the next
+  std::optional<BytePairEncoder> bpe_;
+};
+
+}  // namespace foredraft::inline v0

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <foredraft/core/error.hpp>
+#include <foredraft/core/types.hpp>
+#include <foredraft/io/gguf.hpp>
+#include <foredraft/io/quoted.hpp>
+#include <foredraft/io/vocabulary.hpp>
+#include <foredraft/io/vocabulary_data.hpp>
+
+namespace foredraft::inline v0 {
+
+namespace vocabulary_reader {
+
+inline std::vector<std::string> strings(const Gguf& file, std::string_view key) {
+  const auto found = file.get_strings(key);
+  if (!found) return {};
+  return std::vector<std::string>(found->begin(), found->end());
+}
+
+/// An id must fit before it can be compared with the size of the vocabulary.
+inline std::optional<TokenId> id(const Gguf& file, std::string_view key, std::size_t n_vocab) {
+  const auto found = file.get_uint(key);
+  if (!found) return std::nullopt;
+  if (*found < n_vocab) return static_cast<TokenId>(*found);
+  throw Error(ErrorCode::kTokenOutOfRange, std::string(key) + " = " + std::to_string(*found),
+              "less than the " + std::to_string(n_vocab) + " tokens of the vocabulary");
+}
+
+inline std::vector<TokenKind> kinds(const Gguf& file) {
+  std::vector<TokenKind> kinds;
+  for (const std::int64_t number :
+       file.get_ints("tokenizer.ggml.token_type").value_or(std::vector<std::int64_t>())) {
+    if (number < 1 || number > 6) {
+      throw Error(ErrorCode::kCorruptFile, "token type " + std::to_string(number), "1 to 6");
+    }
+    kinds.push_back(static_cast<TokenKind>(number));
+  }
+  return kinds;
+}
+
+inline VocabularyType type(const Gguf& file) {
+  const auto model = file.get_string("tokenizer.ggml.model");
+  if (model == "gpt2") return VocabularyType::kByteLevel;
+  if (model == "llama") return VocabularyType::kSentencePiece;
+  throw Error(ErrorCode::kUnsupportedModel,
+              model ? "tokenizer " + in_quotes(*model) : "no tokenizer (tokenizer.ggml.model)",
+              "gpt2 or llama");
+}
+
+}  // namespace vocabulary_reader
+
+/// The vocabulary in the metadata of a model file.
+///
+/// Defaults where a file says nothing: SentencePiece adds BOS (if it has one) and a space before
+/// the text; byte-level does neither, but for `llama-bpe`, which adds BOS.
+/// @errors kUnsupportedModel: another kind of tokenizer; kCorruptFile, kTokenOutOfRange: see
+/// Vocabulary
+inline Vocabulary read_vocabulary(const Gguf& file) {
+  namespace read = vocabulary_reader;
+  VocabularyData data;
+  data.type = read::type(file);
+  data.texts = read::strings(file, "tokenizer.ggml.tokens");
+  data.kinds = read::kinds(file);
+  data.scores = file.get_floats("tokenizer.ggml.scores").value_or(std::vector<float>());
+  data.pre = std::string(file.get_string("tokenizer.ggml.pre").value_or(""));
+  data.chat_template = std::string(file.get_string("tokenizer.chat_template").value_or(""));
+
+  const auto id = [&](std::string_view name) {
+    return read::id(file, "tokenizer.ggml." + std::string(name) + "_token_id", data.texts.size());
+  };
+  data.bos = id("bos");
+  data.eos = id("eos");
+  data.eot = id("eot");
+  data.eom = id("eom");
+  data.unknown = id("unknown");
+  data.padding = id("padding");
+
+  const bool sentence_piece = data.type == VocabularyType::kSentencePiece;
+  if (!sentence_piece) data.merges = read::strings(file, "tokenizer.ggml.merges");
+  const bool usually_bos = data.bos && (sentence_piece || data.pre == "llama-bpe");
+  data.add_bos = file.get_bool("tokenizer.ggml.add_bos_token").value_or(usually_bos);
+  data.add_space_prefix = file.get_bool("tokenizer.ggml.add_space_prefix").value_or(sentence_piece);
+  return Vocabulary(std::move(data));
+}
+
+}  // namespace foredraft::inline v0

@@ -1,0 +1,217 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <foredraft/backend/backend.hpp>
+#include <foredraft/backend/ops.hpp>
+#include <foredraft/core/concepts.hpp>
+#include <foredraft/io/tokenizer.hpp>
+#include <foredraft/io/vocabulary_difference.hpp>
+#include <foredraft/model/config.hpp>
+#include <foredraft/model/rope.hpp>
+#include <foredraft/model/weights.hpp>
+
+namespace foredraft::inline v0 {
+
+/// A transformer decoder on backend `B`: one template for all families; what differs is in
+/// ModelConfig and in which weights exist. Weights are read-only; the caches belong to the
+/// sequences.
+///
+/// The backend is referred to and has to outlive the model. One forward() at a time.
+template <typename B>
+class Model {
+ public:
+  using Matrix = typename B::Matrix;
+  /// The rows of a backend's operators do not depend on one another (see backend/ops.hpp).
+  static constexpr bool row_exact = true;
+
+  Model(B& backend, ModelConfig config, ModelWeights<B> weights, Tokenizer tokenizer)
+      : backend_(&backend),
+        config_(std::move(config)),
+        weights_(std::move(weights)),
+        tokenizer_(std::move(tokenizer)),
+        rotations_(config_.rope, config_.n_rot, config_.rope_base, config_.rope_scale,
+                   weights_.rope_factors) {}
+
+  int vocab_size() const noexcept { return config_.n_vocab; }
+  CacheShape shape() const noexcept { return config_.cache_shape(); }
+  const ModelConfig& config() const noexcept { return config_; }
+  const Tokenizer& tokenizer() const noexcept { return tokenizer_; }
+  bool is_end(TokenId token) const noexcept { return tokenizer_.is_end(token); }
+  std::string piece(TokenId token) const { return std::string(tokenizer_.piece(token)); }
+
+  /// One pass over the weights for all rows of all requests.
+  /// @errors kTokenOutOfRange, std::bad_alloc; nothing has happened then
+  template <typename C>
+  void forward(std::span<Request<C>> requests) {
+    Pass<typename C::value_type> pass = prepare(requests);
+    if (pass.tokens.empty()) return;
+    backend_->run(pass.shape, [&](auto& lane) noexcept {
+      lane.embed(EmbedArgs<Matrix>{&weights_.embedding, pass.tokens.data(), pass.n_rows(), 1.0f,
+                                   x_.data()});
+      for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) {
+        run_layer(lane, weights_.layers[layer], pass, layer);
+        if (lane.index() == 0) copy_taps(requests, pass, static_cast<int>(layer));
+      }
+      lane.head(HeadArgs<Matrix>{x_.data(),
+                                 pass.head_rows,
+                                 {weights_.output_norm.data(), config_.norm_epsilon},
+                                 &weights_.output(),
+                                 pass.argmax,
+                                 pass.logits});
+    });
+    hand_out(requests, pass);
+  }
+
+ private:
+  /// What one forward pass works on.
+  template <typename T>
+  struct Pass {
+    PassShape shape;
+    std::vector<TokenId> tokens;          // [n_rows]
+    std::vector<SequenceRows> sequences;  // [n_requests]
+    std::vector<KvLayer<T>> kv;           // [n_layers, n_requests]
+    RopeTable rope;                       // [n_rows]
+    std::vector<std::int32_t> head_rows;  // rows whose scores somebody reads
+    std::vector<TokenId> argmax;          // [head_rows]
+    std::vector<float*> logits;           // [head_rows], null where only the argmax is read
+
+    int n_rows() const noexcept { return static_cast<int>(tokens.size()); }
+    std::span<const KvLayer<T>> kv_of(std::size_t layer) const noexcept {
+      return std::span(kv).subspan(layer * sequences.size(), sequences.size());
+    }
+  };
+
+  /// The layer as the papers draw it: attention and a gated feed-forward part, each on a normed
+  /// copy of x, each added back to x.
+  template <typename Lane, typename T>
+  void run_layer(Lane& lane, const LayerWeights<B>& w, const Pass<T>& pass,
+                 std::size_t layer) noexcept {
+    const ModelConfig& c = config_;
+    const int rows = pass.n_rows();
+    const auto bias = [](const std::vector<float>& values) {
+      return values.empty() ? nullptr : values.data();
+    };
+    const float scale = 1.0f / std::sqrt(static_cast<float>(c.d_head));
+
+    lane.qkv(QkvArgs<Matrix, T>{x_.data(),
+                                rows,
+                                {w.attn_norm.data(), c.norm_epsilon},
+                                &w.wq,
+                                &w.wk,
+                                &w.wv,
+                                bias(w.q_bias),
+                                bias(w.k_bias),
+                                bias(w.v_bias),
+                                c.n_heads,
+                                c.n_kv_heads,
+                                c.d_head,
+                                pass.rope,
+                                pass.sequences,
+                                pass.kv_of(layer),
+                                q_.data()});
+    lane.attend(AttendArgs<T>{q_.data(), rows, c.n_heads, c.n_kv_heads, c.d_head, scale,
+                              pass.sequences, pass.kv_of(layer), attended_.data()});
+    lane.residual(ResidualArgs<Matrix>{attended_.data(), &w.wo, rows, x_.data()});
+    lane.gated(GatedArgs<Matrix>{x_.data(),
+                                 rows,
+                                 {w.ffn_norm.data(), c.norm_epsilon},
+                                 c.activation,
+                                 &w.gate,
+                                 &w.up,
+                                 hidden_.data()});
+    lane.residual(ResidualArgs<Matrix>{hidden_.data(), &w.down, rows, x_.data()});
+  }
+
+  /// Collect the rows of all requests and reserve all memory: nothing allocates once the pass runs.
+  template <typename C>
+  Pass<typename C::value_type> prepare(std::span<Request<C>> requests) {
+    Pass<typename C::value_type> pass;
+    std::vector<Position> positions;
+    for (Request<C>& request : requests) {
+      pass.sequences.push_back(request.cache->rows(request.first, request.count, pass.n_rows()));
+      request.scores->reset(request.want, request.count, config_.n_vocab, config_.d_model);
+      for (int i = 0; i < request.count; ++i) {
+        const TokenId token = request.cache->token(request.first + i);
+        if (token < 0 || token >= config_.n_vocab) {
+          throw Error(ErrorCode::kTokenOutOfRange, "token " + std::to_string(token),
+                      "a token below " + std::to_string(config_.n_vocab), "");
+        }
+        if (request.want.rows != RowNeed::kNothing) {
+          pass.head_rows.push_back(pass.n_rows());
+          pass.logits.push_back(request.scores->logits(i).data());
+        }
+        pass.tokens.push_back(token);
+        positions.push_back(request.cache->position(request.first + i));
+      }
+    }
+    for (int layer = 0; layer < config_.n_layers; ++layer) {
+      for (Request<C>& request : requests) pass.kv.push_back(request.cache->layer(layer));
+    }
+    pass.rope = rotations_.table(positions);
+    pass.argmax.resize(pass.head_rows.size());
+    pass.shape = {pass.n_rows(),   config_.d_model,    config_.d_ff,
+                  config_.n_heads, config_.n_kv_heads, config_.d_head};
+    const auto rows = static_cast<std::size_t>(pass.n_rows());
+    const auto attention = rows * static_cast<std::size_t>(config_.n_heads * config_.d_head);
+    grow(x_, rows * static_cast<std::size_t>(config_.d_model));
+    grow(q_, attention);
+    grow(attended_, attention);
+    grow(hidden_, rows * static_cast<std::size_t>(config_.d_ff));
+    return pass;
+  }
+
+  static void grow(std::vector<float>& buffer, std::size_t size) {
+    if (buffer.size() < size) buffer.resize(size);
+  }
+
+  template <typename C, typename T>
+  void copy_taps(std::span<Request<C>> requests, const Pass<T>& pass, int layer) noexcept {
+    const auto d_model = static_cast<std::size_t>(config_.d_model);
+    for (std::size_t r = 0; r < requests.size(); ++r) {
+      const std::span<const int> taps = requests[r].want.taps;
+      for (std::size_t tap = 0; tap < taps.size(); ++tap) {
+        if (taps[tap] != layer) continue;
+        for (int row = 0; row < requests[r].count; ++row) {
+          const float* from =
+              x_.data() + static_cast<std::size_t>(pass.sequences[r].first_row + row) * d_model;
+          std::copy_n(from, d_model, requests[r].scores->tap(row, static_cast<int>(tap)).data());
+        }
+      }
+    }
+  }
+
+  template <typename C, typename T>
+  void hand_out(std::span<Request<C>> requests, const Pass<T>& pass) noexcept {
+    const TokenId* best = pass.argmax.data();
+    for (Request<C>& request : requests) {
+      for (TokenId& argmax : request.scores->argmax()) argmax = *best++;
+    }
+  }
+
+  B* backend_;
+  ModelConfig config_;
+  ModelWeights<B> weights_;
+  Tokenizer tokenizer_;
+  RopeRotations rotations_;
+  // Activations of a pass, kept between passes.
+  std::vector<float> x_;         // [n_rows, d_model] residual stream
+  std::vector<float> q_;         // [n_rows, n_heads, d_head]
+  std::vector<float> attended_;  // [n_rows, n_heads, d_head]
+  std::vector<float> hidden_;    // [n_rows, d_ff]
+};
+
+/// Two models may work on one text only where each id stands for the same piece.
+/// @errors kVocabularyMismatch, naming the first difference
+template <typename B1, typename B2>
+void check_same_vocabulary(const Model<B1>& target, const Model<B2>& draft) {
+  require_same_vocabulary(target.tokenizer().vocabulary(), draft.tokenizer().vocabulary());
+}
+
+}  // namespace foredraft::inline v0

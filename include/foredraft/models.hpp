@@ -1,0 +1,11 @@
+#pragma once
+
+/// Models from files on a CPU, with all that foredraft.hpp has: link foredraft::io, and foredraft::compiled for a
+/// run-time choice of the instruction set.
+
+#include <foredraft/backend/cpu/cpu.hpp>
+#include <foredraft/cache/linear.hpp>
+#include <foredraft/drafter/model_drafter.hpp>
+#include <foredraft/foredraft.hpp>
+#include <foredraft/model/load.hpp>
+#include <foredraft/model/model.hpp>

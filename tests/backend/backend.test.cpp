@@ -1,0 +1,204 @@
+#include <foredraft/backend/backend.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include <foredraft/backend/cpu/cpu.hpp>
+#include <foredraft/backend/reference/reference.hpp>
+
+#include "backend/mini_model.hpp"
+#include "support/catch.hpp"
+
+// The promises that every backend makes, on a small model with random weights.
+
+namespace fd = foredraft;
+using fd::TensorType;
+
+namespace {
+
+const std::vector<std::vector<TensorType>> kMixes = {
+    std::vector<TensorType>(9, TensorType::kF32),
+    // as files of "Q4_K_M" mix them, and one input in two formats
+    {TensorType::kQ4_K, TensorType::kQ4_K, TensorType::kQ4_K, TensorType::kQ6_K, TensorType::kQ4_K,
+     TensorType::kQ4_K, TensorType::kQ5_K, TensorType::kQ6_K, TensorType::kQ6_K},
+    {TensorType::kF16, TensorType::kQ4_0, TensorType::kQ6_K, TensorType::kF16, TensorType::kQ5_1,
+     TensorType::kQ8_0, TensorType::kQ5_0, TensorType::kQ4_1, TensorType::kBF16},
+};
+
+template <typename B, typename T>
+void prefill(mini::Model<B>& model, mini::Sequence<T>& sequence, int n) {
+  sequence.nodes = mini::chain(n, 3);
+  mini::forward(model, std::vector{&sequence}, false);
+  std::vector<int> path;
+  for (int i = 0; i < n; ++i) path.push_back(i);
+  sequence.commit(path);
+}
+
+/// What a node's row is when everything before it is forwarded token by token.
+template <typename B, typename T>
+mini::Output alone(mini::Model<B>& model, const mini::Sequence<T>& before, int node) {
+  mini::Sequence<T> sequence = before;
+  mini::Output output;
+  for (const int ancestor : before.ancestors(node)) {
+    sequence.nodes = {{before.nodes[static_cast<std::size_t>(ancestor)].token, fd::kCommitted}};
+    output = mini::forward(model, std::vector{&sequence}, false);
+    sequence.commit({0});
+  }
+  return output;
+}
+
+void check_row(const mini::Output& all, std::size_t row, const mini::Output& one,
+               std::size_t at = 0) {
+  const std::size_t n = one.logits[at].size();
+  CHECK(std::memcmp(all.logits[row].data(), one.logits[at].data(), n * sizeof(float)) == 0);
+  CHECK(all.argmax[row] == one.argmax[at]);
+}
+
+template <typename B, typename T>
+void check_row_exact(B& backend, const mini::Config& config) {
+  mini::Model<B> model(backend, config);
+  unsigned seed = 0;
+  for (const int size : {0, 13, 31, 33}) {
+    CAPTURE(size);
+    mini::Sequence<T> sequence(config);
+    if (size > 0) prefill(model, sequence, size);
+    for (const bool tree : {true, false}) {
+      CAPTURE(tree);
+      sequence.nodes = tree ? mini::random_tree(11, ++seed) : mini::chain(16);
+      const mini::Output all = mini::forward(model, std::vector{&sequence}, tree);
+      for (int node = 0; node < static_cast<int>(sequence.nodes.size()); node += tree ? 2 : 5) {
+        CAPTURE(node);
+        check_row(all, static_cast<std::size_t>(node), alone(model, sequence, node));
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("Cpu: a row is the row alone, to the bit, for any instruction set and number of lanes") {
+  for (const fd::cpu::KernelTable* table : fd::cpu::available_tables()) {
+    if (!fd::cpu::executable(table->isa)) continue;
+    for (int threads = 1; threads <= 3; ++threads) {
+      fd::Cpu cpu{{.threads = threads, .isa = table->isa}};
+      CAPTURE(fd::cpu::name_of(table->isa), threads);
+      const auto mix = static_cast<std::size_t>(threads - 1);
+      check_row_exact<fd::Cpu, fd::f16>(cpu, mini::with_types(kMixes[mix]));
+    }
+  }
+  fd::Cpu cpu{{.threads = 2}};
+  check_row_exact<fd::Cpu, float>(cpu, mini::with_types(kMixes[1]));
+}
+
+TEST_CASE("Reference: a row is the row alone, to the bit") {
+  fd::Reference reference;
+  mini::Config config = mini::with_types(kMixes[2]);
+  config.shape.d_ff = 256;
+  mini::Model<fd::Reference> model(reference, config);
+  mini::Sequence<fd::f16> sequence(config);
+  prefill(model, sequence, 5);
+  sequence.nodes = mini::random_tree(6, 1);
+  const mini::Output all = mini::forward(model, std::vector{&sequence});
+  for (int node = 0; node < 6; ++node)
+    check_row(all, static_cast<std::size_t>(node), alone(model, sequence, node));
+}
+
+TEST_CASE("Cpu: the number of lanes changes nothing") {
+  // Odd sizes: shares are uneven, and heads do not end with panels.
+  mini::Config odd;
+  odd.shape = {
+      .n_rows = 40, .d_model = 96, .d_ff = 200, .n_heads = 6, .n_kv_heads = 3, .d_head = 40};
+  odd.n_vocab = 307;
+  odd.rope = fd::RopeKind::kAdjacent;
+  odd.activation = fd::Activation::kGeluTanh;
+  odd.bias = false;
+  for (const mini::Config& config :
+       {mini::with_types(kMixes[1]), mini::with_types(kMixes[2]), odd}) {
+    std::vector<mini::Output> outputs;
+    for (int threads = 1; threads <= 4; ++threads) {
+      fd::Cpu cpu{{.threads = threads}};
+      mini::Model<fd::Cpu> model(cpu, config);
+      mini::Sequence<fd::f16> sequence(config);
+      prefill(model, sequence, 39);
+      sequence.nodes = mini::random_tree(9, 4);
+      outputs.push_back(mini::forward(model, std::vector{&sequence}));
+      CHECK(outputs.back().x == outputs.front().x);
+      CHECK(outputs.back().logits == outputs.front().logits);
+      CHECK(outputs.back().argmax == outputs.front().argmax);
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("two sequences in one pass do not see each other", "", fd::Cpu, fd::Reference) {
+  TestType backend;
+  mini::Config config;
+  config.shape.d_ff = 256;
+  mini::Model<TestType> model(backend, config);
+  mini::Sequence<fd::f16> a(config);
+  mini::Sequence<fd::f16> b(config);
+  prefill(model, a, 7);
+  prefill(model, b, 18);
+  a.nodes = mini::random_tree(5, 2);
+  b.nodes = mini::random_tree(4, 3);
+  mini::Sequence<fd::f16> a_only = a;
+  mini::Sequence<fd::f16> b_only = b;
+  const mini::Output both = mini::forward(model, std::vector{&a, &b});
+  const mini::Output first = mini::forward(model, std::vector{&a_only});
+  const mini::Output second = mini::forward(model, std::vector{&b_only});
+  for (std::size_t row = 0; row < 5; ++row) check_row(both, row, first, row);
+  for (std::size_t row = 0; row < 4; ++row) check_row(both, 5 + row, second, row);
+}
+
+TEMPLATE_TEST_CASE("a NaN stays in its row, and its argmax is -1", "", fd::Cpu, fd::Reference) {
+  TestType backend;
+  const std::vector<float> norm(64, 1.0f);
+  const auto file = mini::weights(TensorType::kF32, 50, 64, 1);
+  const typename TestType::Matrix w = backend.pack(file.view());
+  std::vector<float> x = mini::normals(3 * 64, 2);
+  x[64 + 5] = std::nanf("");
+  std::vector<fd::TokenId> argmax(3, 7);
+  std::vector<float> row2(50);
+  const std::vector<float*> logits{nullptr, nullptr, row2.data()};
+  const std::vector<std::int32_t> rows{0, 1, 2};
+  backend.run({.n_rows = 3, .d_model = 64, .d_ff = 64, .n_heads = 1, .n_kv_heads = 1, .d_head = 64},
+              [&](auto& lane) noexcept {
+                lane.head(fd::HeadArgs<typename TestType::Matrix>{
+                    x.data(), rows, {norm.data(), 1e-5f}, &w, argmax, logits});
+              });
+  CHECK(argmax[0] >= 0);
+  CHECK(argmax[1] == -1);
+  CHECK(row2[static_cast<std::size_t>(argmax[2])] == *std::max_element(row2.begin(), row2.end()));
+}
+
+TEMPLATE_TEST_CASE("ties go to the lowest id, wherever they lie", "", fd::Cpu, fd::Reference) {
+  TestType backend;
+  // Every row of the matrix is the same, except for a few that are all negative.
+  std::vector<float> values(400 * 16, 1.0f);
+  for (const int row : {0, 1, 2, 17}) {
+    for (int i = 0; i < 16; ++i) values[static_cast<std::size_t>(row * 16 + i)] = -1.0f;
+  }
+  const typename TestType::Matrix w =
+      backend.pack({TensorType::kF32, 400, 16, std::as_bytes(std::span<const float>(values))});
+  const std::vector<float> x(16, 2.0f);
+  const std::vector<float> norm(16, 1.0f);
+  std::vector<fd::TokenId> argmax(1);
+  const std::vector<std::int32_t> rows{0};
+  backend.run({.n_rows = 1, .d_model = 16, .d_ff = 16, .n_heads = 1, .n_kv_heads = 1, .d_head = 16},
+              [&](auto& lane) noexcept {
+                lane.head(fd::HeadArgs<typename TestType::Matrix>{
+                    x.data(), rows, {norm.data(), 1e-5f}, &w, argmax, {}});
+              });
+  CHECK(argmax[0] == 3);
+}
+
+TEMPLATE_TEST_CASE("vectors and views that do not fit", "", fd::Cpu, fd::Reference) {
+  TestType backend;
+  const std::vector<std::uint16_t> halves{fd::float_to_half(1.5f), fd::float_to_half(-2.0f)};
+  const auto bytes = std::as_bytes(std::span<const std::uint16_t>(halves));
+  CHECK(backend.vector({TensorType::kF16, 1, 2, bytes}) == std::vector<float>{1.5f, -2.0f});
+  CHECK_THROWS_AS(backend.vector({TensorType::kF16, 2, 1, bytes}), fd::Error);
+  CHECK_THROWS_AS(backend.vector({TensorType::kF16, 1, 3, bytes}), fd::Error);
+  CHECK_THROWS_AS(backend.pack({TensorType::kF16, 2, 2, bytes}), fd::Error);
+  CHECK_THROWS_AS(backend.pack({TensorType::kQ4_0, 1, 4, bytes}), fd::Error);
+}

@@ -1,0 +1,143 @@
+#include <foredraft/backend/cpu/attention.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "backend/cpu/attention_case.hpp"
+#include "backend/cpu/for_each_table.hpp"
+#include "support/catch.hpp"
+
+namespace fd = foredraft;
+using fd::cpu::KernelTable;
+
+namespace {
+
+// Around the borders of vectors and blocks.
+constexpr int kSizes[] = {0, 1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 500};
+
+/// Equal to the bit for all floats; -0 and 0 differ.
+bool same_bits(const float* a, const float* b, std::size_t n) {
+  return std::memcmp(a, b, n * sizeof(float)) == 0;
+}
+
+template <typename T>
+void check_against_double(const KernelTable& kernels, const AttentionCase<T>& c) {
+  const std::vector<float> out = c.run(kernels);
+  for (int node = 0; node < c.nodes(); ++node) {
+    for (int head = 0; head < c.group; ++head) {
+      const std::vector<double> expected = c.expected(node, head);
+      double worst = 0;
+      for (int d = 0; d < c.d_head; ++d) {
+        const auto at = static_cast<std::size_t>((node * c.group + head) * c.d_head + d);
+        worst = std::fmax(worst, std::abs(out[at] - expected[static_cast<std::size_t>(d)]));
+      }
+      CHECK(worst < 2e-6);
+    }
+  }
+}
+
+template <typename T>
+void check_alone(const KernelTable& kernels, const AttentionCase<T>& c) {
+  const std::vector<float> together = c.run(kernels);
+  const auto width = static_cast<std::size_t>(c.group * c.d_head);
+  for (int node = 0; node < c.nodes(); ++node) {
+    CAPTURE(node);
+    const AttentionCase<T> one = c.alone(node);
+    const std::vector<float> as_tree = one.run(kernels);
+    const std::vector<float> as_chain = one.run(kernels, 1, true);
+    CHECK(same_bits(&together[static_cast<std::size_t>(node) * width], as_tree.data(), width));
+    CHECK(same_bits(as_chain.data(), as_tree.data(), width));
+  }
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("attention against double", "", float, fd::f16) {
+  for_each_table([](const KernelTable& kernels) {
+    for (const int size : kSizes) {
+      CAPTURE(size);
+      check_against_double(kernels, AttentionCase<TestType>(64, 3, size, random_tree(5, 1), 11));
+    }
+    for (const int d_head : {2, 16, 40, 80, 128, 256}) {
+      for (const int group : {1, 2, 7, 9}) {
+        CAPTURE(d_head, group);
+        check_against_double(kernels,
+                             AttentionCase<TestType>(d_head, group, 37, random_tree(4, 2), 12));
+      }
+    }
+  });
+}
+
+TEMPLATE_TEST_CASE("a row of a tree is the row alone, to the bit", "", float, fd::f16) {
+  for_each_table([](const KernelTable& kernels) {
+    unsigned seed = 0;
+    for (const int size : kSizes) {
+      CAPTURE(size);
+      ++seed;
+      check_alone(kernels, AttentionCase<TestType>(64, 3, size, random_tree(16, seed), seed));
+    }
+    check_alone(kernels, AttentionCase<TestType>(40, 1, 61, random_tree(64, 5), 5));
+    check_alone(kernels, AttentionCase<TestType>(128, 6, 29, random_tree(12, 6), 6));
+  });
+}
+
+TEMPLATE_TEST_CASE("a chain is the same with and without its paths, and as rows alone", "", float,
+                   fd::f16) {
+  for_each_table([](const KernelTable& kernels) {
+    for (const int size : kSizes) {
+      CAPTURE(size);
+      const AttentionCase<TestType> c(64, 3, size, chain_of(16), 21);
+      CHECK(c.run(kernels) == c.run(kernels, 1, true));
+      check_alone(kernels, c);
+    }
+    const AttentionCase<TestType> prompt(32, 2, 0, chain_of(150), 22);
+    CHECK(prompt.run(kernels) == prompt.run(kernels, 1, true));
+  });
+}
+
+TEST_CASE("how queries are cut among lanes does not matter") {
+  for_each_table([](const KernelTable& kernels) {
+    const AttentionCase<fd::f16> c(64, 6, 70, random_tree(13, 3), 31);
+    const std::vector<float> whole = c.run(kernels);
+    for (const int cuts : {2, 3, 4, 7, 78}) CHECK(c.run(kernels, cuts) == whole);
+  });
+}
+
+TEST_CASE("scores far apart, and equal ones") {
+  for_each_table([](const KernelTable& kernels) {
+    AttentionCase<float> c(16, 1, 100, {-1}, 41);
+    for (float& x : c.q) x *= 60.0f;  // weights underflow, the running maximum moves often
+    check_against_double(kernels, c);
+    for (float& x : c.k) x = 0.25f;
+    check_against_double(kernels, c);
+  });
+}
+
+TEST_CASE("a NaN stays with those who see it") {
+  for_each_table([](const KernelTable& kernels) {
+    // Node 1 and node 2 are siblings; node 3 follows node 1.
+    AttentionCase<float> c(16, 2, 40, {-1, 0, 0, 1}, 51);
+    const std::vector<float> before = c.run(kernels);
+    for (int d = 0; d < 16; ++d) {
+      c.k[static_cast<std::size_t>((40 + 1) * 16 + d)] = std::numeric_limits<float>::quiet_NaN();
+      c.v[static_cast<std::size_t>((40 + 1) * 16 + d)] = std::numeric_limits<float>::quiet_NaN();
+    }
+    const std::vector<float> after = c.run(kernels);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      const std::size_t node = i / 32;
+      if (node == 1 || node == 3) {
+        CHECK(std::isnan(after[i]));
+      } else {
+        CHECK(after[i] == before[i]);
+      }
+    }
+    // Rows of a chain do not see what comes after them.
+    AttentionCase<float> chain(16, 1, 5, chain_of(3), 52);
+    const std::vector<float> whole = chain.run(kernels, 1, true);
+    chain.v.back() = chain.k.back() = std::numeric_limits<float>::infinity();
+    const std::vector<float> spoilt = chain.run(kernels, 1, true);
+    for (std::size_t i = 0; i < 32; ++i) CHECK(spoilt[i] == whole[i]);
+  });
+}

@@ -1,0 +1,331 @@
+#include <foredraft/backend/cpu/lane.hpp>
+
+#include <cmath>
+#include <vector>
+
+#include <foredraft/backend/cpu/cpu.hpp>
+#include <foredraft/backend/reference/reference.hpp>
+
+#include "backend/mini_model.hpp"
+#include "support/catch.hpp"
+
+// Each operator against the Reference. A bound on the difference follows from the format: inputs
+// rounded to 8 bits are wrong by at most max|x| / 254 each, so a product by at most that times the
+// sum of |w|. Float formats round only sums.
+
+namespace fd = foredraft;
+using fd::TensorType;
+using Exact = fd::Reference::Matrix;
+
+namespace {
+
+constexpr TensorType kTypes[] = {TensorType::kF32,  TensorType::kF16,  TensorType::kBF16,
+                                 TensorType::kQ4_0, TensorType::kQ5_1, TensorType::kQ8_0,
+                                 TensorType::kQ4_K, TensorType::kQ6_K};
+
+struct Pair {
+  fd::Cpu::Matrix packed;
+  Exact exact;
+
+  Pair(fd::Cpu& cpu, TensorType type, int n_out, int n_in, unsigned seed)
+      : packed(cpu.pack(mini::weights(type, n_out, n_in, seed).view())),
+        exact(fd::Reference().pack(mini::weights(type, n_out, n_in, seed).view())) {}
+
+  /// Greatest error of output n for inputs up to `greatest`.
+  double bound(Eigen::Index n, double greatest) const {
+    const bool floats = fd::quant_geometry(packed.type()).elements == 0;
+    return exact.row(n).cast<double>().cwiseAbs().sum() * greatest * (floats ? 1e-5 : 1.0 / 253) +
+           1e-6;
+  }
+};
+
+double greatest(const float* x, std::size_t n) {
+  double most = 0;
+  for (std::size_t i = 0; i < n; ++i) most = std::fmax(most, std::abs(static_cast<double>(x[i])));
+  return most;
+}
+
+/// Greatest normalised input; rms 1 times the weights.
+double greatest_normalised(const float* x, const std::vector<float>& norm) {
+  double squares = 0;
+  for (std::size_t i = 0; i < norm.size(); ++i) squares += static_cast<double>(x[i]) * x[i];
+  const double scale = 1 / std::sqrt(squares / static_cast<double>(norm.size()) + 1e-5);
+  double most = 0;
+  for (std::size_t i = 0; i < norm.size(); ++i)
+    most = std::fmax(most, std::abs(scale * x[i] * norm[i]));
+  return most;
+}
+
+/// For some numbers of rows, formats and lanes.
+template <typename Check>
+void for_each_case(Check&& check) {
+  for (const int threads : {1, 2, 3}) {
+    fd::Cpu cpu{{.threads = threads}};
+    for (const TensorType type : kTypes) {
+      for (const int n_rows : {1, 7, 33}) {
+        CAPTURE(threads, fd::layout_of(type)->name, n_rows);
+        check(cpu, type, n_rows);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("embed gives the file's values times the scale") {
+  for_each_case([](fd::Cpu& cpu, TensorType type, int n_rows) {
+    const Pair table(cpu, type, 50, 256, 1);
+    std::vector<fd::TokenId> tokens;
+    for (int row = 0; row < n_rows; ++row) tokens.push_back(row * 31 % 50);
+    std::vector<float> x(static_cast<std::size_t>(n_rows) * 256);
+    std::vector<float> expected(x.size());
+    fd::Reference reference;
+    cpu.run({.n_rows = n_rows, .d_model = 256, .d_head = 16}, [&](auto& lane) noexcept {
+      lane.embed(
+          fd::EmbedArgs<fd::Cpu::Matrix>{&table.packed, tokens.data(), n_rows, 16.0f, x.data()});
+    });
+    reference.run({}, [&](auto& lane) noexcept {
+      lane.embed(fd::EmbedArgs<Exact>{&table.exact, tokens.data(), n_rows, 16.0f, expected.data()});
+    });
+    CHECK(x == expected);
+  });
+}
+
+TEST_CASE("residual") {
+  for_each_case([](fd::Cpu& cpu, TensorType type, int n_rows) {
+    const Pair w(cpu, type, 72, 512, 2);  // 72 is no multiple of a panel
+    const auto n = static_cast<std::size_t>(n_rows);
+    const std::vector<float> in = mini::normals(n * 512, 3);
+    std::vector<float> x = mini::normals(n * 72, 4);
+    std::vector<float> expected = x;
+    fd::Reference reference;
+    cpu.run({.n_rows = n_rows, .d_model = 72, .d_ff = 512, .d_head = 16}, [&](auto& lane) noexcept {
+      lane.residual(fd::ResidualArgs<fd::Cpu::Matrix>{in.data(), &w.packed, n_rows, x.data()});
+    });
+    reference.run({}, [&](auto& lane) noexcept {
+      lane.residual(fd::ResidualArgs<Exact>{in.data(), &w.exact, n_rows, expected.data()});
+    });
+    int wrong = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double bound =
+          w.bound(static_cast<Eigen::Index>(i % 72), greatest(&in[i / 72 * 512], 512));
+      wrong += !(std::abs(x[i] - expected[i]) <= bound);
+    }
+    CHECK(wrong == 0);
+  });
+}
+
+TEST_CASE("gated") {
+  for (const fd::Activation activation : {fd::Activation::kSilu, fd::Activation::kGeluTanh}) {
+    for_each_case([&](fd::Cpu& cpu, TensorType type, int n_rows) {
+      const Pair gate(cpu, type, 300, 256, 5);
+      const Pair up(cpu, TensorType::kQ8_0, 300, 256, 6);
+      const auto n = static_cast<std::size_t>(n_rows);
+      const std::vector<float> x = mini::normals(n * 256, 7, 3.0f);
+      const std::vector<float> norm = mini::normals(256, 8);
+      std::vector<float> out(n * 300);
+      std::vector<float> expected(out.size());
+      std::vector<float> ups(out.size(), 0.0f);
+      fd::Reference reference;
+      cpu.run({.n_rows = n_rows, .d_model = 256, .d_ff = 300, .d_head = 16},
+              [&](auto& lane) noexcept {
+                lane.gated(fd::GatedArgs<fd::Cpu::Matrix>{x.data(),
+                                                          n_rows,
+                                                          {norm.data(), 1e-5f},
+                                                          activation,
+                                                          &gate.packed,
+                                                          &up.packed,
+                                                          out.data()});
+              });
+      reference.run({}, [&](auto& lane) noexcept {
+        lane.gated(fd::GatedArgs<Exact>{x.data(),
+                                        n_rows,
+                                        {norm.data(), 1e-5f},
+                                        activation,
+                                        &gate.exact,
+                                        &up.exact,
+                                        expected.data()});
+      });
+      int wrong = 0;
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        const auto column = static_cast<Eigen::Index>(i % 300);
+        const double most = greatest_normalised(&x[i / 300 * 256], norm);
+        const double g_error = gate.bound(column, most);
+        const double u_error = up.bound(column, most);
+        // Both activations have slopes up to 1.13 and values up to |g|; |g| and |u| are at most sum
+        // |w| times most.
+        const double g = gate.exact.row(column).cwiseAbs().sum() * most;
+        const double u = up.exact.row(column).cwiseAbs().sum() * most;
+        wrong += !(std::abs(out[i] - expected[i]) <= 1.13 * g_error * (u + u_error) + g * u_error);
+      }
+      CHECK(wrong == 0);
+    });
+  }
+}
+
+TEST_CASE("head") {
+  for_each_case([](fd::Cpu& cpu, TensorType type, int n_rows) {
+    const Pair w(cpu, type, 1000, 256, 9);
+    const auto n = static_cast<std::size_t>(n_rows);
+    const std::vector<float> x = mini::normals(n * 256, 10, 3.0f);
+    const std::vector<float> norm = mini::normals(256, 11);
+    // every second row of the pass, logits of every second of these
+    std::vector<std::int32_t> rows;
+    for (int row = 0; row < n_rows; row += 2) rows.push_back(row);
+    std::vector<std::vector<float>> logits(rows.size(), std::vector<float>(1000));
+    std::vector<std::vector<float>> expected = logits;
+    std::vector<float*> wanted;
+    std::vector<float*> all;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      wanted.push_back(i % 2 == 0 ? logits[i].data() : nullptr);
+      all.push_back(expected[i].data());
+    }
+    std::vector<fd::TokenId> argmax(rows.size());
+    std::vector<fd::TokenId> exact_argmax(rows.size());
+    fd::Reference reference;
+    cpu.run({.n_rows = n_rows, .d_model = 256, .d_head = 16}, [&](auto& lane) noexcept {
+      lane.head(fd::HeadArgs<fd::Cpu::Matrix>{
+          x.data(), rows, {norm.data(), 1e-5f}, &w.packed, argmax, wanted});
+    });
+    reference.run({}, [&](auto& lane) noexcept {
+      lane.head(
+          fd::HeadArgs<Exact>{x.data(), rows, {norm.data(), 1e-5f}, &w.exact, exact_argmax, all});
+    });
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const double most = greatest_normalised(&x[static_cast<std::size_t>(rows[i]) * 256], norm);
+      int wrong = 0;
+      for (std::size_t id = 0; id < 1000 && i % 2 == 0; ++id) {
+        wrong += !(std::abs(logits[i][id] - expected[i][id]) <=
+                   w.bound(static_cast<Eigen::Index>(id), most));
+      }
+      CHECK(wrong == 0);
+      const auto best = static_cast<std::size_t>(argmax[i]);
+      const auto exact_best = static_cast<std::size_t>(exact_argmax[i]);
+      CHECK(expected[i][best] >=
+            expected[i][exact_best] - w.bound(argmax[i], most) - w.bound(exact_argmax[i], most));
+      if (i % 2 != 0) CHECK(logits[i] == std::vector<float>(1000));
+    }
+  });
+}
+
+TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend reads them", "",
+                   float, fd::f16) {
+  for_each_case([](fd::Cpu& cpu, TensorType type, int n_rows) {
+    constexpr int kHeads = 6;
+    constexpr int kKvHeads = 2;
+    constexpr int kHead = 48;
+    constexpr int kRows = 80;  // of the caches
+    const fd::PassShape shape{.n_rows = n_rows,
+                              .d_model = 256,
+                              .n_heads = kHeads,
+                              .n_kv_heads = kKvHeads,
+                              .d_head = kHead};
+    const Pair wq(cpu, type, kHeads * kHead, 256, 12);
+    const Pair wk(cpu, type, kKvHeads * kHead, 256, 13);
+    const Pair wv(cpu, TensorType::kQ6_K, kKvHeads * kHead, 256, 14);
+    const auto n = static_cast<std::size_t>(n_rows);
+    const std::vector<float> x = mini::normals(n * 256, 15);
+    const std::vector<float> norm = mini::normals(256, 16);
+    const std::vector<float> bias = mini::normals(kHeads * kHead, 17);
+    std::vector<float> cos(n * 16);
+    std::vector<float> sin(n * 16);
+    for (std::size_t i = 0; i < cos.size(); ++i) {
+      cos[i] = std::cos(static_cast<float>(i));
+      sin[i] = std::sin(static_cast<float>(i));
+    }
+    const std::vector<fd::SequenceRows> sequences{{.first_row = 0,
+                                                   .n_rows = n_rows,
+                                                   .first_node = 2,
+                                                   .size = 40,
+                                                   .path = {},
+                                                   .path_begin = {}}};
+    struct Result {
+      std::vector<float> q, out;
+      std::vector<TestType> k, v;
+    };
+    const auto run = [&](auto& backend, const auto& q_matrix, const auto& k_matrix,
+                         const auto& v_matrix) {
+      using M = std::remove_cvref_t<decltype(q_matrix)>;
+      Result r{
+          std::vector<float>(n * kHeads * kHead), std::vector<float>(n * kHeads * kHead), {}, {}};
+      for (const float value : mini::normals(kKvHeads * kRows * kHead, 18))
+        r.k.push_back(TestType(value));
+      for (const float value : mini::normals(kKvHeads * kRows * kHead, 19))
+        r.v.push_back(TestType(value));
+      const std::vector<fd::KvLayer<TestType>> kv{{r.k.data(), r.v.data(), kRows * kHead, 40}};
+      backend.run(shape, [&](auto& lane) noexcept {
+        lane.qkv(fd::QkvArgs<M, TestType>{x.data(),
+                                          n_rows,
+                                          {norm.data(), 1e-5f},
+                                          &q_matrix,
+                                          &k_matrix,
+                                          &v_matrix,
+                                          bias.data(),
+                                          nullptr,
+                                          bias.data(),
+                                          kHeads,
+                                          kKvHeads,
+                                          kHead,
+                                          {fd::RopeKind::kHalves, 32, cos.data(), sin.data()},
+                                          sequences,
+                                          kv,
+                                          r.q.data()});
+        lane.attend(fd::AttendArgs<TestType>{r.q.data(), n_rows, kHeads, kKvHeads, kHead, 0.1f,
+                                             sequences, kv, r.out.data()});
+      });
+      return r;
+    };
+    fd::Reference reference;
+    const Result ours = run(cpu, wq.packed, wk.packed, wv.packed);
+    const Result exact = run(reference, wq.exact, wk.exact, wv.exact);
+
+    // A rotation turns the errors of two dimensions into each other: at most sqrt(2) times the
+    // greater.
+    int wrong = 0;
+    double most = 0;
+    for (std::size_t row = 0; row < n; ++row)
+      most = std::fmax(most, greatest_normalised(&x[row * 256], norm));
+    const auto greatest_bound = [&](const Pair& w) {
+      double bound = 0;
+      for (Eigen::Index i = 0; i < w.exact.rows(); ++i) bound = std::fmax(bound, w.bound(i, most));
+      return bound;
+    };
+    for (std::size_t i = 0; i < ours.q.size(); ++i) {
+      wrong += !(std::abs(ours.q[i] - exact.q[i]) <= 1.42 * greatest_bound(wq));
+    }
+    CHECK(wrong == 0);
+    const double rounding = std::is_same_v<TestType, float> ? 0.0 : 0x1p-10;
+    const double k_bound = 1.42 * greatest_bound(wk);
+    const double v_bound = greatest_bound(wv);
+    for (std::size_t i = 0; i < ours.k.size(); ++i) {
+      const auto k = static_cast<float>(exact.k[i]);
+      const auto v = static_cast<float>(exact.v[i]);
+      wrong += !(std::abs(static_cast<float>(ours.k[i]) - k) <= k_bound + rounding * std::abs(k));
+      wrong += !(std::abs(static_cast<float>(ours.v[i]) - v) <= v_bound + rounding * std::abs(v));
+      // Rows before size + first_node and behind the last stay as they are.
+      const auto row = static_cast<int>(i) / kHead % kRows;
+      if (row < 42 || row >= 42 + n_rows) wrong += k != static_cast<float>(ours.k[i]);
+    }
+    CHECK(wrong == 0);
+    // Attention of what was stored, with our own q, k and v: scores are rounded to 24 bits of the
+    // sum of their products' magnitudes, and a score's error is a weight's relative error.
+    double greatest_k = 0;
+    double greatest_v = 0;
+    for (std::size_t i = 0; i < ours.k.size(); ++i) {
+      greatest_k = std::fmax(greatest_k, std::abs(static_cast<float>(ours.k[i])));
+      greatest_v = std::fmax(greatest_v, std::abs(static_cast<float>(ours.v[i])));
+    }
+    const double score = 0.1 * kHead * greatest(ours.q.data(), ours.q.size()) * greatest_k;
+    const double out_bound = 0x1p-24 * (16 + 2 * score) * greatest_v;
+    Result again = ours;
+    const std::vector<fd::KvLayer<TestType>> kv{
+        {again.k.data(), again.v.data(), kRows * kHead, 40}};
+    reference.run(shape, [&](auto& lane) noexcept {
+      lane.attend(fd::AttendArgs<TestType>{ours.q.data(), n_rows, kHeads, kKvHeads, kHead, 0.1f,
+                                           sequences, kv, again.out.data()});
+    });
+    for (std::size_t i = 0; i < again.out.size(); ++i)
+      wrong += !(std::abs(ours.out[i] - again.out[i]) <= out_bound);
+    CHECK(wrong == 0);
+  });
+}

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include <foredraft/backend/cpu/panel_layout.hpp>
+#include <foredraft/core/half.hpp>
+#include <foredraft/core/tensor.hpp>
+
+namespace kernels_under_test {
+
+inline constexpr foredraft::TensorType kTypes[] = {
+    foredraft::TensorType::kF32,  foredraft::TensorType::kF16,  foredraft::TensorType::kBF16,
+    foredraft::TensorType::kQ4_0, foredraft::TensorType::kQ4_1, foredraft::TensorType::kQ5_0,
+    foredraft::TensorType::kQ5_1, foredraft::TensorType::kQ8_0, foredraft::TensorType::kQ4_K,
+    foredraft::TensorType::kQ5_K, foredraft::TensorType::kQ6_K};
+
+/// A matrix as a file would hold it.
+struct FileMatrix {
+  foredraft::TensorType type;
+  std::size_t n_out;
+  std::size_t n_in;
+  std::vector<std::byte> bytes;
+
+  foredraft::TensorView view() const { return {type, n_out, n_in, bytes}; }
+  std::size_t row_size() const { return *foredraft::row_bytes(type, n_in); }
+};
+
+/// Set d (and m) of every block of a quantized matrix.
+template <typename Scale>
+void set_scales(FileMatrix& matrix, Scale&& scale) {
+  const auto layout = *foredraft::layout_of(matrix.type);
+  for (std::size_t i = 0; i < matrix.bytes.size(); i += layout.bytes) {
+    const std::size_t d = matrix.type == foredraft::TensorType::kQ6_K ? 208 : 0;
+    const std::uint16_t bits = scale();
+    std::memcpy(&matrix.bytes[i + d], &bits, 2);
+    if (foredraft::cpu::has_min(matrix.type)) {
+      const std::uint16_t m = scale();
+      std::memcpy(&matrix.bytes[i + 2], &m, 2);
+    }
+  }
+}
+
+/// Random codes, which are valid for every format, and random scales of both signs.
+inline FileMatrix random_matrix(foredraft::TensorType type, std::size_t n_out, std::size_t n_in,
+                                unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal;
+  FileMatrix matrix{type, n_out, n_in, {}};
+  matrix.bytes.resize(n_out * *foredraft::row_bytes(type, n_in));
+  if (foredraft::quant_geometry(type).elements == 0) {
+    const std::size_t size = foredraft::layout_of(type)->bytes;
+    for (std::size_t i = 0; i < matrix.bytes.size(); i += size) {
+      const float value = normal(random);
+      std::uint32_t bits;
+      std::memcpy(&bits, &value, 4);
+      if (type == foredraft::TensorType::kF16) bits = foredraft::float_to_half(value);
+      if (type == foredraft::TensorType::kBF16) bits >>= 16;
+      std::memcpy(&matrix.bytes[i], &bits, size);
+    }
+    return matrix;
+  }
+  for (auto& byte : matrix.bytes) byte = static_cast<std::byte>(random());
+  set_scales(matrix, [&] { return foredraft::float_to_half(0.02f * normal(random)); });
+  return matrix;
+}
+
+/// Columns to try for a format: one block, and a few that are not a multiple of what a panel's
+/// block holds.
+inline std::vector<std::size_t> columns_of(foredraft::TensorType type) {
+  switch (foredraft::quant_geometry(type).elements) {
+    case 256: return {256, 768};
+    case 32: return {32, 160, 576};
+    default: return {1, 37, 256};
+  }
+}
+
+}  // namespace kernels_under_test

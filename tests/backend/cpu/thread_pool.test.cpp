@@ -1,0 +1,116 @@
+#include <foredraft/backend/cpu/thread_pool.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace fd = foredraft;
+using fd::cpu::ThreadPool;
+
+namespace {
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+}  // namespace
+
+TEST_CASE("every lane runs every region once") {
+  for (int threads = 1; threads <= 4; ++threads) {
+    CAPTURE(threads);
+    ThreadPool pool(threads);
+    REQUIRE(pool.size() == threads);
+    std::vector<int> runs(at(threads));
+    for (int region = 0; region < 300; ++region) pool.run([&](int lane) { ++runs[at(lane)]; });
+    CHECK(runs == std::vector<int>(at(threads), 300));
+  }
+}
+
+TEST_CASE("the caller is lane 0") {
+  ThreadPool pool(2);
+  std::vector<std::thread::id> ids(2);
+  pool.run([&](int lane) { ids[at(lane)] = std::this_thread::get_id(); });
+  CHECK(ids[0] == std::this_thread::get_id());
+  CHECK(ids[1] != ids[0]);
+}
+
+TEST_CASE("what a lane wrote before a barrier every lane reads after it") {
+  for (int threads = 1; threads <= 4; ++threads) {
+    CAPTURE(threads);
+    ThreadPool pool(threads);
+    std::vector<int> values(at(threads));
+    std::vector<int> wrong(at(threads));
+    pool.run([&](int lane) {
+      for (int step = 1; step <= 500; ++step) {
+        values[at(lane)] = step * (lane + 1);
+        pool.barrier();
+        for (int other = 0; other < threads; ++other) {
+          if (values[at(other)] != step * (other + 1)) ++wrong[at(lane)];
+        }
+        pool.barrier();
+      }
+    });
+    CHECK(wrong == std::vector<int>(at(threads)));
+  }
+}
+
+TEST_CASE("two pools do not disturb each other") {
+  ThreadPool first(2);
+  ThreadPool second(3);
+  std::atomic<int> count = 0;
+  for (int i = 0; i < 100; ++i) {
+    first.run([&](int) { ++count; });
+    second.run([&](int) { ++count; });
+  }
+  CHECK(count == 100 * 2 + 100 * 3);
+}
+
+TEST_CASE("a second caller waits for the first") {
+  ThreadPool pool(2);
+  std::atomic<int> inside = 0;
+  std::atomic<bool> mixed = false;
+  std::atomic<int> count = 0;
+  const auto call = [&](int id) {
+    for (int i = 0; i < 200; ++i) {
+      pool.run([&](int) {
+        int expected = 0;
+        if (!inside.compare_exchange_strong(expected, id) && expected != id) mixed = true;
+        ++count;
+        pool.barrier();
+        inside = 0;
+        pool.barrier();
+      });
+    }
+  };
+  std::thread other(call, 1);
+  call(2);
+  other.join();
+  CHECK_FALSE(mixed);
+  CHECK(count == 2 * 200 * 2);
+}
+
+TEST_CASE("sleeping workers wake up") {
+  ThreadPool pool(2);
+  std::atomic<int> count = 0;
+  for (int i = 0; i < 5; ++i) {
+    // Far longer than workers spin.
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    pool.run([&](int) { ++count; });
+  }
+  CHECK(count == 10);
+}
+
+TEST_CASE("a pool that never ran anything ends") {
+  for (int i = 0; i < 20; ++i) ThreadPool pool(3);
+}
+
+TEST_CASE("the number of threads") {
+  CHECK(ThreadPool().size() == fd::cpu::usable_cpus());
+  for (const int threads : {-1, ThreadPool::kMaxThreads + 1}) {
+    try {
+      ThreadPool pool(threads);
+      FAIL("no error");
+    } catch (const fd::Error& error) {
+      CHECK(error.code() == fd::ErrorCode::kInvalidOption);
+    }
+  }
+}

@@ -1,0 +1,307 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <foredraft/backend/backend.hpp>
+
+#include "backend/cpu/random_matrix.hpp"
+
+/// A decoder of one or two layers with random weights, for tests of backends: as little around the
+/// operators as will do.
+namespace mini {
+
+namespace fd = foredraft;
+
+struct Config {
+  fd::PassShape shape{
+      .n_rows = 40, .d_model = 256, .d_ff = 512, .n_heads = 4, .n_kv_heads = 2, .d_head = 64};
+  int n_vocab = 300;  // not a multiple of a panel
+  int n_layers = 1;
+  bool bias = true;
+  fd::RopeKind rope = fd::RopeKind::kHalves;
+  fd::Activation activation = fd::Activation::kSilu;
+  // table, wq, wk, wv, wo, gate, up, down, head
+  std::vector<fd::TensorType> types = std::vector<fd::TensorType>(9, fd::TensorType::kF32);
+};
+
+inline Config with_types(std::vector<fd::TensorType> types) {
+  Config config;
+  config.types = std::move(types);
+  return config;
+}
+
+inline std::vector<float> normals(std::size_t n, unsigned seed, float scale = 1.0f) {
+  std::mt19937 random(seed);
+  std::normal_distribution<float> normal(0.0f, scale);
+  std::vector<float> values(n);
+  for (float& v : values) v = normal(random);
+  return values;
+}
+
+/// Random weights as a file would hold them, scaled so that products stay near 1.
+inline kernels_under_test::FileMatrix weights(fd::TensorType type, int n_out, int n_in,
+                                              unsigned seed) {
+  auto matrix = kernels_under_test::random_matrix(type, static_cast<std::size_t>(n_out),
+                                                  static_cast<std::size_t>(n_in), seed);
+  const float wanted = 1.0f / std::sqrt(static_cast<float>(n_in));
+  const auto geometry = fd::quant_geometry(type);
+  if (geometry.elements != 0) {
+    // The greatest code times the greatest scale that 6 bits hold, as a rough measure.
+    const float span =
+        static_cast<float>(1 << geometry.bits) * (geometry.elements == 256 ? 32.0f : 1.0f);
+    std::mt19937 random(seed + 1);
+    std::uniform_real_distribution<float> around(0.5f, 1.5f);
+    kernels_under_test::set_scales(
+        matrix, [&] { return fd::float_to_half(3 * wanted / span * around(random)); });
+  } else {
+    const auto values =
+        normals(static_cast<std::size_t>(n_out) * static_cast<std::size_t>(n_in), seed, wanted);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const std::size_t size = fd::layout_of(type)->bytes;
+      std::uint32_t bits;
+      std::memcpy(&bits, &values[i], 4);
+      if (type == fd::TensorType::kF16) bits = fd::float_to_half(values[i]);
+      if (type == fd::TensorType::kBF16) bits >>= 16;
+      std::memcpy(&matrix.bytes[i * size], &bits, size);
+    }
+  }
+  return matrix;
+}
+
+template <typename B>
+struct Model {
+  struct Layer {
+    typename B::Matrix wq, wk, wv, wo, gate, up, down;
+    std::vector<float> norm, ff_norm, q_bias, k_bias, v_bias;
+  };
+
+  Model(B& b, const Config& c)
+      : backend(b),
+        config(c),
+        table(pack(0, c.n_vocab, c.shape.d_model)),
+        head(pack(8, c.n_vocab, c.shape.d_model)) {
+    const fd::PassShape& s = c.shape;
+    const int d_q = s.n_heads * s.d_head;
+    const int d_kv = s.n_kv_heads * s.d_head;
+    for (int layer = 0; layer < c.n_layers; ++layer) {
+      const auto seed = static_cast<unsigned>(100 * layer + 50);
+      layers.push_back({pack(1, d_q, s.d_model), pack(2, d_kv, s.d_model), pack(3, d_kv, s.d_model),
+                        pack(4, s.d_model, d_q), pack(5, s.d_ff, s.d_model),
+                        pack(6, s.d_ff, s.d_model), pack(7, s.d_model, s.d_ff),
+                        around_one(s.d_model, seed), around_one(s.d_model, seed + 1),
+                        normals(static_cast<std::size_t>(d_q), seed + 2, 0.3f),
+                        normals(static_cast<std::size_t>(d_kv), seed + 3, 0.3f),
+                        normals(static_cast<std::size_t>(d_kv), seed + 4, 0.3f)});
+    }
+    norm = around_one(s.d_model, 9);
+  }
+
+  typename B::Matrix pack(std::size_t which, int n_out, int n_in) {
+    return backend.pack(weights(config.types[which], n_out, n_in, ++seed_).view());
+  }
+  static std::vector<float> around_one(int n, unsigned seed) {
+    std::vector<float> values = normals(static_cast<std::size_t>(n), seed, 0.2f);
+    for (float& v : values) v += 1.0f;
+    return values;
+  }
+
+  B& backend;
+  Config config;
+  unsigned seed_ = 0;
+  typename B::Matrix table;
+  typename B::Matrix head;
+  std::vector<Layer> layers;
+  std::vector<float> norm;
+};
+
+/// Keys and values of one sequence, and the nodes staged behind them.
+template <typename T>
+struct Sequence {
+  static constexpr int kRows = 200;
+
+  explicit Sequence(const Config& c)
+      : config(c),
+        k(static_cast<std::size_t>(c.n_layers * c.shape.n_kv_heads * kRows * c.shape.d_head)),
+        v(k.size()) {}
+
+  fd::KvLayer<T> layer(int i) {
+    const auto head = static_cast<std::size_t>(kRows * config.shape.d_head);
+    const std::size_t begin = static_cast<std::size_t>(i * config.shape.n_kv_heads) * head;
+    return {k.data() + begin, v.data() + begin, head, size};
+  }
+
+  std::vector<int> ancestors(int node) const {
+    std::vector<int> up;
+    for (; node >= 0; node = nodes[static_cast<std::size_t>(node)].parent)
+      up.insert(up.begin(), node);
+    return up;
+  }
+
+  void commit(const std::vector<int>& path) {
+    const int d = config.shape.d_head;
+    for (int head = 0; head < config.n_layers * config.shape.n_kv_heads; ++head) {
+      for (std::size_t i = 0; i < path.size(); ++i) {
+        for (int j = 0; j < d; ++j) {
+          const auto to =
+              static_cast<std::size_t>((head * kRows + size + static_cast<int>(i)) * d + j);
+          const auto from = static_cast<std::size_t>((head * kRows + size + path[i]) * d + j);
+          k[to] = k[from];
+          v[to] = v[from];
+        }
+      }
+    }
+    size += static_cast<int>(path.size());
+    nodes.clear();
+  }
+
+  Config config;
+  std::vector<T> k, v;  // [n_layers, n_kv_heads, kRows, d_head]
+  int size = 0;
+  std::vector<fd::Node> nodes;
+};
+
+struct Output {
+  std::vector<std::vector<float>> logits;  // [rows][n_vocab]
+  std::vector<fd::TokenId> argmax;
+  std::vector<float> x;  // [rows, d_model] before the head
+};
+
+/// Forward all staged nodes of some sequences. `as_tree` names paths even for chains.
+template <typename B, typename T>
+Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool as_tree = true) {
+  const Config& c = model.config;
+  const fd::PassShape& s = c.shape;
+  std::vector<fd::TokenId> tokens;
+  std::vector<std::vector<std::int32_t>> paths(sequences.size());
+  std::vector<std::vector<std::int32_t>> begins(sequences.size());
+  std::vector<fd::SequenceRows> rows;
+  std::vector<float> cos;
+  std::vector<float> sin;
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const Sequence<T>& sequence = *sequences[i];
+    fd::SequenceRows part{.first_row = static_cast<int>(tokens.size()),
+                          .n_rows = static_cast<int>(sequence.nodes.size()),
+                          .first_node = 0,
+                          .size = sequence.size,
+                          .path = {},
+                          .path_begin = {}};
+    begins[i].push_back(0);
+    for (int node = 0; node < part.n_rows; ++node) {
+      tokens.push_back(sequence.nodes[static_cast<std::size_t>(node)].token);
+      const std::vector<int> up = sequence.ancestors(node);
+      for (const int ancestor : up) paths[i].push_back(sequence.size + ancestor);
+      begins[i].push_back(static_cast<std::int32_t>(paths[i].size()));
+      const auto position = static_cast<float>(sequence.size + static_cast<int>(up.size()) - 1);
+      for (int pair = 0; pair < s.d_head / 2; ++pair) {
+        const float angle = position / std::pow(100.0f, 2.0f * static_cast<float>(pair) /
+                                                            static_cast<float>(s.d_head));
+        cos.push_back(std::cos(angle));
+        sin.push_back(std::sin(angle));
+      }
+    }
+    if (as_tree) {
+      part.path = paths[i];
+      part.path_begin = begins[i];
+    }
+    rows.push_back(part);
+  }
+  const int n_rows = static_cast<int>(tokens.size());
+  const auto n = static_cast<std::size_t>(n_rows);
+  const auto buffer = [n](int width) {
+    return std::vector<float>(n * static_cast<std::size_t>(width));
+  };
+  std::vector<float> x = buffer(s.d_model);
+  std::vector<float> q = buffer(s.n_heads * s.d_head);
+  std::vector<float> attended = buffer(s.n_heads * s.d_head);
+  std::vector<float> hidden = buffer(s.d_ff);
+  Output output{
+      std::vector<std::vector<float>>(n, std::vector<float>(static_cast<std::size_t>(c.n_vocab))),
+      std::vector<fd::TokenId>(n),
+      {}};
+  std::vector<float*> logits;
+  std::vector<std::int32_t> wanted;
+  for (auto& row : output.logits) logits.push_back(row.data());
+  for (int row = 0; row < n_rows; ++row) wanted.push_back(row);
+  std::vector<std::vector<fd::KvLayer<T>>> kv(static_cast<std::size_t>(c.n_layers));
+  for (int layer = 0; layer < c.n_layers; ++layer) {
+    for (Sequence<T>* sequence : sequences)
+      kv[static_cast<std::size_t>(layer)].push_back(sequence->layer(layer));
+  }
+
+  using M = typename B::Matrix;
+  const fd::RopeTable rope{c.rope, s.d_head, cos.data(), sin.data()};
+  model.backend.run(s, [&](auto& lane) noexcept {
+    lane.embed(fd::EmbedArgs<M>{&model.table, tokens.data(), n_rows, 1.5f, x.data()});
+    for (std::size_t i = 0; i < model.layers.size(); ++i) {
+      const auto& w = model.layers[i];
+      fd::QkvArgs<M, T> qkv;
+      qkv.x = x.data();
+      qkv.n_rows = n_rows;
+      qkv.norm = {w.norm.data(), 1e-5f};
+      qkv.wq = &w.wq;
+      qkv.wk = &w.wk;
+      qkv.wv = &w.wv;
+      if (c.bias) {
+        qkv.q_bias = w.q_bias.data();
+        qkv.k_bias = w.k_bias.data();
+        qkv.v_bias = w.v_bias.data();
+      }
+      qkv.n_heads = s.n_heads;
+      qkv.n_kv_heads = s.n_kv_heads;
+      qkv.d_head = s.d_head;
+      qkv.rope = rope;
+      qkv.sequences = rows;
+      qkv.kv = kv[i];
+      qkv.q = q.data();
+      lane.qkv(qkv);
+      fd::AttendArgs<T> attend;
+      attend.q = q.data();
+      attend.n_rows = n_rows;
+      attend.n_heads = s.n_heads;
+      attend.n_kv_heads = s.n_kv_heads;
+      attend.d_head = s.d_head;
+      attend.scale = 1.0f / std::sqrt(static_cast<float>(s.d_head));
+      attend.sequences = rows;
+      attend.kv = kv[i];
+      attend.out = attended.data();
+      lane.attend(attend);
+      lane.residual(fd::ResidualArgs<M>{attended.data(), &w.wo, n_rows, x.data()});
+      lane.gated(fd::GatedArgs<M>{x.data(),
+                                  n_rows,
+                                  {w.ff_norm.data(), 1e-5f},
+                                  c.activation,
+                                  &w.gate,
+                                  &w.up,
+                                  hidden.data()});
+      lane.residual(fd::ResidualArgs<M>{hidden.data(), &w.down, n_rows, x.data()});
+    }
+    lane.head(fd::HeadArgs<M>{
+        x.data(), wanted, {model.norm.data(), 1e-5f}, &model.head, output.argmax, logits});
+  });
+  output.x = x;
+  return output;
+}
+
+/// Tokens by number, the first following the committed rows.
+inline std::vector<fd::Node> chain(int n, int first_token = 1) {
+  std::vector<fd::Node> nodes;
+  for (int i = 0; i < n; ++i) nodes.push_back({first_token + 7 * i % 290, i - 1});
+  return nodes;
+}
+
+inline std::vector<fd::Node> random_tree(int n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<fd::Node> nodes;
+  for (int i = 0; i < n; ++i) {
+    const int parent = static_cast<int>(random() % static_cast<unsigned>(i + 1)) - 1;
+    nodes.push_back({static_cast<fd::TokenId>(random() % 290), parent});
+  }
+  return nodes;
+}
+
+}  // namespace mini

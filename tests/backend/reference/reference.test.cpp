@@ -1,0 +1,155 @@
+#include <foredraft/backend/reference/reference.hpp>
+
+#include <cmath>
+#include <vector>
+
+#include "support/catch.hpp"
+
+// The oracle itself, on numbers small enough to be worked out by hand.
+
+namespace fd = foredraft;
+using Matrix = fd::Reference::Matrix;
+
+namespace {
+
+Matrix matrix(std::initializer_list<std::initializer_list<float>> rows) { return Matrix(rows); }
+
+template <typename Body>
+void run(Body&& body) {
+  fd::Reference reference;
+  reference.run({}, body);
+}
+
+}  // namespace
+
+TEST_CASE("pack expands a quantized matrix") {
+  // One block of Q8_0: d = 0.5, codes 0, 1, 2, ...
+  std::vector<std::byte> bytes{std::byte{0x00}, std::byte{0x38}};
+  for (int i = 0; i < 32; ++i) bytes.push_back(static_cast<std::byte>(i));
+  const Matrix m = fd::Reference().pack({fd::TensorType::kQ8_0, 1, 32, bytes});
+  REQUIRE((m.rows() == 1 && m.cols() == 32));
+  for (int i = 0; i < 32; ++i) CHECK(m(0, i) == 0.5f * static_cast<float>(i));
+}
+
+TEST_CASE("embed") {
+  const Matrix table = matrix({{1, 2}, {3, 4}, {5, 6}});
+  const fd::TokenId tokens[] = {2, 0};
+  float x[4];
+  run([&](auto& lane) noexcept { lane.embed({&table, tokens, 2, 10.0f, x}); });
+  CHECK((x[0] == 50 && x[1] == 60 && x[2] == 10 && x[3] == 20));
+}
+
+TEST_CASE("residual adds the product") {
+  const Matrix w = matrix({{1, 2, 3}, {0, -1, 0.5f}});
+  const float in[] = {1, 1, 2};
+  float x[] = {100, 200};
+  run([&](auto& lane) noexcept { lane.residual({in, &w, 1, x}); });
+  CHECK((x[0] == 109 && x[1] == 200));
+}
+
+TEST_CASE("gated: rms norm, gate, activation, up") {
+  const Matrix gate = matrix({{1, 0}});
+  const Matrix up = matrix({{0, 2}});
+  const float x[] = {3, 4};  // rms sqrt(12.5)
+  const float norm[] = {2, 0.5f};
+  float silu = 0;
+  float gelu = 0;
+  run([&](auto& lane) noexcept {
+    lane.gated({x, 1, {norm, 0.0f}, fd::Activation::kSilu, &gate, &up, &silu});
+    lane.gated({x, 1, {norm, 0.0f}, fd::Activation::kGeluTanh, &gate, &up, &gelu});
+  });
+  const double g = 6 / std::sqrt(12.5);
+  const double u = 4 / std::sqrt(12.5);
+  CHECK(silu == Approx(g / (1 + std::exp(-g)) * u));
+  CHECK(gelu ==
+        Approx(0.5 * g * (1 + std::tanh(std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g))) * u));
+}
+
+TEST_CASE("qkv turns q and k of both layouts and stores k and v at the node's place") {
+  // The norm of (1, 1, 1, 1) is itself; the matrices pick constants.
+  const Matrix wq = matrix({{1, 0, 0, 0}, {2, 0, 0, 0}, {3, 0, 0, 0}, {4, 0, 0, 0}});
+  const Matrix wv = matrix({{5, 0, 0, 0}, {6, 0, 0, 0}, {7, 0, 0, 0}, {8, 0, 0, 0}});
+  const float x[] = {1, 1, 1, 1};
+  const float norm[] = {1, 1, 1, 1};
+  const float cos[] = {0, 1};  // the first pair by 90 degrees, the second not
+  const float sin[] = {1, 0};
+  const std::vector<fd::SequenceRows> sequences{
+      {.first_row = 0, .n_rows = 1, .first_node = 1, .size = 2, .path = {}, .path_begin = {}}};
+  for (const fd::RopeKind kind : {fd::RopeKind::kAdjacent, fd::RopeKind::kHalves}) {
+    float k[16] = {};
+    float v[16] = {};
+    float q[4];
+    const std::vector<fd::KvLayer<float>> kv{{k, v, 16, 2}};
+    run([&](auto& lane) noexcept {
+      lane.qkv(fd::QkvArgs<Matrix, float>{x,
+                                          1,
+                                          {norm, 0.0f},
+                                          &wq,
+                                          &wq,
+                                          &wv,
+                                          nullptr,
+                                          nullptr,
+                                          nullptr,
+                                          1,
+                                          1,
+                                          4,
+                                          {kind, 4, cos, sin},
+                                          sequences,
+                                          kv,
+                                          q});
+    });
+    const float* row = k + 3 * 4;
+    if (kind == fd::RopeKind::kAdjacent) {
+      CHECK((q[0] == -2 && q[1] == 1 && q[2] == 3 && q[3] == 4));
+    } else {
+      CHECK((q[0] == -3 && q[1] == 2 && q[2] == 1 && q[3] == 4));
+    }
+    for (int i = 0; i < 4; ++i)
+      CHECK((row[i] == q[i] && v[12 + i] == 5.0f + static_cast<float>(i)));
+    for (int i = 0; i < 12; ++i) CHECK((k[i] == 0 && v[i] == 0));
+  }
+}
+
+TEST_CASE("attend: softmax over the committed rows and the node's own path") {
+  // Rows 0 (committed), 1 and 2 (siblings): k q = 0 everywhere, so that weights are equal.
+  float k[3] = {0, 0, 0};
+  float v[3] = {1, 10, 100};
+  const float q[2] = {1, 1};
+  float out[2];
+  const std::int32_t path[] = {1, 2};
+  const std::int32_t path_begin[] = {0, 1, 2};
+  std::vector<fd::SequenceRows> sequences{{.first_row = 0,
+                                           .n_rows = 2,
+                                           .first_node = 0,
+                                           .size = 1,
+                                           .path = path,
+                                           .path_begin = path_begin}};
+  const std::vector<fd::KvLayer<float>> kv{{k, v, 3, 1}};
+  const auto attend = [&] {
+    run([&](auto& lane) noexcept {
+      lane.attend(fd::AttendArgs<float>{q, 2, 1, 1, 1, 1.0f, sequences, kv, out});
+    });
+  };
+  attend();
+  CHECK((out[0] == Approx(5.5) && out[1] == Approx(50.5)));
+  sequences[0].path = {};
+  sequences[0].path_begin = {};
+  attend();
+  CHECK((out[0] == Approx(5.5) && out[1] == Approx(37.0)));
+  k[1] = static_cast<float>(std::log(3.0));  // three times the weight
+  attend();
+  CHECK(out[0] == Approx((1 + 3 * 10) / 4.0));
+}
+
+TEST_CASE("head: chosen rows, argmax and logits") {
+  const Matrix w = matrix({{1, 0}, {0, 1}, {1, 1}, {1, 1}});
+  const float x[] = {9, 9, 1, 1, -1, 1};
+  const float norm[] = {1, 1};
+  const std::vector<std::int32_t> rows{1, 2};
+  std::vector<fd::TokenId> argmax(2);
+  float logits[4];
+  const std::vector<float*> wanted{logits, nullptr};
+  run([&](auto& lane) noexcept { lane.head({x, rows, {norm, 0.0f}, &w, argmax, wanted}); });
+  CHECK((argmax[0] == 2 && argmax[1] == 1));
+  CHECK((logits[0] == 1 && logits[1] == 1 && logits[2] == 2 && logits[3] == 2));
+}

@@ -1,0 +1,161 @@
+#include <foredraft/cache/linear.hpp>
+
+#include <algorithm>
+#include <random>
+
+#include "support/catch.hpp"
+
+namespace fd = foredraft;
+
+namespace {
+
+constexpr fd::CacheShape kShape{2, 3, 4, 64};
+
+/// Every element of a row says which token it belongs to, so a misplaced row is seen at once.
+template <typename T>
+void write_row(fd::LinearCache<T>& cache, fd::NodeIndex node) {
+  const auto row = static_cast<std::size_t>(cache.size() + node);
+  for (int layer = 0; layer < kShape.n_layers; ++layer) {
+    const fd::KvLayer<T> kv = cache.layer(layer);
+    for (std::size_t head = 0; head < 3; ++head) {
+      for (std::size_t i = 0; i < 4; ++i) {
+        const auto mark =
+            static_cast<float>(cache.token(node) * 8 + layer * 3 + static_cast<int>(head));
+        kv.k[head * kv.head_stride + row * 4 + i] = T(mark);
+        kv.v[head * kv.head_stride + row * 4 + i] = T(-mark);
+      }
+    }
+  }
+}
+
+template <typename T>
+void stage(fd::LinearCache<T>& cache, const std::vector<fd::Node>& nodes) {
+  const int before = cache.staged();
+  cache.stage(nodes);
+  for (int node = before; node < cache.staged(); ++node) write_row(cache, node);
+}
+
+/// Tokens of the rows first .. first + count - 1, or -1 where heads or layers disagree.
+template <typename T>
+std::vector<fd::TokenId> tokens_in(fd::LinearCache<T>& cache, int first, int count) {
+  std::vector<fd::TokenId> tokens;
+  for (int row = first; row < first + count; ++row) {
+    fd::TokenId token = -2;
+    for (int layer = 0; layer < kShape.n_layers; ++layer) {
+      const fd::KvLayer<T> kv = cache.layer(layer);
+      for (std::size_t head = 0; head < 3; ++head) {
+        const std::size_t at = head * kv.head_stride + static_cast<std::size_t>(row) * 4 + 3;
+        const int mark =
+            static_cast<int>(static_cast<float>(kv.k[at])) - layer * 3 - static_cast<int>(head);
+        const bool same_v = static_cast<float>(kv.v[at]) == -static_cast<float>(kv.k[at]);
+        const fd::TokenId here = mark % 8 == 0 && same_v ? mark / 8 : -1;
+        token = token == -2 || token == here ? here : -1;
+      }
+    }
+    tokens.push_back(token);
+  }
+  return tokens;
+}
+
+std::vector<fd::Node> chain(std::vector<fd::TokenId> tokens) {
+  std::vector<fd::Node> nodes;
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    nodes.push_back({tokens[i], static_cast<int>(i) - 1});
+  return nodes;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("a chain is staged in place and committed without a copy", "", float, fd::f16) {
+  fd::LinearCache<TestType> cache(kShape);
+  stage(cache, chain({1, 2, 3}));
+  CHECK(cache.rows(0, 3, 5).chain());
+  CHECK(cache.position(2) == 2);
+  cache.commit(std::vector<fd::NodeIndex>{0, 1});
+  CHECK(cache.size() == 2);
+  CHECK(cache.staged() == 1);  // the subtree below the end of the path stays
+  CHECK(cache.token(0) == 3);
+  CHECK(tokens_in(cache, 0, 3) == std::vector<fd::TokenId>{1, 2, 3});
+  cache.discard();
+  stage(cache, chain({7}));
+  cache.commit(std::vector<fd::NodeIndex>{0});
+  CHECK(tokens_in(cache, 0, 3) == std::vector<fd::TokenId>{1, 2, 7});
+}
+
+TEMPLATE_TEST_CASE("rows of a random tree end up where its path puts them", "", float, fd::f16) {
+  std::mt19937 random(11);
+  for (int trial = 0; trial < 200; ++trial) {
+    fd::LinearCache<TestType> cache(kShape);
+    stage(cache, chain({40, 41, 42}));
+    cache.commit(std::vector<fd::NodeIndex>{0, 1, 2});
+
+    std::vector<fd::Node> nodes{{0, fd::kCommitted}};
+    for (int i = 1; i < 20; ++i) {
+      nodes.push_back({i, static_cast<int>(random() % static_cast<unsigned>(i))});
+    }
+    stage(cache, nodes);
+    const fd::SequenceRows rows = cache.rows(0, 20, 0);
+    // Each node's own path names the storage rows of its ancestors in order of depth.
+    for (int node = 0; node < 20 && !rows.chain(); ++node) {
+      const auto begin = static_cast<std::size_t>(rows.path_begin[static_cast<std::size_t>(node)]);
+      const auto end =
+          static_cast<std::size_t>(rows.path_begin[static_cast<std::size_t>(node) + 1]);
+      std::vector<std::int32_t> expected;
+      for (int n = node; n >= 0; n = nodes[static_cast<std::size_t>(n)].parent)
+        expected.insert(expected.begin(), 3 + n);
+      CHECK(std::vector<std::int32_t>(rows.path.begin() + static_cast<std::ptrdiff_t>(begin),
+                                      rows.path.begin() + static_cast<std::ptrdiff_t>(end)) ==
+            expected);
+      CHECK(cache.position(node) == 3 + static_cast<int>(expected.size()) - 1);
+    }
+
+    std::vector<fd::NodeIndex> path;
+    for (int n = static_cast<int>(random() % 20); n >= 0;
+         n = nodes[static_cast<std::size_t>(n)].parent) {
+      path.insert(path.begin(), n);
+    }
+    std::vector<fd::TokenId> expected{40, 41, 42};
+    for (const auto n : path) expected.push_back(n);
+    std::vector<fd::TokenId> survivors;  // descendants of the path's end, in order
+    std::vector<bool> below(20, false);
+    for (int n = path.back() + 1; n < 20; ++n) {
+      const int parent = nodes[static_cast<std::size_t>(n)].parent;
+      below[static_cast<std::size_t>(n)] =
+          parent == path.back() || below[static_cast<std::size_t>(parent)];
+      if (below[static_cast<std::size_t>(n)]) survivors.push_back(n);
+    }
+    cache.commit(path);
+    expected.insert(expected.end(), survivors.begin(), survivors.end());
+    CHECK(cache.staged() == static_cast<int>(survivors.size()));
+    CHECK(tokens_in(cache, 0, static_cast<int>(expected.size())) == expected);
+  }
+}
+
+TEST_CASE("snapshot, restore and truncate") {
+  fd::LinearCache<float> cache(kShape, 32);
+  stage(cache, chain({1, 2, 3, 4}));
+  cache.commit(std::vector<fd::NodeIndex>{0, 1, 2, 3});
+  const auto snapshot = cache.snapshot();
+  cache.truncate(1);
+  CHECK(cache.size() == 1);
+  stage(cache, chain({9, 9, 9}));
+  cache.commit(std::vector<fd::NodeIndex>{0, 1, 2});
+  cache.restore(snapshot);
+  CHECK(cache.size() == 4);
+  CHECK(tokens_in(cache, 0, 4) == std::vector<fd::TokenId>{1, 2, 3, 4});
+  cache.restore({});
+  CHECK(cache.size() == 0);
+  fd::LinearCache<float> small(kShape, 3);
+  CHECK_THROWS_AS(small.restore(snapshot), fd::Error);
+}
+
+TEST_CASE("a cache refuses what it cannot hold and stays as it was") {
+  fd::LinearCache<float> cache(kShape, 16, 4);
+  CHECK_THROWS_AS(cache.stage(chain({1, 2, 3, 4, 5})), fd::Error);
+  CHECK_THROWS_AS(cache.stage(std::vector<fd::Node>{{1, 0}}), fd::Error);
+  CHECK_THROWS_AS(cache.stage(std::vector<fd::Node>{{1, -2}}), fd::Error);
+  CHECK(cache.staged() == 0);
+  CHECK_THROWS_AS(fd::LinearCache<float>(fd::CacheShape{1, 1, 0, 8}), fd::Error);
+  constexpr fd::CacheShape huge{1 << 26, 1 << 26, 1 << 26, 1 << 26};
+  CHECK_THROWS_AS(fd::LinearCache<float>(huge), fd::Error);
+}

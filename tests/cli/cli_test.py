@@ -1,0 +1,389 @@
+"""The program foredraft as a user meets it: python3 cli_test.py PROGRAM"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import unittest
+
+import support
+import tiny_gguf
+from support import CliTest, real_model, run_on_terminal
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+class Help(CliTest):
+    def test_version_and_help(self):
+        self.assertRegex(self.succeeds("--version").stdout, r"^foredraft \d+\.\d+\.\d+\n$")
+        self.assertIn("generate", self.succeeds("--help").stdout)
+        text = self.succeeds("generate", "--help").stdout
+        for option in ("-md,--model-draft", "--spec-draft-n-max", "--spec-acceptance", "--seed", "--raw"):
+            self.assertIn(option, text)
+
+
+class Usage(CliTest):
+    """Status 2, a hint, nothing on stdout, and no model is needed to say so."""
+
+    def test_grid(self):
+        generate = ("generate", "-m", self.alphabet(), "-p", "a")
+        for expected, arguments in [
+            ("subcommand", ()),
+            ("'generat'", ("generat", "-p", "a")),
+            ("--help", ("generate", "--colour")),
+            ("--model", ("generate", "-p", "a")),
+            ("no text", ("generate", "-m", "x")),
+            ("no text", ("tokenize", "-m", "x")),
+            ("both -p and -f", ("logits", "-m", "x", "-p", "a", "-f", "b")),
+            ("--temp", (*generate, "--temp", "warm")),
+            ("temperature", (*generate, "--temp", "-1")),
+            ("temperature", (*generate, "--temp", "nan")),
+            ("temperature above 0", (*generate, "--top-k", "5")),
+            ("temperature above 0", (*generate, "--temp", "0", "--top-p", "0.9")),
+            ("temperature above 0", (*generate, "--min-p", "0.1")),
+            ("top_p", (*generate, "--temp", "1", "--top-p", "1.5")),
+            ("top_k", (*generate, "--temp", "1", "--top-k", "-1")),
+            ("--seed", (*generate, "--temp", "1", "--seed", "-1")),
+            ("add -md", (*generate, "--spec-type", "draft")),
+            ("no draft model", (*generate, "--spec-type", "none", "-md", "x")),
+            ("no draft model", (*generate, "--spec-type", "lookup", "-md", "x")),
+            ("no draft model", (*generate, "--spec-type", "ngram-simple", "-md", "x")),
+            ("--spec-type", (*generate, "--spec-type", "medusa")),
+            ("--spec-acceptance", (*generate, "--spec-acceptance", "hope")),
+            ("leave one of them out", (*generate, "--spec-type", "none", "--spec-draft-n-max", "4")),
+            ("1 to 63", (*generate, "--spec-draft-n-max", "0")),
+            ("1 to 63", (*generate, "--spec-draft-n-max", "64")),
+            ("-n -2", (*generate, "-n", "-2")),
+            ("--threads", (*generate, "-t", "-1")),
+            ("--ctx-size", (*generate, "-c", "-1")),
+            ("-c 513", (*generate, "-c", "513")),
+            ("--isa", (*generate, "--isa", "mmx")),
+            ("--top", ("logits", "-m", "x", "-p", "a", "--top", "0")),
+            ("sizes", ("bench", "-m", "x", "-p", "8,")),
+            ("sizes", ("bench", "-m", "x", "-p", "8-4")),
+            ("no test", ("bench", "-m", "x", "-p", "0", "-n", "0")),
+            ("--output", ("bench", "-m", "x", "-o", "xml")),
+        ]:
+            with self.subTest(arguments=arguments[-4:]):
+                self.fails(2, expected, *arguments)
+
+
+class BadFiles(CliTest):
+    """Status 1 with the code of the error."""
+
+    def test_paths(self):
+        secret = self.write("secret.gguf", b"GGUF")
+        secret.chmod(0)
+        for expected, name in [
+            ("[io]", "no/such/file"),
+            ("[io]", "no_such.gguf"),
+            ("examples/fetch_model.py no-such-model", "no-such-model"),
+            ("[io]", self.folder),
+        ] + ([("[io]", secret)] if os.geteuid() != 0 else []):
+            for command in (("inspect",), ("tokenize", "-p", "a"), ("generate", "-p", "a"),
+                            ("logits", "-p", "a"), ("bench",)):
+                with self.subTest(command=command[0], name=str(name)):
+                    self.fails(1, expected, *command, "-m", name)
+        model = self.alphabet()
+        self.fails(1, "[io]", "generate", "-m", model, "-f", self.folder / "no text")
+        self.fails(1, "[io]", "generate", "-m", model, "-f", self.folder)
+        self.fails(1, "[io]", "generate", "-m", model, "-p", "a", "-md", "no/such/file")
+
+    def test_contents(self):
+        whole = tiny_gguf.alphabet_model()
+        for expected, name, data in [
+            ("[io]", "empty", b""),
+            ("[corrupt-file]", "random", bytes(range(256)) * 40),
+            ("[corrupt-file]", "header", whole[:20]),
+            ("[corrupt-file]", "metadata", whole[:2000]),
+            ("[corrupt-file]", "weights", whole[:-5000]),
+            ("[corrupt-file]", "count", whole[:8] + b"\xff" * 8 + whole[16:]),
+            ("[unsupported-model]", "version", whole[:4] + b"\x09" + whole[5:]),
+            ("[unsupported-model]", "family", tiny_gguf.alphabet_model(family="mamba")),
+            ("[unsupported-model]", "tokenizer", tiny_gguf.alphabet_model(
+                metadata_overrides={"tokenizer.ggml.model": (tiny_gguf.STRING, "rwkv")})),
+            ("[shape-mismatch]", "missing", tiny_gguf.alphabet_model(
+                tensor_overrides={"blk.0.attn_k.weight": None})),
+            ("[shape-mismatch]", "shape", tiny_gguf.alphabet_model(
+                tensor_overrides={"blk.0.attn_k.weight": tiny_gguf.zeros(32, 320)})),
+        ]:
+            file = self.write(name, data)
+            for command in ("generate", "logits"):
+                with self.subTest(name=name, command=command):
+                    self.fails(1, expected, command, "-m", file, "-p", "a")
+
+    def test_no_chat_format(self):
+        file = self.alphabet("plain.gguf", chat=None)
+        self.assertIn("--raw", self.fails(1, "[unsupported-model]", "generate", "-m", file, "-p", "a").stderr)
+        self.succeeds("generate", "-m", file, "-p", "a", "--raw")
+
+    def test_nan_weights(self):
+        nan = tiny_gguf.floats([tiny_gguf.D_MODEL], [float("nan")] * tiny_gguf.D_MODEL)
+        file = self.alphabet("nan.gguf", tensor_overrides={"output_norm.weight": nan})
+        self.fails(1, "[invalid-logits]", "generate", "-m", file, "-p", "a", "--json")
+        self.fails(1, "[invalid-logits]", "logits", "-m", file, "-p", "a", "--json")
+
+    def test_memory(self):
+        # Over a terabyte of keys and values; only their size is looked at.
+        file = self.alphabet("wide.gguf", heads=64, head_size=64, n_ctx=1 << 26)
+        done = self.fails(1, "[out-of-memory]", "generate", "-m", file, "-p", "a", "-c", 1 << 26)
+        self.assertIn("context", done.stderr)
+
+    def test_prompts(self):
+        model = self.alphabet()
+        self.fails(1, "[empty-prompt]", "generate", "-m", model, "-p", "")
+        self.fails(1, "[empty-prompt]", "generate", "-m", model, "-f", "-", stdin="")
+        self.fails(1, "[empty-prompt]", "logits", "-m", model, "-p", "")
+        self.fails(1, "[context-overflow]", "generate", "-m", model, "--raw", "-p", "a" * 600)
+        self.fails(1, "[context-overflow]", "generate", "-m", model, "--raw", "-p", "a" * 32, "-c", 32)
+        self.fails(1, "[context-overflow]", "logits", "-m", model, "-p", "a" * 600)
+        self.fails(1, "[context-overflow]", "bench", "-m", model, "-p", 600)
+
+    def test_draft_with_another_vocabulary(self):
+        letters = tiny_gguf.byte_alphabet()
+        letters[65], letters[66] = letters[66], letters[65]
+        other = self.alphabet("other.gguf", letters=letters)
+        self.fails(1, "[vocabulary-mismatch]", "generate", "-m", self.alphabet(), "-md", other, "-p", "a")
+        self.fails(1, "token 65", "generate", "-m", self.alphabet(), "-md", other, "-p", "a")
+
+
+class Generate(CliTest):
+    def test_text_and_end(self):
+        done = self.succeeds("generate", "-m", self.alphabet(), "--raw", "-p", "u")
+        self.assertEqual(done.stdout, "vwxyz\n")
+        self.assertNotIn("\x1b", done.stdout + done.stderr)
+        self.assertRegex(done.stderr, r"decode: 6 tokens, [\d.]+ t/s, \d+ rounds, end: stop")
+
+    def test_object(self):
+        found = self.json_of("generate", "-m", self.alphabet(), "--raw", "-p", "x")
+        self.assertEqual(found["tokens"], [ord("y"), ord("z"), tiny_gguf.IM_END])
+        self.assertEqual(found["text"], "yz")
+        self.assertEqual(found["from_draft"], [False] * 3)
+        self.assertEqual(found["finish_reason"], "stop")
+        stats = found["stats"]
+        self.assertEqual(stats["prompt_tokens"], 1)
+        for key in ("tokens_per_second", "prompt_tokens_per_second", "rounds", "drafted", "accepted"):
+            self.assertIsInstance(stats[key], (int, float))
+        self.assertLessEqual({"prefill", "draft", "verify", "accept", "commit", "total"}, set(stats["seconds"]))
+
+    def test_limits(self):
+        model = self.endless_alphabet()
+        for arguments, count, reason in [(("-n", 7), 7, "length"), (("-n", 0), 0, "length"),
+                                         (("-n", -1, "-c", 40), 39, "context")]:
+            found = self.json_of("generate", "-m", model, "--raw", "-p", "a", *arguments)
+            self.assertEqual((len(found["tokens"]), found["finish_reason"]), (count, reason))
+        found = self.json_of("generate", "-m", self.alphabet(), "--raw", "-p", "y", "-n", 9, "--ignore-eos")
+        self.assertEqual(len(found["tokens"]), 9)
+
+    def test_chat_format(self):
+        found = self.json_of("generate", "-m", self.alphabet(), "-p", "hello")
+        # <|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n, one token a letter
+        self.assertEqual(found["stats"]["prompt_tokens"], 1 + 5 + 5 + 1 + 1 + 1 + 10)
+        self.assertEqual(found["text"], "abcdefghijklmnopqrstuvwxyz")
+
+    def test_prompt_sources(self):
+        file = self.write("prompt.txt", b"m\nn")
+        model = self.alphabet()
+        texts = [self.succeeds("generate", "-m", model, "--raw", *source, stdin="m\nn").stdout
+                 for source in (("-p", "m\nn"), ("-f", file), ("-f", "-"))]
+        self.assertEqual(texts, ["opqrstuvwxyz\n"] * 3)
+
+    def test_names(self):
+        self.alphabet()
+        environment = {"FOREDRAFT_MODELS": str(self.folder)}
+        found = self.json_of("generate", "-m", "alphabet", "--raw", "-p", "y", environment=environment)
+        self.assertEqual(found["text"], "z")
+        cache = self.folder / "cache"
+        (cache / "foredraft" / "models").mkdir(parents=True)
+        os.link(self.alphabet(), cache / "foredraft" / "models" / "mine.gguf")
+        environment = {"FOREDRAFT_MODELS": "", "XDG_CACHE_HOME": str(cache)}
+        self.succeeds("tokenize", "-m", "mine", "-p", "y", environment=environment)
+
+    def test_every_way_to_speculate_gives_the_plain_text(self):
+        model = self.endless_alphabet()
+        base = ("generate", "-m", model, "--raw", "-p", "the alphabet: abcdefgh", "-n", 80)
+        plain = self.json_of(*base, "--spec-type", "none")
+        self.assertEqual(plain["stats"]["drafted"], 0)
+        for arguments in ((), ("--spec-type", "lookup"), ("--spec-type", "ngram-simple"),
+                          ("--spec-draft-n-max", 1), ("--spec-draft-n-max", 63),
+                          ("-md", model), ("--model-draft", model, "--spec-type", "draft"),
+                          ("-md", model, "--spec-type", "draft-simple", "--spec-acceptance", "rejection"),
+                          ("-md", self.alphabet()), ("-t", 1), ("--isa", "portable")):
+            with self.subTest(arguments=arguments):
+                found = self.json_of(*base, *arguments)
+                self.assertEqual(found["tokens"], plain["tokens"])
+                self.assertEqual(found["text"], plain["text"])
+                stats = found["stats"]
+                self.assertGreater(stats["accepted"], 0)
+                self.assertEqual(sum(found["from_draft"]), stats["accepted"])
+                self.assertEqual(sum(stats["accepted_per_position"]), stats["accepted"])
+
+    def test_seeds(self):
+        base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "abcabc", "-n", 60, "--temp", 3)
+        texts = {}
+        for seed in (1, 2):
+            for kind in (("--spec-type", "none"), (), ("-md", self.endless_alphabet())):
+                texts.setdefault(seed, set()).add(self.json_of(*base, "--seed", seed, *kind)["text"])
+            self.assertEqual(len(texts[seed]), 1, "match acceptance: one seed, one text")
+        self.assertNotEqual(texts[1], texts[2])
+        rejection = [self.json_of(*base, "-s", 5, "--top-k", 40, "--spec-acceptance", "rejection")["tokens"]
+                     for _ in range(2)]
+        self.assertEqual(*rejection)
+
+    def test_idle_speculation_is_told(self):
+        done = self.succeeds("generate", "-m", self.alphabet(), "--raw", "-p", "a")
+        self.assertIn("stayed idle", done.stderr)
+        done = self.succeeds("generate", "-m", self.alphabet(), "--raw", "-p", "a", "--spec-type", "none")
+        self.assertNotIn("idle", done.stderr)
+
+    def test_full_disk(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([support.PROGRAM, "generate", "-m", self.alphabet(), "-p", "a", "--json"],
+                                  stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("[io]", done.stderr)
+
+
+class Terminal(CliTest):
+    def test_colour(self):
+        command = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "abcabc", "-n", 40)
+        for environment, coloured in (({"TERM": "xterm", "NO_COLOR": ""}, True),
+                                      ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+                                      ({"TERM": "dumb", "NO_COLOR": ""}, False)):
+            status, output = run_on_terminal(*command, environment=environment)
+            self.assertEqual(status, 0)
+            self.assertEqual(b"\x1b[36m" in output, coloured, environment)
+
+    def test_control_characters_of_a_model_stay_out(self):
+        model = self.alphabet("escape.gguf", after_z=0x1B)
+        command = ("generate", "-m", model, "--raw", "-p", "y", "-n", 3)
+        self.assertIn("\x1b", self.succeeds(*command).stdout)
+        status, output = run_on_terminal(*command, environment={"NO_COLOR": "1"})
+        self.assertEqual(status, 0)
+        self.assertNotIn(b"\x1b", output)
+
+    def test_interrupt(self):
+        for json_flag in ((), ("--json",)):
+            # A parent that ignores SIGINT would hand that down.
+            with subprocess.Popen(
+                    [support.PROGRAM, "generate", "-m", self.endless_alphabet(), "--raw", "-p", "a", "-n", "-1",
+                     "-c", str(1 << 20), *json_flag], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
+                if json_flag:
+                    # Nothing tells that generation has begun but the threads, which are made before it.
+                    wait_for_handler(process.pid)
+                else:
+                    process.stdout.read(10)
+                process.send_signal(signal.SIGINT)
+                output, log = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 130, log)
+            if json_flag:
+                self.assertEqual(json.loads(output)["finish_reason"], "cancelled")
+            else:
+                self.assertIn(b"end: cancelled", log)
+
+
+def wait_for_handler(pid):
+    """Until the process has a handler for SIGINT."""
+    while True:
+        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("SigCgt:") and int(line.split()[1], 16) & 1 << (signal.SIGINT - 1):
+                return
+
+
+class OtherCommands(CliTest):
+    def test_tokenize(self):
+        model = self.alphabet()
+        text = "a<|im_end|>é"
+        plain = self.json_of("tokenize", "-m", model, "-p", text)["tokens"]
+        self.assertEqual(len(plain), len(text.encode()))
+        parsed = self.json_of("tokenize", "-m", model, "--parse-special", "-p", text)["tokens"]
+        self.assertEqual(parsed[:2], [ord("a"), tiny_gguf.IM_END])
+        self.assertEqual(self.json_of("tokenize", "-m", model, "-p", "")["tokens"], [])
+        file = self.write("text", text.encode())
+        self.assertEqual(self.json_of("tokenize", "-m", model, "-f", file)["tokens"], plain)
+        self.assertIn("'a'", self.succeeds("tokenize", "-m", model, "-p", "a").stdout)
+
+    def test_logits(self):
+        found = self.json_of("logits", "-m", self.alphabet(), "-p", "ab", "--top", 3)
+        self.assertEqual(found["tokens"], [ord("a"), ord("b")])
+        self.assertEqual([[row[0][0] for row in found["top"]], [len(row) for row in found["top"]]],
+                         [[ord("b"), ord("c")], [3, 3]])
+        for row in found["top"]:
+            values = [value for _, value in row]
+            self.assertEqual(values, sorted(values, reverse=True))
+            self.assertLess(values[0], 0)
+        # More tokens than one pass forwards.
+        self.assertEqual(len(self.json_of("logits", "-m", self.alphabet(), "-p", "x" * 100)["top"]), 100)
+        self.assertIn("'b'", self.succeeds("logits", "-m", self.alphabet(), "-p", "a").stdout)
+
+    def test_inspect(self):
+        model = self.alphabet()
+        found = self.json_of("inspect", model)
+        self.assertTrue(found["runs"])
+        self.assertEqual((found["family"], found["chat_format"]), ("llama", "chatml"))
+        self.assertEqual(found["dimensions"]["n_vocab"], tiny_gguf.N_VOCAB)
+        self.assertEqual(found["metadata"]["tokenizer.ggml.tokens"]["count"], tiny_gguf.N_VOCAB)
+        self.assertEqual(len(found["tensors"]), 12)
+        larger = self.json_of("inspect", "-m", model, "-c", 1024)
+        self.assertGreater(larger["memory"]["total"], found["memory"]["total"])
+        self.assertRegex(self.succeeds("inspect", model).stdout, r"runs +yes")
+
+    def test_inspect_says_why_not(self):
+        file = self.write("mamba.gguf", tiny_gguf.alphabet_model(family="mamba"))
+        found = self.json_of("inspect", file)
+        self.assertFalse(found["runs"])
+        self.assertIn("mamba", found["why_not"])
+        self.assertRegex(self.succeeds("inspect", file).stdout, r"runs +no: \[unsupported-model\]")
+
+    def test_inspect_hides_control_characters(self):
+        name = {"general.name": (tiny_gguf.STRING, "\x1b[2Jhello")}
+        file = self.write("rude.gguf", tiny_gguf.alphabet_model(metadata_overrides=name))
+        self.assertNotIn("\x1b", self.succeeds("inspect", file).stdout)
+
+    def test_bench(self):
+        base = ("bench", "-m", self.alphabet(), "-p", "1,2-4+2,100", "-n", "8", "-r", 2)
+        done = self.succeeds(*base, "-o", "json")
+        found = json.loads(done.stdout)
+        self.assertEqual([r["test"] for r in found["results"]], ["pp1", "pp2", "pp4", "pp100", "tg8"])
+        self.assertEqual([r["n"] for r in found["results"]], [1, 2, 4, 100, 8])
+        for result in found["results"]:
+            self.assertGreater(result["tokens_per_second"], 0)
+            self.assertGreaterEqual(result["stddev"], 0)
+        self.assertIn("| pp100 |", self.succeeds(*base).stdout)
+        self.assertEqual(self.succeeds(*base, "-o", "csv").stdout.count("\n"), 6)
+
+
+class RealModel(CliTest):
+    """smollm2-135m, where it has been fetched."""
+
+    def test_speculation_does_not_change_the_text(self):
+        model = real_model("smollm2-135m")
+        base = ("generate", "-m", model, "-n", 64, "-p",
+                "Repeat: one two three four five, one two three four five, one two three.")
+        plain = self.json_of(*base, "--spec-type", "none")
+        for arguments in ((), ("-md", model, "--spec-draft-n-max", 4), ("-t", 1, "--spec-draft-n-max", 3)):
+            found = self.json_of(*base, *arguments)
+            self.assertEqual((found["tokens"], found["text"]), (plain["tokens"], plain["text"]))
+            self.assertGreater(found["stats"]["drafted"], 0)
+        seeded = [self.json_of(*base, "--temp", 1, "--seed", 7, *kind)["tokens"]
+                  for kind in (("--spec-type", "none"), (), ("-md", model))]
+        self.assertEqual(seeded[0], seeded[1])
+        self.assertEqual(seeded[0], seeded[2])
+
+    def test_golden_tokens(self):
+        model = real_model("smollm2-135m")
+        golden = HERE.parent / "golden" / "data" / "smollm2-135m.tokens.jsonl"
+        if not golden.exists():
+            self.skipTest(f"no {golden}")
+        for line in golden.read_text().splitlines():
+            case = json.loads(line)
+            file = self.write("text", case["text"].encode())
+            special = ("--parse-special",) if case["parse_special"] else ()
+            self.assertEqual(self.json_of("tokenize", "-m", model, *special, "-f", file)["tokens"],
+                             case["tokens"], case["text"])
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,110 @@
+"""How the tests run the program, and where they find models."""
+
+import json
+import os
+import pathlib
+import pty
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import tiny_gguf
+
+PROGRAM = None  # set by cli_test.py
+
+
+def models_folder():
+    chosen = os.environ.get("FOREDRAFT_MODELS")
+    if chosen:
+        return pathlib.Path(chosen)
+    cache = os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache"
+    return pathlib.Path(cache) / "foredraft" / "models"
+
+
+def real_model(name):
+    """The file of a fetched model, or the test is skipped."""
+    file = models_folder() / f"{name}.gguf"
+    if not file.exists():
+        raise unittest.SkipTest(f"no {file}: python3 examples/fetch_model.py {name}")
+    return file
+
+
+def run(*arguments, stdin="", environment=None, **options):
+    return subprocess.run([PROGRAM, *map(str, arguments)], input=stdin, capture_output=True, text=True,
+                          encoding="utf-8", errors="surrogateescape", timeout=600,
+                          env={**os.environ, **(environment or {})}, **options)
+
+
+def run_on_terminal(*arguments, environment):
+    """What the program writes to stdout where that is a terminal; stderr goes elsewhere."""
+    controller, terminal = pty.openpty()
+    with subprocess.Popen([PROGRAM, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=terminal,
+                          stderr=subprocess.DEVNULL, env={**os.environ, **environment}) as process:
+        os.close(terminal)
+        output = b""
+        while True:
+            try:
+                block = os.read(controller, 65536)
+            except OSError:  # Linux reports the far end's closing this way
+                break
+            if not block:
+                break
+            output += block
+    os.close(controller)
+    return process.returncode, output
+
+
+class CliTest(unittest.TestCase):
+    """Every model of the tests in one folder, which FOREDRAFT_MODELS names."""
+
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = pathlib.Path(folder.name)
+
+    def write(self, name, data):
+        file = self.folder / name
+        file.write_bytes(data)
+        return file
+
+    def alphabet(self, name="alphabet.gguf", **options):
+        file = self.folder / name
+        return file if file.exists() else self.write(name, tiny_gguf.alphabet_model(**options))
+
+    def endless_alphabet(self, **options):
+        """After z comes a."""
+        return self.alphabet("endless.gguf", after_z=ord("a"), n_ctx=1 << 20, **options)
+
+    def succeeds(self, *arguments, **options):
+        done = run(*arguments, **options)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done
+
+    def json_of(self, *arguments, **options):
+        """The one object on stdout, and nothing else there."""
+        done = self.succeeds(*arguments, "--json", **options)
+        self.assertTrue(done.stdout.endswith("}\n"), done.stdout[-200:])
+        self.assertEqual(done.stdout.count("\n"), 1)
+
+        def refuse(word):
+            raise ValueError(f"{word} is not JSON")
+
+        return json.loads(done.stdout, parse_constant=refuse)
+
+    def fails(self, status, expected, *arguments, **options):
+        """A message with `expected` in it on stderr, and nothing on stdout."""
+        done = run(*arguments, **options)
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
+        self.assertTrue(done.stderr.startswith("foredraft: error: "), done.stderr)
+        self.assertIn(expected, done.stderr)
+        return done
+
+
+def main():
+    global PROGRAM
+    if len(sys.argv) < 2:
+        sys.exit("usage: cli_test.py PROGRAM [unittest options]")
+    PROGRAM = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    unittest.main(module="__main__", verbosity=1)

@@ -1,0 +1,15 @@
+from conan import ConanFile
+
+
+class System(ConanFile):
+    """Eigen as the system has installed it."""
+
+    name = "eigen"
+    version = "system"
+    package_type = "header-library"
+    build_policy = "missing"  # there is nothing to build
+
+    def package_info(self):
+        self.cpp_info.includedirs = ["/usr/include/eigen3"]
+        self.cpp_info.libdirs = self.cpp_info.bindirs = []
+        self.cpp_info.system_libs = []

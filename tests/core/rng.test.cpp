@@ -1,0 +1,159 @@
+#include <foredraft/core/rng.hpp>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/chi_square.hpp"
+
+namespace fd = foredraft;
+
+namespace {
+
+using Counter = std::array<std::uint32_t, 4>;
+
+std::vector<fd::TokenId> ids_to(int n) {
+  std::vector<fd::TokenId> ids(static_cast<std::size_t>(n));
+  std::iota(ids.begin(), ids.end(), 0);
+  return ids;
+}
+
+// One false alarm in a million for each test of this file, seeds fixed.
+constexpr double kFalseAlarm = 1e-6;
+
+}  // namespace
+
+TEST_CASE("Philox4x32-10 gives the published numbers") {
+  CHECK(fd::philox4x32({0, 0, 0, 0}, {0, 0}) ==
+        Counter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  const std::uint32_t ones = 0xffffffff;
+  CHECK(fd::philox4x32({ones, ones, ones, ones}, {ones, ones}) ==
+        Counter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+  CHECK(
+      fd::philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
+      Counter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+}
+
+TEST_CASE("categorical has the law of its weights, for sparse ids too") {
+  const std::vector<double> weights{0.5, 4.0, 0.0, 1.0, 0.01, 2.5, 1.99};
+  for (const auto& ids :
+       {ids_to(7), std::vector<fd::TokenId>{3, 8, 9, 151, 4000, 151934, 151935}}) {
+    fd::Philox rng(11);
+    const int draws = 40000;
+    std::vector<double> seen(weights.size()), expected(weights.size());
+    for (std::size_t i = 0; i < weights.size(); ++i) expected[i] = draws * weights[i] / 10.0;
+    for (int i = 0; i < draws; ++i)
+      seen[rng.categorical({fd::Purpose::kTargetSample, i, 0}, ids, weights)] += 1;
+    CHECK(stat::g_test(seen, expected) > kFalseAlarm);
+  }
+}
+
+TEST_CASE("bernoulli has the law of its probability, and keeps to 0 and 1") {
+  fd::Philox rng(12);
+  for (const double p : {0.003, 0.25, 0.5, 0.9}) {
+    const int draws = 40000;
+    std::vector<double> seen(2);
+    for (int i = 0; i < draws; ++i) seen[rng.bernoulli({fd::Purpose::kAccept, i, 3}, p)] += 1;
+    CHECK(stat::g_test(seen, {draws * (1 - p), draws * p}) > kFalseAlarm);
+  }
+  int wrong = 0;
+  for (int i = 0; i < 10000; ++i) {
+    wrong += rng.bernoulli({fd::Purpose::kAccept, i, 0}, 0.0);
+    wrong += !rng.bernoulli({fd::Purpose::kAccept, i, 0}, 1.0);
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("answers belong to keys, not to the order of questions") {
+  const auto ids = ids_to(20);
+  const std::vector<double> weights(20, 1.0);
+  std::vector<fd::RngKey> keys;
+  for (const auto purpose :
+       {fd::Purpose::kTargetSample, fd::Purpose::kDraft, fd::Purpose::kResidual}) {
+    for (int i = 0; i < 8; ++i) keys.push_back({purpose, i / 2, i % 2});
+  }
+  fd::Philox forwards(5, 2);
+  fd::Philox backwards(5, 2);
+  std::vector<std::size_t> first, second;
+  for (const fd::RngKey& key : keys) first.push_back(forwards.categorical(key, ids, weights));
+  std::reverse(keys.begin(), keys.end());
+  for (const fd::RngKey& key : keys) {
+    backwards.bernoulli(key, 0.5);  // shares a block with ids 0 and 1 of the same key
+    second.push_back(backwards.categorical(key, ids, weights));
+  }
+  std::reverse(second.begin(), second.end());
+  CHECK(first == second);
+}
+
+TEST_CASE("keys, seeds and sequences that differ in one part are independent") {
+  const auto ids = ids_to(4);
+  const std::vector<double> weights(4, 1.0);
+  struct Source {
+    std::uint64_t seed;
+    std::uint32_t sequence;
+    fd::Purpose purpose;
+    int node;
+    int shift;  // of the position
+  };
+  const Source base{9, 0, fd::Purpose::kTargetSample, 0, 0};
+  const std::vector<Source> others{
+      {10, 0, fd::Purpose::kTargetSample, 0, 0},
+      {9 | 1ull << 32, 0, fd::Purpose::kTargetSample, 0, 0},
+      {9, 1, fd::Purpose::kTargetSample, 0, 0},
+      {9, 0, fd::Purpose::kDraft, 0, 0},
+      {9, 0, fd::Purpose::kResidual, 0, 0},
+      {9, 0, fd::Purpose::kTargetSample, 1, 0},
+      {9, 0, fd::Purpose::kTargetSample, 0, 1},
+  };
+  const auto draw = [&](const Source& s, int i) {
+    return fd::Philox(s.seed, s.sequence)
+        .categorical({s.purpose, 2 * i + s.shift, s.node}, ids, weights);
+  };
+  for (const Source& other : others) {
+    const int draws = 4000;
+    std::vector<double> pairs(16);
+    for (int i = 0; i < draws; ++i) pairs[draw(base, i) * 4 + draw(other, i)] += 1;
+    CHECK(stat::g_test(pairs, std::vector<double>(16, draws / 16.0)) > kFalseAlarm / 7);
+  }
+}
+
+TEST_CASE("the noise belongs to the token: what else is on offer does not change who wins") {
+  fd::Philox rng(3);
+  const std::vector<fd::TokenId> ids{2, 5, 6, 9, 12, 13};
+  const std::vector<double> weights{0.1, 0.3, 0.2, 0.05, 0.15, 0.2};
+  int coupled = 0;
+  int wrong = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const fd::RngKey key{fd::Purpose::kTargetSample, i, 0};
+    const fd::TokenId winner = ids[rng.categorical(key, ids, weights)];
+    // Any subset with the winner, in which nobody else has gained, has the same winner.
+    std::vector<fd::TokenId> fewer;
+    std::vector<double> fewer_weights;
+    for (std::size_t j = 0; j < ids.size(); ++j) {
+      if (ids[j] != winner && (i >> j & 1)) continue;
+      fewer.push_back(ids[j]);
+      fewer_weights.push_back(weights[j] * (ids[j] == winner ? 1.0 : 0.5));
+    }
+    wrong += fewer[rng.categorical(key, fewer, fewer_weights)] != winner;
+    // And another law agrees far more often than an independent draw, which would be right in 1
+    // of 6.
+    coupled +=
+        ids[rng.categorical(key, ids, std::vector<double>{0.2, 0.2, 0.1, 0.1, 0.2, 0.2})] == winner;
+  }
+  CHECK(wrong == 0);
+  CHECK(coupled > 1200);
+}
+
+TEST_CASE("a token of weight 0 never wins, however small the others") {
+  fd::Philox rng(4);
+  const auto ids = ids_to(4);
+  for (const double weight : {5e-324, 1e-300, 1e300}) {
+    int wrong = 0;
+    for (int i = 0; i < 500; ++i) {
+      wrong += rng.categorical({fd::Purpose::kResidual, i, 0}, ids,
+                               std::vector<double>{0.0, 0.0, weight, 0.0}) != 2;
+    }
+    CHECK(wrong == 0);
+  }
+}

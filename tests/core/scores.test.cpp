@@ -1,0 +1,77 @@
+#include <foredraft/core/scores.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace fd = foredraft;
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+}  // namespace
+
+TEST_CASE("argmax is the first greatest value, at any place of a row of any size") {
+  for (const std::size_t n :
+       {1u, 2u, 3u, 7u, 8u, 9u, 15u, 16u, 17u, 31u, 33u, 63u, 64u, 65u, 127u, 129u, 1000u}) {
+    int wrong = 0;
+    for (std::size_t at = 0; at < n; ++at) {
+      std::vector<float> row(n, -kInfinity);
+      row[at] = -1e30f;
+      wrong += fd::Scores::argmax_of(row) != static_cast<fd::TokenId>(at);
+      for (std::size_t i = at; i < n; ++i) row[i] = 2.5f;  // ties go to the lowest id
+      wrong += fd::Scores::argmax_of(row) != static_cast<fd::TokenId>(at);
+      row[at] = std::nanf("");  // a NaN anywhere spoils the row, even beside a greater value
+      row[n - 1 - at] = at == n - 1 - at ? row[at] : kInfinity;
+      wrong += fd::Scores::argmax_of(row) != -1;
+    }
+    CAPTURE(n);
+    CHECK(wrong == 0);
+  }
+  CHECK(fd::Scores::argmax_of(std::vector<float>(5, -kInfinity)) == -1);
+  CHECK(fd::Scores::argmax_of({}) == -1);
+}
+
+TEST_CASE("a row holds what was wanted of it, and nothing else") {
+  fd::Scores scores;
+  const std::vector<float> row{0.5f, 3.0f, -1.0f};
+  scores.reset({fd::RowNeed::kLogits, {}}, 2, 3);
+  scores.set_row(0, std::vector<float>{9.0f, 0.0f, 0.0f});
+  scores.set_row(1, row);
+  CHECK(scores.argmax(0) == 0);
+  CHECK(scores.argmax(1) == 1);
+  CHECK(std::ranges::equal(scores.logits(1), row));
+
+  scores.reset({fd::RowNeed::kArgmax, {}}, 1, 3);
+  CHECK(scores.argmax(0) == -1);  // nothing of the pass before is left
+  scores.set_row(0, row);
+  CHECK(scores.argmax(0) == 1);
+  CHECK(std::as_const(scores).logits(0).empty());
+
+  scores.reset({fd::RowNeed::kNothing, {}}, 4, 3);
+  scores.set_row(3, row);
+  CHECK(scores.rows() == 4);
+  CHECK(scores.argmax().empty());
+  CHECK(scores.logits(0).empty());
+}
+
+TEST_CASE("taps of all rows and layers lie apart") {
+  const std::vector<int> layers{3, 9};
+  fd::Scores scores;
+  scores.reset({fd::RowNeed::kNothing, layers}, 3, 10, 4);
+  for (int row = 0; row < 3; ++row) {
+    for (int tap = 0; tap < 2; ++tap) {
+      REQUIRE(scores.tap(row, tap).size() == 4);
+      std::ranges::fill(scores.tap(row, tap), static_cast<float>(10 * row + tap));
+    }
+  }
+  for (int row = 0; row < 3; ++row) {
+    for (int tap = 0; tap < 2; ++tap) {
+      for (const float x : std::as_const(scores).tap(row, tap))
+        CHECK(x == static_cast<float>(10 * row + tap));
+    }
+  }
+}

@@ -1,0 +1,129 @@
+#include <foredraft/drafter/model_drafter.hpp>
+
+#include <foredraft/foredraft.hpp>
+
+#include "support/catch.hpp"
+#include "support/toy_target.hpp"
+
+namespace fd = foredraft;
+
+namespace {
+
+const std::vector<fd::TokenId> kPrompt{3, 1, 4, 1, 5};
+using Draft = fd::ModelDrafter<toy::Target, toy::DraftCache>;
+
+/// Asks another drafter for a depth that follows a schedule, as a controller would.
+struct Scheduled {
+  static constexpr fd::Proposal proposal = Draft::proposal;
+  static constexpr fd::Shape shape = Draft::shape;
+  using Snapshot = Draft::Snapshot;
+
+  int max_depth() const noexcept { return inner.max_depth(); }
+  void propose(const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
+    const int depth = schedule[round++ % schedule.size()];
+    inner.propose(context, {std::min(depth, limit.depth), std::min(depth, limit.nodes)}, draft);
+  }
+  void absorb(const fd::PromptBlock& block) { inner.absorb(block); }
+  void commit(const fd::Round& r) noexcept { inner.commit(r); }
+  void truncate(int n) noexcept { inner.truncate(n); }
+  void reset() noexcept { inner.reset(); }
+  Snapshot snapshot() const { return inner.snapshot(); }
+  void restore(const Snapshot& s) { inner.restore(s); }
+
+  Draft inner;
+  std::vector<int> schedule;
+  std::size_t round = 0;
+};
+static_assert(fd::Drafter<Scheduled>);
+
+}  // namespace
+
+TEST_CASE("the target as its own draft is never wrong, at any depth, for a thousand rounds") {
+  toy::Target target(16, 0);  // rows depend on the whole text: one missing row would show for ever
+  for (const int depth : {1, 2, 3, 8}) {
+    fd::Decoder decoder{target, toy::TokenCache{4096}, Draft{target, toy::DraftCache{4096}, {}},
+                        fd::Greedy{}};
+    const auto result =
+        decoder.generate(kPrompt, {.max_tokens = depth == 1 ? 1000 : 300, .n_draft = depth});
+    CHECK(result.stats.accepted == result.stats.drafted);
+    CHECK(result.stats.corrected == 0);
+  }
+}
+
+TEST_CASE("rounds without a draft do not leave gaps in the draft's cache") {
+  toy::Target target(16, 0);
+  for (const std::vector<int>& schedule : {std::vector<int>{3, 0, 0, 3}, {0, 5, 1}, {0, 0, 0, 2}}) {
+    Scheduled drafter{Draft{target, toy::DraftCache{}, {}}, schedule};
+    fd::Decoder decoder{target, toy::TokenCache{}, std::move(drafter), fd::Greedy{}};
+    const auto result = decoder.generate(kPrompt, {.max_tokens = 200, .n_draft = 6});
+    CHECK(result.stats.drafted > 0);
+    CHECK(result.stats.accepted == result.stats.drafted);
+  }
+}
+
+TEST_CASE("drafts drawn from q and verified by rejection: q == p is never rejected") {
+  toy::Target target(16, 0);
+  fd::Decoder decoder{target, toy::TokenCache{}, Draft{target, toy::DraftCache{}, {}},
+                      fd::RejectionSampling{}};
+  const auto result = decoder.generate(
+      kPrompt, {.max_tokens = 300, .n_draft = 4, .temperature = 1.0f, .top_p = 0.9f, .seed = 5});
+  CHECK(result.stats.drafted > 100);
+  CHECK(result.stats.accepted == result.stats.drafted);
+}
+
+TEST_CASE(
+    "coupled drafts agree with a different target far more often than independent ones would") {
+  toy::Target target(16, 1, 2.0, 1), other(16, 1, 2.0, 2);
+  // Blend: the draft sees half of the target's logits, so that the laws are alike but not equal.
+  fd::Decoder coupled{
+      target, toy::TokenCache{},
+      Draft{target, toy::DraftCache{}, {.law = fd::SamplingOptions{.temperature = 1.4f}}},
+      fd::SampleAndMatch{}};
+  const auto result =
+      coupled.generate(kPrompt, {.max_tokens = 500, .n_draft = 1, .temperature = 1.0f, .seed = 9});
+  CHECK(result.stats.acceptance_rate() > 0.75);
+  // And the text is the seed's text.
+  fd::Decoder plain{target, toy::TokenCache{}, fd::NoDraft{}, fd::SampleAndMatch{}};
+  CHECK(plain.generate(kPrompt, {.max_tokens = 500, .temperature = 1.0f, .seed = 9}).tokens ==
+        result.tokens);
+}
+
+TEST_CASE("a draft cache that is shorter than the text stops drafting and harms nothing") {
+  toy::Target target(16, 0);
+  fd::Decoder plain{target, toy::TokenCache{}, fd::NoDraft{}, fd::Greedy{}};
+  const auto truth = plain.generate(kPrompt, {.max_tokens = 100}).tokens;
+  for (int capacity = 1; capacity < 40; ++capacity) {
+    fd::Decoder decoder{target, toy::TokenCache{}, Draft{target, toy::DraftCache{capacity}, {}},
+                        fd::Greedy{}};
+    CHECK(decoder.generate(kPrompt, {.max_tokens = 100, .n_draft = 5}).tokens == truth);
+  }
+}
+
+TEST_CASE("a failing draft model fails the round and nothing else") {
+  toy::Target target(16, 0), draft(16, 0);
+  fd::Decoder plain{target, toy::TokenCache{}, fd::NoDraft{}, fd::Greedy{}};
+  const auto truth = plain.generate(kPrompt, {.max_tokens = 40}).tokens;
+  for (int k = 0; k < 30; ++k) {
+    int passes = 0;
+    draft.before_forward = [&] {
+      if (passes++ == k) throw std::runtime_error("device lost");
+    };
+    fd::Decoder decoder{target, toy::TokenCache{}, Draft{draft, toy::DraftCache{}, {}},
+                        fd::Greedy{}};
+    std::vector<fd::TokenId> tokens;
+    const auto keep = [&](const fd::Emitted& e) { tokens.push_back(e.token); };
+    CHECK_THROWS_AS(decoder.generate(kPrompt, {.max_tokens = 40, .n_draft = 3}, keep),
+                    std::runtime_error);
+    decoder.resume({.max_tokens = 40 - static_cast<int>(tokens.size()), .n_draft = 3}, keep);
+    CHECK(tokens == truth);
+  }
+}
+
+TEST_CASE("vocabularies of different sizes are refused when the decoder is built") {
+  toy::Target target(16), draft(17);
+  const auto build = [&] {
+    fd::Decoder decoder{target, toy::TokenCache{}, Draft{draft, toy::DraftCache{}, {}},
+                        fd::Greedy{}};
+  };
+  CHECK_THROWS_AS(build(), fd::Error);
+}

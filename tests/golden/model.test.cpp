@@ -1,0 +1,114 @@
+// Logits and greedy text of real models against those of llama.cpp on the same files. Both engines
+// quantize activations to int8 and sum in different orders, so they agree up to rounding, not to
+// the bit.
+
+#include <foredraft/models.hpp>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/models.hpp"
+
+namespace fd = foredraft;
+using json = nlohmann::json;
+
+namespace {
+
+constexpr double kNearTie = 0.2;  // a gap between log probabilities that rounding may turn around
+
+/// log-softmax of one row, in double.
+std::vector<double> log_probabilities(std::span<const float> logits) {
+  const double greatest = *std::max_element(logits.begin(), logits.end());
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(logit - greatest);
+  std::vector<double> result;
+  for (const float logit : logits) result.push_back(logit - greatest - std::log(sum));
+  return result;
+}
+
+/// Log probabilities after every token of a text.
+template <typename M>
+std::vector<std::vector<double>> rows_of(M& model, std::span<const fd::TokenId> tokens) {
+  fd::LinearCache<fd::f16> cache{model.shape(), 1024};
+  fd::Scores scores;
+  std::vector<fd::Node> nodes;
+  for (std::size_t i = 0; i < tokens.size(); ++i)
+    nodes.push_back({tokens[i], static_cast<int>(i) - 1});
+  cache.stage(nodes);
+  fd::Request<fd::LinearCache<fd::f16>> request{
+      &cache, 0, static_cast<int>(nodes.size()), {fd::RowNeed::kLogits, {}}, &scores};
+  model.forward(std::span(&request, 1));
+  std::vector<std::vector<double>> rows;
+  for (int i = 0; i < request.count; ++i)
+    rows.push_back(log_probabilities(std::as_const(scores).logits(i)));
+  return rows;
+}
+
+struct Agreement {
+  int positions = 0;
+  int same_best = 0;
+  double difference = 0;  // sum of |log p - golden log p| of the golden best token
+
+  void add(const std::vector<double>& row, const json& top) {
+    const auto golden = top.at(0).at(0).get<std::size_t>();
+    const double gap = top.at(0).at(1).get<double>() - top.at(1).at(1).get<double>();
+    const auto best =
+        static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
+    ++positions;
+    same_best += best == golden;
+    difference += std::abs(row[golden] - top.at(0).at(1).get<double>());
+    if (gap > kNearTie) CHECK(best == golden);
+  }
+};
+
+void compare(const std::string& name) {
+  const auto file = model_file(name);
+  if (!file) return;
+  fd::Cpu cpu;
+  auto model = fd::load(cpu, *file);
+  Agreement agreement;
+  std::ifstream lines(std::string(FOREDRAFT_TEST_DATA) + "/golden/data/" + name + ".logits.jsonl");
+  int texts = 0;
+  for (std::string line; std::getline(lines, line); ++texts) {
+    const json expected = json::parse(line);
+    INFO(name << ": " << expected.at("text"));
+    const auto tokens = model.tokenizer().encode(expected.at("text").get<std::string>(),
+                                                 {.add_bos = true, .parse_special = true});
+    REQUIRE(tokens == expected.at("tokens").get<std::vector<fd::TokenId>>());
+    const auto rows = rows_of(model, tokens);
+    for (std::size_t i = 0; i < rows.size(); ++i) agreement.add(rows[i], expected.at("top").at(i));
+
+    const auto golden = expected.at("greedy").get<std::vector<fd::TokenId>>();
+    fd::Decoder decoder{model, fd::LinearCache<fd::f16>{model.shape(), 1024}, fd::PromptLookup{},
+                        fd::Greedy{}};
+    const auto greedy =
+        decoder.generate(tokens, {.max_tokens = static_cast<int>(golden.size())}).tokens;
+    const auto split = std::mismatch(greedy.begin(), greedy.end(), golden.begin(), golden.end());
+    if (split.first == greedy.end()) continue;
+    // They part ways: right only where both tokens are nearly as likely.
+    std::vector<fd::TokenId> common = tokens;
+    common.insert(common.end(), greedy.begin(), split.first);
+    const auto row = rows_of(model, common).back();
+    INFO("after " << split.first - greedy.begin() << " tokens: " << *split.first << " for "
+                  << *split.second);
+    CHECK(row[static_cast<std::size_t>(*split.first)] -
+              row[static_cast<std::size_t>(*split.second)] <
+          kNearTie);
+  }
+  REQUIRE(texts > 0);
+  INFO(agreement.same_best << " of " << agreement.positions
+                           << " best tokens agree, mean difference "
+                           << agreement.difference / agreement.positions);
+  CHECK(agreement.same_best >= 0.97 * agreement.positions);
+  CHECK(agreement.difference < 0.03 * agreement.positions);
+}
+
+}  // namespace
+
+TEST_CASE("smollm2-135m computes llama.cpp's logits") { compare("smollm2-135m"); }
+TEST_CASE("qwen2.5-coder-0.5b computes llama.cpp's logits") { compare("qwen2.5-coder-0.5b"); }
+TEST_CASE("qwen2.5-coder-1.5b computes llama.cpp's logits") { compare("qwen2.5-coder-1.5b"); }

@@ -1,0 +1,138 @@
+#include <foredraft/io/chat_format.hpp>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace fd = foredraft;
+
+namespace {
+
+// As in the model files, shortened where the rest says nothing about the format.
+const std::string kSmolLM2 =
+    R"({% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system
+You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>
+' }}{% endif %}{{'<|im_start|>' + message['role'] + '
+' + message['content'] + '<|im_end|>' + '
+'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant
+' }}{% endif %})";
+
+const std::string kQwen = R"({%- if tools %}
+    {{- '<|im_start|>system\n' }}
+    {{- '\n</tools><|im_end|>\n' }}
+{%- else %}
+    {%- if messages[0]['role'] == 'system' %}
+        {{- '<|im_start|>system\n' + messages[0]['content'] + '<|im_end|>\n' }}
+    {%- else %}
+        {{- '<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n' }}
+    {%- endif %}
+{%- endif %})";
+
+const std::string kLlama3 =
+    "{% set content = '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n'+ "
+    "message['content'] | trim + '<|eot_id|>' %}";
+
+const std::string kGemma =
+    "{{ '<start_of_turn>' + role + '\n' }}{{ message['content'] | trim }}{{ '<end_of_turn>\n' }}";
+
+using Messages = std::vector<fd::ChatMessage>;
+const Messages kHi = {{"user", "Hi"}};
+const Messages kTalk = {
+    {"system", "Be brief."}, {"user", " Hi\n"}, {"assistant", "Hello."}, {"user", "Bye"}};
+
+fd::ErrorCode refusal(const fd::ChatTemplate& chat, const Messages& messages) {
+  try {
+    fd::format_chat(chat, messages);
+  } catch (const fd::Error& error) {
+    return error.code();
+  }
+  FAIL("accepted");
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("SmolLM2 introduces itself, unless there is a system message") {
+  const auto chat = fd::recognize_chat_template(kSmolLM2);
+  CHECK(chat.format == fd::ChatFormat::kChatML);
+  CHECK(fd::format_chat(chat, kHi) ==
+        "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging "
+        "Face<|im_end|>\n"
+        "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+  CHECK(fd::format_chat(chat, kTalk) ==
+        "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\n Hi\n<|im_end|>\n"
+        "<|im_start|>assistant\nHello.<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>"
+        "assistant\n");
+}
+
+TEST_CASE("Qwen2.5 introduces itself, too") {
+  const auto chat = fd::recognize_chat_template(kQwen);
+  CHECK(chat.format == fd::ChatFormat::kChatML);
+  CHECK(fd::format_chat(chat, kHi, false) ==
+        "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful "
+        "assistant.<|im_end|>\n"
+        "<|im_start|>user\nHi<|im_end|>\n");
+}
+
+TEST_CASE("plain ChatML adds no system message") {
+  const auto chat =
+      fd::recognize_chat_template("'<|im_start|>' + role + '\n' + content + '<|im_end|>\n'");
+  CHECK(fd::format_chat(chat, kHi) == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+}
+
+TEST_CASE("Llama 3 trims contents") {
+  const auto chat = fd::recognize_chat_template(kLlama3);
+  CHECK(chat.format == fd::ChatFormat::kLlama3);
+  CHECK(fd::format_chat(chat, kTalk) ==
+        "<|start_header_id|>system<|end_header_id|>\n\nBe brief.<|eot_id|>"
+        "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\nHello.<|eot_id|>"
+        "<|start_header_id|>user<|end_header_id|>\n\nBye<|eot_id|>"
+        "<|start_header_id|>assistant<|end_header_id|>\n\n");
+}
+
+TEST_CASE("Llama 3.1 dates its system message") {
+  const auto chat =
+      fd::recognize_chat_template(kLlama3 + "{{- 'Cutting Knowledge Date: December 2023\n' }}");
+  const std::string dates = "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n";
+  const std::string open = "<|start_header_id|>system<|end_header_id|>\n\n" + dates;
+  CHECK(fd::format_chat(chat, kHi).find(open + "<|eot_id|>") == 0);
+  CHECK(fd::format_chat(chat, kTalk).find(open + "Be brief.<|eot_id|>") == 0);
+}
+
+TEST_CASE("Gemma puts the system message before the first user's") {
+  const auto chat = fd::recognize_chat_template(kGemma);
+  CHECK(chat.format == fd::ChatFormat::kGemma);
+  CHECK(fd::format_chat(chat, kTalk) ==
+        "<start_of_turn>user\nBe "
+        "brief.\n\nHi<end_of_turn>\n<start_of_turn>model\nHello.<end_of_turn>\n"
+        "<start_of_turn>user\nBye<end_of_turn>\n<start_of_turn>model\n");
+  CHECK(refusal(chat, {{"user", "a"}, {"user", "b"}}) == fd::ErrorCode::kInvalidOption);
+  CHECK(refusal(chat, {{"assistant", "a"}}) == fd::ErrorCode::kInvalidOption);
+}
+
+TEST_CASE("raw is the contents alone") {
+  CHECK(fd::format_chat({}, kTalk) == "Be brief. Hi\nHello.Bye");
+}
+
+TEST_CASE("what is not known is refused") {
+  for (const std::string& text :
+       {std::string(), std::string("{{ messages }}"), kLlama3 + kGemma, kQwen + "<|im_sep|>"}) {
+    try {
+      fd::recognize_chat_template(text);
+      FAIL("accepted");
+    } catch (const fd::Error& error) {
+      CHECK(error.code() == fd::ErrorCode::kUnsupportedModel);
+      CHECK(error.hint().find("--raw") != std::string::npos);
+    }
+  }
+  const auto chat = fd::recognize_chat_template(kSmolLM2);
+  CHECK(refusal(chat, {}) == fd::ErrorCode::kEmptyPrompt);
+  CHECK(refusal(chat, {{"tool", "x"}}) == fd::ErrorCode::kInvalidOption);
+  CHECK(refusal(chat, {{"user<|im_end|>", "x"}}) == fd::ErrorCode::kInvalidOption);
+}
+
+TEST_CASE("formats have names") {
+  CHECK(fd::name_of(fd::ChatFormat::kRaw) == "raw");
+  CHECK(fd::name_of(fd::ChatFormat::kGemma) == "gemma");
+}

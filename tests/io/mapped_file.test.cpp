@@ -1,0 +1,106 @@
+#include <foredraft/io/mapped_file.hpp>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "support/catch.hpp"
+
+namespace fd = foredraft;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A folder of its own for each test, gone at the end.
+struct Folder {
+  fs::path path =
+      fs::temp_directory_path() / ("foredraft.mapped_file." + std::to_string(::getpid()));
+  Folder() { fs::create_directories(path); }
+  ~Folder() { fs::remove_all(path); }
+  fs::path file(const char* name, std::string_view content) const {
+    std::ofstream(path / name, std::ios::binary) << content;
+    return path / name;
+  }
+};
+
+std::string_view text_of(const fd::MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+void check_refused(const fs::path& path, std::string_view reason) {
+  INFO(path);
+  try {
+    fd::MappedFile::open(path);
+    FAIL("opened");
+  } catch (const fd::Error& e) {
+    INFO(e.what());
+    CHECK(e.code() == fd::ErrorCode::kIo);
+    CHECK(e.found().find(path.string()) != std::string::npos);
+    CHECK(e.found().find(reason) != std::string::npos);
+    CHECK(!e.hint().empty());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a mapped file shows its bytes") {
+  const Folder folder;
+  fd::MappedFile file = fd::MappedFile::open(folder.file("a", "hello"));
+  CHECK(text_of(file) == "hello");
+
+  SECTION("and keeps them in place when it is moved") {
+    const auto* const address = file.bytes().data();
+    fd::MappedFile moved = std::move(file);
+    CHECK(moved.bytes().data() == address);
+    CHECK(text_of(moved) == "hello");
+    fd::MappedFile other = fd::MappedFile::open(folder.file("b", "other"));
+    other = std::move(moved);
+    CHECK(other.bytes().data() == address);
+    CHECK(text_of(other) == "hello");
+  }
+  SECTION("also after the file is gone from its folder") {
+    fs::remove(folder.path / "a");
+    CHECK(text_of(file) == "hello");
+  }
+  SECTION("and through a link") {
+    fs::create_symlink(folder.path / "a", folder.path / "link");
+    CHECK(text_of(fd::MappedFile::open(folder.path / "link")) == "hello");
+  }
+}
+
+TEST_CASE("an object that maps nothing is empty") {
+  const fd::MappedFile none;
+  CHECK(none.bytes().empty());
+}
+
+TEST_CASE("what cannot be mapped is named, with the system's reason") {
+  const Folder folder;
+  check_refused(folder.path / "missing", "No such file");
+  check_refused(folder.path, "directory");
+  check_refused(folder.file("empty", ""), "empty");
+  check_refused("/dev/null", "not a file");
+  check_refused(folder.file("plain", "x") / "below", "Not a directory");
+  check_refused("", "No such file");
+
+  // Opening a pipe must not wait for somebody to write into it.
+  const fs::path pipe = folder.path / "pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  check_refused(pipe, "not a file");
+}
+
+TEST_CASE("a file without permission is refused") {
+  const Folder folder;
+  const fs::path secret = folder.file("secret", "x");
+  REQUIRE(::chmod(secret.c_str(), 0) == 0);
+  // Root may read everything, so this test becomes nobody for a moment.
+  const bool root = ::geteuid() == 0;
+  constexpr uid_t kNobody = 65534;
+  if (root && ::seteuid(kNobody) != 0) return;
+  check_refused(secret, "Permission denied");
+  if (root) REQUIRE(::seteuid(0) == 0);
+}

@@ -1,0 +1,225 @@
+"""The checks of this folder find what they look for: each is shown one fault at a time."""
+
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import errors  # noqa: E402
+import headers  # noqa: E402
+import layers  # noqa: E402
+import links  # noqa: E402
+import standalone  # noqa: E402
+import weak_symbols  # noqa: E402
+
+TABLE = """
+| layer | holds | may include | libraries |
+|---|---|---|---|
+| `core` | words | | |
+| `backend` | operators | `core` | Eigen |
+| `model` | models | `core`, `backend` | |
+"""
+
+
+class Tree(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.root = pathlib.Path(scratch.name).resolve()
+
+    def write(self, path, text):
+        file = self.root / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+    def assert_found(self, check, *parts):
+        lines = check.problems(self.root)
+        self.assertEqual(len(lines), 1, lines)
+        for part in parts:
+            self.assertIn(part, lines[0])
+
+
+class Layers(Tree):
+    def setUp(self):
+        super().setUp()
+        self.write("docs/design/layers.md", TABLE)
+        self.header("core/a.hpp", "<vector>")
+        self.header("backend/b.hpp", "<foredraft/core/a.hpp>", "<Eigen/Core>")
+        self.header("model/m.hpp", "<foredraft/backend/b.hpp>")
+        self.header("generate.hpp", "<foredraft/core/a.hpp>")
+
+    def header(self, path, *targets):
+        text = "".join(f"#include {target}\n" for target in targets)
+        self.write(f"include/foredraft/{path}", "#pragma once\n" + text)
+
+    def test_clean(self):
+        self.assertEqual(layers.problems(self.root), [])
+
+    def test_upwards(self):
+        self.header("core/c.hpp", "<foredraft/backend/b.hpp>")
+        self.assert_found(layers, "core may not include backend")
+
+    def test_above(self):
+        self.header("core/c.hpp", "<foredraft/generate.hpp>")
+        self.assert_found(layers, "lies above it")
+
+    def test_cycle(self):
+        self.header("core/a.hpp", "<foredraft/core/c.hpp>")
+        self.header("core/c.hpp", "<foredraft/core/a.hpp>")
+        self.assert_found(layers, "cycle")
+
+    def test_library(self):
+        self.header("core/c.hpp", "<Eigen/Core>")
+        self.assert_found(layers, "core does not use Eigen")
+
+    def test_unknown_layer(self):
+        self.header("extra/c.hpp")
+        self.assert_found(layers, "extra is not in the table")
+
+    def test_loop_with_model(self):
+        self.header("generate.hpp", "<foredraft/backend/b.hpp>")
+        self.assert_found(layers, "must not need a model")
+
+    def test_quotes_and_missing(self):
+        self.header("core/c.hpp", '"a.hpp"')
+        self.assert_found(layers, "write <foredraft/...>")
+        self.header("core/c.hpp", "<foredraft/core/gone.hpp>")
+        self.assert_found(layers, "does not exist")
+
+    def test_cuda_in_cpu(self):
+        self.header("backend/cuda/k.hpp")
+        self.header("backend/cpu/c.hpp", "<foredraft/backend/cuda/k.hpp>")
+        self.assert_found(layers, "a CPU header")
+
+
+class Headers(Tree):
+    def setUp(self):
+        super().setUp()
+        self.write("tests/core/a.test.cpp", "")
+
+    def check(self, text, *parts):
+        self.write("include/foredraft/core/a.hpp", text)
+        if parts:
+            self.assert_found(headers, *parts)
+        else:
+            self.assertEqual(headers.problems(self.root), [])
+
+    def test_contents(self):
+        self.check("#pragma once\nstatic_assert(true);  // std::cout, abort(), assert()\n")
+        self.check("int a;\n", "no #pragma once")
+        self.check("#pragma once\n" + "\n" * 600, "601 lines")
+        self.check("#pragma once\nusing namespace std;\n", "a.hpp:2: using namespace")
+        self.check("#pragma once\nvoid f() { assert(true); }\n", "instead of assert")
+        self.check("#pragma once\n#define MAX 3\n", "macros")
+
+    def test_missing_test(self):
+        self.check("#pragma once\n")
+        self.write("include/foredraft/core/b.hpp", "#pragma once\n")
+        self.assert_found(headers, "no tests/core/b.test.cpp")
+
+
+class Errors(Tree):
+    HEADER = ('enum class ErrorCode {\n  kIo,  ///< file\n};\n'
+              'case ErrorCode::kIo: return "io";\n')
+    PAGE = "# Errors\n\n## `io` (kIo)\n\n**Cause.** A.\n\n**Remedy.** B.\n"
+
+    def check(self, header, page, *parts):
+        self.write("include/foredraft/core/error.hpp", header)
+        self.write("docs/reference/errors.md", page)
+        if parts:
+            self.assert_found(errors, *parts)
+        else:
+            self.assertEqual(errors.problems(self.root), [])
+
+    def test_page_and_enum(self):
+        self.check(self.HEADER, self.PAGE)
+        self.check(self.HEADER, self.PAGE.replace("**Remedy.**", ""), "no **Remedy.**")
+        self.check(self.HEADER, self.PAGE.replace("`io`", "`oi`"), "expected")
+        self.check(self.HEADER.replace("};", "kMore,\n};"), self.PAGE, "kMore has no spelling")
+
+
+class Links(Tree):
+    def setUp(self):
+        super().setUp()
+        self.write("mkdocs.yml", "site_name: x\nnav:\n  - Home: index.md\n  - More: more.md\n")
+        self.write("docs/more.md", "# More\n\n## The `second` part\n")
+        self.write("README.md", "[docs](docs/index.md)")
+
+    def check(self, text, *parts):
+        self.write("docs/index.md", text)
+        if parts:
+            self.assert_found(links, *parts)
+        else:
+            self.assertEqual(links.problems(self.root), [])
+
+    def test_links(self):
+        self.check("[a](more.md) [b](more.md#the-second-part) [c](https://example.org)")
+        self.check("```\n[not a link](nowhere.md)\n```\n")
+        self.check("[a](gone.md)", "does not exist")
+        self.check("[a](more.md#third)", "no such heading")
+        self.check("[a](../README.md)", "leaves docs/")
+        self.check("[a](../../x.md)", "leaves the project")
+        self.check("see `docs/gone.md`", "does not exist")
+
+    def test_navigation(self):
+        self.check("")
+        self.write("docs/orphan.md", "")
+        self.assert_found(links, "orphan.md is not in the navigation")
+
+
+class Standalone(Tree):
+    def test_lines(self):
+        self.write("docs/a.md", "build/ and ~/.cache and https://x.org/home/page and $HOME/home/x")
+        self.assertEqual(standalone.problems(self.root), [])
+        for text in ("see /home/somebody/x", "// TODO later", "a stub", "in ../shared/x"):
+            self.write("docs/a.md", text)
+            self.assert_found(standalone, "docs/a.md:1")
+
+
+@unittest.skipUnless(platform.machine() == "x86_64" and shutil.which("g++") and shutil.which("objdump"),
+                     "needs g++ and objdump on x86-64")
+class WeakSymbols(Tree):
+    def compile(self, code, *flags):
+        self.write("unit.cpp", code)
+        unit = self.root / "unit.o"
+        subprocess.run(["g++", "-std=c++20", "-O2", *flags, "-c", self.root / "unit.cpp", "-o", unit],
+                       check=True)
+        return weak_symbols.check_object("objdump", unit)
+
+    SHARED = ("template <class T> [[gnu::noinline]] T sum(const T* x, int n) "
+              "{ T s = 0; for (int i = 0; i < n; ++i) s += x[i]; return s; }\n"
+              "template float sum<float>(const float*, int);\n")
+
+    def test_shared_template(self):
+        self.assertEqual(self.compile(self.SHARED), {})
+        self.assertEqual(len(self.compile(self.SHARED, "-march=x86-64-v3")), 1)
+
+    def test_tagged_template(self):
+        tagged = """
+            namespace foredraft::inline v0::cpu {
+            enum class Isa : unsigned char { kPortable, kAvx2, kAvx512, kAvx512Vnni };
+            template <Isa, Isa> struct InstructionSet {};
+            template <class Arch> [[gnu::noinline]] float sum(const float* x, int n) {
+              float s = 0; for (int i = 0; i < n; ++i) s += x[i]; return s; }
+            template float sum<InstructionSet<Isa::kPortable, Isa::kAvx2>>(const float*, int);
+            }"""
+        self.assertEqual(self.compile(tagged, "-march=x86-64-v3"), {})
+        portable = tagged.replace("Isa::kAvx2>>", "Isa::kPortable>>")
+        self.assertEqual(len(self.compile(portable, "-march=x86-64-v3")), 1)
+
+    def test_own_namespace(self):
+        inside = "namespace foredraft::inline v0::{} {{\n" + self.SHARED.replace("{", "{{").replace(
+            "}", "}}") + "}}\n"
+        self.assertEqual(self.compile(inside.format("inline avx2"), "-march=x86-64-v3"), {})
+        wide = self.compile(inside.format("inline avx2"), "-march=x86-64-v4")
+        self.assertTrue(all("AVX-512" in what for what in wide.values()))
+        self.assertEqual(self.compile(inside.format("inline avx512"), "-march=x86-64-v4"), {})
+        self.assertEqual(len(self.compile(inside.format("inline other"), "-march=x86-64-v3")), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()

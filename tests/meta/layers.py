@@ -1,0 +1,127 @@
+"""The include graph respects the layers of docs/design/layers.md and has no cycle.
+
+The table of that page is the rule: a header of a layer includes headers of its own layer and of those
+in the column "may include", and third-party headers of the libraries in its last column.
+"""
+
+import pathlib
+import re
+import sys
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+# how the headers of each library are spelled
+LIBRARIES = {"Eigen": "Eigen/", "xsimd": "xsimd/", "PCRE2": "pcre2", "nlohmann/json": "nlohmann/",
+             "CUDA": "cuda", "cuBLAS": "cublas"}
+# The loop must stay usable by an engine that brings its own model.
+MODEL_FREE = ("generate.hpp", "decoder.hpp", "foredraft.hpp")
+MODEL_LAYERS = ("backend", "cache", "model", "io")
+
+
+def read_table(page):
+    """layer -> (set of layers it may include, set of libraries)"""
+    layers = {}
+    for line in page.read_text().splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        name = re.fullmatch(r"`([a-z]+)`", cells[0])
+        if not line.startswith("|") or not name or len(cells) != 4:
+            continue
+        layers[name[1]] = (set(re.findall(r"`([a-z]+)`", cells[2])),
+                           {library for library in LIBRARIES if library in cells[3]})
+    return layers
+
+
+def layer_of(path):
+    """core/error.hpp -> core; generate.hpp -> None; version.hpp belongs to core."""
+    if path == "version.hpp":
+        return "core"
+    return path.split("/")[0] if "/" in path else None
+
+
+def find_cycle(graph):
+    state, stack = {}, []
+
+    def visit(node):
+        state[node] = "open"
+        stack.append(node)
+        for following in graph.get(node, ()):
+            if state.get(following) == "open":
+                return stack[stack.index(following):] + [following]
+            if following not in state:
+                cycle = visit(following)
+                if cycle:
+                    return cycle
+        stack.pop()
+        state[node] = "done"
+        return None
+
+    for node in graph:
+        if node not in state:
+            cycle = visit(node)
+            if cycle:
+                return cycle
+    return None
+
+
+def reachable(graph, start):
+    seen, queue = set(), [start]
+    while queue:
+        node = queue.pop()
+        if node not in seen:
+            seen.add(node)
+            queue.extend(graph.get(node, ()))
+    return seen
+
+
+def problems(root):
+    include = root / "include" / "foredraft"
+    layers = read_table(root / "docs" / "design" / "layers.md")
+    graph = {}
+    found = []
+    if not layers:
+        return ["docs/design/layers.md has no table of layers"]
+    for file in sorted(include.rglob("*.hpp")) + sorted(include.rglob("*.cuh")):
+        path = file.relative_to(include).as_posix()
+        layer = layer_of(path)
+        graph[path] = []
+        if layer is not None and layer not in layers:
+            found.append(f"{path}: layer {layer} is not in the table")
+            continue
+        for bracket, target in INCLUDE.findall(file.read_text()):
+            if bracket == '"':
+                found.append(f'{path}: write <foredraft/...> instead of "{target}"')
+                continue
+            if not target.startswith("foredraft/"):
+                library = next((l for l, start in LIBRARIES.items() if target.startswith(start)), None)
+                if library and layer is not None and library not in layers[layer][1]:
+                    found.append(f"{path}: {layer} does not use {library} (<{target}>)")
+                continue
+            target = target.removeprefix("foredraft/")
+            if not (include / target).exists():
+                found.append(f"{path}: <foredraft/{target}> does not exist")
+                continue
+            graph[path].append(target)
+            other = layer_of(target)
+            if layer is None:
+                continue  # the headers at the top put everything together
+            if other is None:
+                found.append(f"{path}: {layer} includes {target}, which lies above it")
+            elif other != layer and other not in layers[layer][0]:
+                found.append(f"{path}: {layer} may not include {other} ({target})")
+            if path.endswith(".hpp") and target.endswith(".cuh"):
+                found.append(f"{path}: a host header includes {target}")
+            if path.startswith("backend/cpu/") and target.startswith("backend/cuda/"):
+                found.append(f"{path}: a CPU header includes {target}")
+    cycle = find_cycle(graph)
+    if cycle:
+        found.append("cycle: " + " -> ".join(cycle))
+    for start in MODEL_FREE:
+        for path in sorted(reachable(graph, start) if start in graph else ()):
+            if layer_of(path) in MODEL_LAYERS:
+                found.append(f"{start} reaches {path}: the loop must not need a model")
+    return found
+
+
+if __name__ == "__main__":
+    lines = problems(pathlib.Path(sys.argv[1]))
+    print("\n".join(lines) or "layers respected")
+    sys.exit(bool(lines))

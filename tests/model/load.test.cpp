@@ -1,0 +1,82 @@
+#include <foredraft/model/load.hpp>
+
+#include <foredraft/backend/reference/reference.hpp>
+
+#include "support/catch.hpp"
+#include "support/tiny_model.hpp"
+
+namespace fd = foredraft;
+
+namespace {
+
+/// Code with which a file is refused, "none" where it loads.
+std::string_view refused(std::span<const std::byte> bytes) {
+  fd::Reference backend;
+  try {
+    fd::load(backend, fd::Gguf::parse(bytes));
+  } catch (const fd::Error& error) {
+    return fd::name_of(error.code());
+  }
+  return "none";
+}
+
+/// Rename a tensor in the bytes of a file to a name of the same length.
+std::vector<std::byte> renamed(std::vector<std::byte> bytes, std::string_view from,
+                               std::string_view to) {
+  const auto* begin = reinterpret_cast<const char*>(bytes.data());
+  const std::size_t at = std::string_view(begin, bytes.size()).find(from);
+  REQUIRE(at != std::string_view::npos);
+  for (std::size_t i = 0; i < to.size(); ++i) bytes[at + i] = static_cast<std::byte>(to[i]);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a model is loaded with its vocabulary, reporting progress to the end") {
+  TinyModel tiny;
+  tiny.tied = false;
+  const auto bytes = tiny.file();
+  fd::Reference backend;
+  std::size_t done = 0, total = 1;
+  auto model = fd::load(backend, fd::Gguf::parse(bytes), [&](std::size_t d, std::size_t t) {
+    CHECK(d > done);
+    done = d;
+    total = t;
+  });
+  CHECK(done == total);
+  CHECK(model.vocab_size() == 307);
+  CHECK(model.piece('A') == "A");
+  CHECK(model.is_end(256));
+  CHECK(!model.is_end('A'));
+  CHECK(model.shape().n_layers == 2);
+}
+
+TEST_CASE("a file that contradicts itself is refused") {
+  const auto bytes = TinyModel{}.file();
+  CHECK(refused(bytes) == "none");
+  CHECK(refused(renamed(bytes, "blk.1.ffn_up.weight", "blk.1.ffn_uq.weight")) == "shape-mismatch");
+  CHECK(refused(renamed(bytes, "output_norm.weight", "output_nurm.weight")) == "shape-mismatch");
+  CHECK(refused(renamed(bytes, "general.architecture", "general.architectura")) ==
+        "unsupported-model");
+
+  TinyModel wide;
+  wide.d_ff = 128;
+  const auto other = wide.file();
+  // The metadata of one model in front of the tensors of another.
+  fd::GgufWriter mixed;
+  const fd::Gguf a = fd::Gguf::parse(bytes), b = fd::Gguf::parse(other);
+  for (const auto& entry : a.metadata()) mixed.add(entry.key, entry.value);
+  for (const auto& tensor : b.tensors())
+    mixed.add_tensor(tensor.name, tensor.type, tensor.shape, tensor.data);
+  CHECK(refused(mixed.bytes()) == "shape-mismatch");
+}
+
+TEST_CASE("a missing file is an io error") {
+  fd::Reference backend;
+  try {
+    fd::load(backend, std::filesystem::path("/nonexistent/model.gguf"));
+    FAIL("loaded a file that is not there");
+  } catch (const fd::Error& error) {
+    CHECK(error.code() == fd::ErrorCode::kIo);
+  }
+}

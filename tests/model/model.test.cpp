@@ -1,0 +1,136 @@
+#include <foredraft/model/model.hpp>
+
+#include <foredraft/backend/reference/reference.hpp>
+#include <foredraft/models.hpp>
+
+#include <cmath>
+#include <random>
+
+#include "support/catch.hpp"
+#include "support/forward.hpp"
+#include "support/tiny_model.hpp"
+
+namespace fd = foredraft;
+using Cache = fd::LinearCache<fd::f16>;
+
+namespace {
+
+const std::vector<fd::TokenId> kText{72,  101, 108, 108, 111, 44,  32,  119, 111, 114,
+                                     108, 100, 33,  10,  87,  104, 121, 63,  1,   2};
+
+template <typename C, typename M>
+C committed(M& model, std::span<const fd::TokenId> tokens) {
+  C cache{model.shape()};
+  cache.stage(chain_nodes(tokens));
+  forward_rows(model, cache, 0, static_cast<int>(tokens.size()));
+  std::vector<fd::NodeIndex> path(tokens.size());
+  for (std::size_t i = 0; i < path.size(); ++i) path[i] = static_cast<int>(i);
+  cache.commit(path);
+  return cache;
+}
+
+}  // namespace
+
+TEST_CASE("the CPU backend agrees with the reference up to the rounding of activations") {
+  for (const std::string family : {"llama", "qwen2"}) {
+    TinyModel tiny;
+    tiny.family = family;
+    tiny.type = fd::TensorType::kQ8_0;
+    const auto bytes = tiny.file();
+    const fd::Gguf file = fd::Gguf::parse(bytes);
+    fd::Cpu cpu{{.threads = 2}};
+    fd::Reference reference;
+    auto ours = fd::load(cpu, file);
+    auto oracle = fd::load(reference, file);
+    fd::LinearCache<float> a{ours.shape()}, b{oracle.shape()};
+    a.stage(chain_nodes(kText));
+    b.stage(chain_nodes(kText));
+    const auto x = forward_rows(ours, a, 0, static_cast<int>(kText.size()));
+    const auto y = forward_rows(oracle, b, 0, static_cast<int>(kText.size()));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      double error = 0, norm = 0;
+      for (std::size_t j = 0; j < x[i].size(); ++j) {
+        error += std::pow(x[i][j] - y[i][j], 2);
+        norm += std::pow(y[i][j], 2);
+      }
+      CAPTURE(family, i);
+      CHECK(std::sqrt(error / norm) <
+            0.05);  // int8 activations: about 1/254 of the greatest value, a layer
+    }
+  }
+}
+
+TEST_CASE("a row is the same to the bit alone, in a chain and in a tree") {
+  const auto bytes = TinyModel{}.file();
+  const fd::Gguf file = fd::Gguf::parse(bytes);
+  fd::Cpu cpu{{.threads = 2}};
+  auto model = fd::load(cpu, file);
+  std::mt19937 random(3);
+  for (int trial = 0; trial < 20; ++trial) {
+    const std::size_t prompt = 1 + random() % 19;
+    Cache base = committed<Cache>(model, std::span(kText).first(prompt));
+    std::vector<fd::Node> nodes{{7, fd::kCommitted}};
+    for (int i = 1; i < 24; ++i) {
+      nodes.push_back({static_cast<fd::TokenId>(random() % 256),
+                       static_cast<int>(random() % static_cast<unsigned>(i))});
+    }
+    base.stage(nodes);
+    const auto tree = forward_rows(model, base, 0, 24);
+    for (const int node : {0, 5, 13, 23}) {
+      // The same path, token by token through a cache of its own.
+      std::vector<fd::TokenId> path;
+      for (int n = node; n >= 0; n = nodes[static_cast<std::size_t>(n)].parent) {
+        path.insert(path.begin(), nodes[static_cast<std::size_t>(n)].token);
+      }
+      Cache alone = committed<Cache>(model, std::span(kText).first(prompt));
+      std::vector<float> last;
+      for (const fd::TokenId token : path) {
+        alone.stage(std::vector<fd::Node>{{token, fd::kCommitted}});
+        last = forward_rows(model, alone, 0, 1)[0];
+        alone.commit(std::vector<fd::NodeIndex>{0});
+      }
+      CAPTURE(trial, node);
+      CHECK(last == tree[static_cast<std::size_t>(node)]);
+    }
+  }
+}
+
+TEST_CASE("several sequences share a pass without touching one another") {
+  const auto bytes = TinyModel{}.file();
+  const fd::Gguf file = fd::Gguf::parse(bytes);
+  fd::Cpu cpu{{.threads = 1}};
+  auto model = fd::load(cpu, file);
+  Cache a = committed<Cache>(model, std::span(kText).first(5));
+  Cache b = committed<Cache>(model, std::span(kText).first(11));
+  Cache a_alone = committed<Cache>(model, std::span(kText).first(5));
+  const std::vector<fd::Node> nodes{{50, fd::kCommitted}, {51, 0}, {52, 0}};
+  a.stage(nodes);
+  a_alone.stage(nodes);
+  b.stage(std::vector<fd::Node>{{60, fd::kCommitted}});
+  fd::Scores scores_a, scores_b;
+  const std::vector<int> taps{1};
+  std::vector<fd::Request<Cache>> requests{{&a, 0, 3, {fd::RowNeed::kLogits, taps}, &scores_a},
+                                           {&b, 0, 1, {fd::RowNeed::kArgmax, {}}, &scores_b}};
+  model.forward(std::span(requests));
+  const auto alone = forward_rows(model, a_alone, 0, 3);
+  for (int i = 0; i < 3; ++i) {
+    const auto row = std::as_const(scores_a).logits(i);
+    CHECK(std::vector<float>(row.begin(), row.end()) == alone[static_cast<std::size_t>(i)]);
+    CHECK(std::as_const(scores_a).argmax(i) == fd::Scores::argmax_of(row));
+    // The tap of the last layer is what the head reads: a vector that is not all zero, and one per
+    // row.
+    const auto tap = std::as_const(scores_a).tap(i, 0);
+    CHECK(std::any_of(tap.begin(), tap.end(), [](float x) { return x != 0; }));
+  }
+  CHECK(std::as_const(scores_b).argmax(0) >= 0);
+}
+
+TEST_CASE("a token outside the vocabulary is refused before anything happens") {
+  const auto bytes = TinyModel{}.file();
+  const fd::Gguf file = fd::Gguf::parse(bytes);
+  fd::Cpu cpu{{.threads = 1}};
+  auto model = fd::load(cpu, file);
+  Cache cache{model.shape()};
+  cache.stage(std::vector<fd::Node>{{307, fd::kCommitted}});
+  CHECK_THROWS_AS(forward_rows(model, cache, 0, 1), fd::Error);
+}

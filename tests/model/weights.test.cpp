@@ -1,0 +1,33 @@
+#include <foredraft/model/weights.hpp>
+
+#include <foredraft/backend/reference/reference.hpp>
+
+#include "support/catch.hpp"
+#include "support/tiny_model.hpp"
+
+namespace fd = foredraft;
+
+TEST_CASE("weights hold the file's values, and optional tensors only where the file has them") {
+  for (const bool tied : {true, false}) {
+    TinyModel tiny;
+    tiny.family = tied ? "llama" : "qwen2";
+    tiny.tied = tied;
+    const auto bytes = tiny.file();
+    const fd::Gguf file = fd::Gguf::parse(bytes);
+    fd::ModelConfig config = fd::read_config(file);
+    config.n_vocab = tiny.n_vocab;
+    fd::Reference backend;
+    const auto weights = fd::read_weights(backend, file, config);
+    CHECK(weights.head.has_value() == !tied);
+    CHECK(&weights.output() == (tied ? &weights.embedding : &*weights.head));
+    REQUIRE(weights.layers.size() == 2);
+    CHECK(weights.layers[0].q_bias.empty() == tied);
+    CHECK(weights.rope_factors.empty());
+    const fd::TensorView up = file.view(*file.find_tensor("blk.1.ffn_up.weight"));
+    std::vector<float> row(up.n_in);
+    fd::dequantize_row(up.type, up.data.data(), up.n_in, row.data());
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      CHECK(weights.layers[1].up(0, static_cast<Eigen::Index>(i)) == row[i]);
+    }
+  }
+}

@@ -1,0 +1,3 @@
+#include "shared.hpp"
+
+FunctionPointer seen_by_second() { return &foredraft::name_of; }

@@ -1,0 +1,21 @@
+// Uses what a package must deliver: the headers, those of its dependencies, and a library to link.
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
+#include <Eigen/Core>
+#include <cstdio>
+#include <foredraft/core/error.hpp>
+#include <foredraft/version.hpp>
+#include <nlohmann/json.hpp>
+#include <xsimd/xsimd.hpp>
+
+int main() {
+  char version[64] = {};
+  pcre2_config(PCRE2_CONFIG_VERSION, version);
+  const foredraft::Error error(foredraft::ErrorCode::kIo, "nothing", "something");
+  const Eigen::Vector2f sum = Eigen::Vector2f(1, 2) + Eigen::Vector2f(2, 1);
+  std::printf("foredraft %d.%d.%d, xsimd %d.%d, PCRE2 %s: %s\n", FOREDRAFT_VERSION_MAJOR,
+              FOREDRAFT_VERSION_MINOR, FOREDRAFT_VERSION_PATCH, XSIMD_VERSION_MAJOR,
+              XSIMD_VERSION_MINOR, version, error.what());
+  return nlohmann::json(sum.x()) == 3.0f ? 0 : 1;
+}

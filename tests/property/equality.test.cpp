@@ -1,0 +1,143 @@
+// The text is the same: greedy output with drafting equals plain greedy output, token for token, on
+// every instruction set that this machine executes, with one and more threads, for every drafter
+// and depth; and match gives a seed its text whatever is drafted.
+
+#include <foredraft/models.hpp>
+
+#include <algorithm>
+#include <vector>
+
+#include "backend/cpu/for_each_table.hpp"
+#include "support/catch.hpp"
+#include "support/oracle_drafter.hpp"
+#include "support/tiny_model.hpp"
+
+namespace fd = foredraft;
+
+namespace {
+
+using Cache = fd::LinearCache<fd::f16>;
+const std::vector<fd::TokenId> kPrompt{72, 101, 108, 108, 111, 44, 32, 119, 111};
+
+/// One model on one backend, and the text that it writes without drafts.
+struct Setting {
+  Setting(fd::Cpu& cpu, const fd::Gguf& target_file, const fd::Gguf& draft_file)
+      : target(fd::load(cpu, target_file)), draft(fd::load(cpu, draft_file)) {}
+
+  template <typename D, typename A>
+  fd::Result run(D& drafter, A acceptance, const fd::Options& options) {
+    fd::Decoder decoder{target, Cache{target.shape()}, std::move(drafter), acceptance};
+    fd::Result result = decoder.generate(kPrompt, options);
+    drafter = std::move(decoder.drafter());
+    return result;
+  }
+
+  fd::Model<fd::Cpu> target;
+  fd::Model<fd::Cpu> draft;
+};
+
+/// The text that oracles know: prompt and continuation.
+std::vector<fd::TokenId> after_prompt(const std::vector<fd::TokenId>& tokens) {
+  std::vector<fd::TokenId> all = kPrompt;
+  all.insert(all.end(), tokens.begin(), tokens.end());
+  return all;
+}
+
+void check_equality(const TinyModel& tiny, int threads, const std::vector<int>& depths,
+                    int n_tokens = 512) {
+  const auto target_bytes = tiny.file();
+  // The same model with less precise weights: often right, often wrong.
+  TinyModel small = tiny;
+  small.n_layers = 1;
+  const auto draft_bytes = small.file();
+  const fd::Gguf target_file = fd::Gguf::parse(target_bytes);
+  const fd::Gguf draft_file = fd::Gguf::parse(draft_bytes);
+
+  for_each_table([&](const fd::cpu::KernelTable& table) {
+    fd::Cpu cpu{{.threads = threads, .isa = table.isa}};
+    Setting setting(cpu, target_file, draft_file);
+    fd::NoDraft none;
+    const fd::Options plain{.max_tokens = n_tokens, .n_draft = 0, .ignore_end = true};
+    const auto truth = setting.run(none, fd::Greedy{}, plain).tokens;
+    REQUIRE(truth.size() == static_cast<std::size_t>(n_tokens));
+
+    for (const int depth : depths) {
+      CAPTURE(threads, depth);
+      const fd::Options options{.max_tokens = n_tokens, .n_draft = depth, .ignore_end = true};
+      fd::PromptLookup lookup{{.min_match = 1, .tokens_per_match = 16}};
+      CHECK(setting.run(lookup, fd::Greedy{}, options).tokens == truth);
+      fd::ModelDrafter model{setting.draft};
+      CHECK(setting.run(model, fd::Greedy{}, options).tokens == truth);
+      for (const int branches : {1, 3}) {
+        OracleDrafter oracle{after_prompt(truth), tiny.n_vocab, 1.0 / (depth + 1), 5, branches};
+        CHECK(setting.run(oracle, fd::Greedy{}, options).tokens == truth);
+        CHECK(oracle.covered(std::min(depth, n_tokens / 64)));
+      }
+    }
+
+    // A seed has one text, whatever is drafted.
+    fd::Options sampled{
+        .max_tokens = 128, .n_draft = 0, .temperature = 1.0f, .seed = 42, .ignore_end = true};
+    const auto text = setting.run(none, fd::SampleAndMatch{}, sampled).tokens;
+    sampled.n_draft = 6;
+    fd::PromptLookup lookup{{.min_match = 1}};
+    CHECK(setting.run(lookup, fd::SampleAndMatch{}, sampled).tokens == text);
+    fd::ModelDrafter coupled{setting.draft};
+    CHECK(setting.run(coupled, fd::SampleAndMatch{}, sampled).tokens == text);
+    OracleDrafter oracle{after_prompt(text), tiny.n_vocab, 0.2, 5, 2};
+    CHECK(setting.run(oracle, fd::SampleAndMatch{}, sampled).tokens == text);
+  });
+}
+
+}  // namespace
+
+TEST_CASE("llama family, blocks of 32: equal at every depth on one and two threads") {
+  std::vector<int> depths;
+  for (int depth = 1; depth <= 16; ++depth) depths.push_back(depth);
+  for (const int threads : {1, 2}) check_equality({}, threads, depths);
+}
+
+TEST_CASE("qwen2 family, blocks of 256: equal at every depth on one and two threads") {
+  TinyModel tiny;
+  tiny.family = "qwen2";
+  tiny.type = fd::TensorType::kQ4_K;
+  tiny.tied = false;
+  tiny.d_model = 256;
+  tiny.d_ff = 256;
+  for (const int threads : {1, 2}) check_equality(tiny, threads, {1, 4, 9, 16}, 256);
+}
+
+TEST_CASE("every weight format") {
+  for (const fd::TensorType type : kernels_under_test::kTypes) {
+    CAPTURE(fd::layout_of(type)->name);
+    TinyModel tiny;
+    tiny.type = type;
+    tiny.d_model = 256;
+    tiny.d_ff = 256;
+    tiny.n_layers = 1;
+    check_equality(tiny, 2, {4}, 128);
+  }
+}
+
+TEST_CASE("the same model as its own draft is always right") {
+  const auto bytes = TinyModel{}.file();
+  const fd::Gguf file = fd::Gguf::parse(bytes);
+  fd::Cpu cpu{{.threads = 1}};
+  Setting setting(cpu, file, file);
+  constexpr int n_tokens = 512;
+  for (int depth = 1; depth <= 8; ++depth) {
+    fd::ModelDrafter same{setting.draft};
+    const auto result = setting.run(same, fd::Greedy{},
+                                    {.max_tokens = n_tokens, .n_draft = depth, .ignore_end = true});
+    CHECK(result.stats.accepted == result.stats.drafted);
+    CHECK(result.stats.corrected == 0);
+    fd::ModelDrafter drawn{setting.draft};
+    const auto sampled = setting.run(drawn, fd::RejectionSampling{},
+                                     {.max_tokens = n_tokens,
+                                      .n_draft = depth,
+                                      .temperature = 1.0f,
+                                      .seed = 1,
+                                      .ignore_end = true});
+    CHECK(sampled.stats.accepted == sampled.stats.drafted);  // q == p: nothing is ever rejected
+  }
+}

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Install what is missing, build, and run the tests.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source tests/support/packages.sh
+
+usage() {
+  cat <<'TEXT'
+usage: bash tests/run.sh [options]
+
+Installs missing Debian or Ubuntu packages, builds into build/release, fetches the model smollm2-135m
+(98 MB) for the tests that run a real model, and runs all tests.
+
+  --fast          leave out the model and the tests labelled golden, differential and property
+  --sanitize      build with AddressSanitizer and UndefinedBehaviorSanitizer, into build/dev
+  --werror        treat warnings as errors
+  --only FOLDER   build and run the tests of tests/FOLDER alone; may be repeated
+  --no-install    install no packages
+  --no-models     fetch no model; tests that need one skip themselves
+  -j N            parallel jobs (default: the number of processors)
+  -h, --help      this text
+
+Models lie in $FOREDRAFT_MODELS, or else in ${XDG_CACHE_HOME:-~/.cache}/foredraft/models.
+Exit status: 0 if everything passed, 2 for wrong options, otherwise that of the step that failed.
+TEXT
+}
+
+preset=release install=yes models=yes jobs=$(nproc)
+only=() configure=() select=()
+while (( $# > 0 )); do
+  case $1 in
+    --fast) models=no; select+=(-LE '^(golden|differential|property)$') ;;
+    --sanitize) preset=dev ;;
+    --werror) configure+=(-DFOREDRAFT_WERROR=ON) ;;
+    --only) [[ $# -ge 2 ]] || { usage >&2; exit 2; }; only+=("$2"); shift ;;
+    --no-install) install=no ;;
+    --no-models) models=no ;;
+    -j) [[ $# -ge 2 ]] || { usage >&2; exit 2; }; jobs=$2; shift ;;
+    -h|--help) usage; exit 0 ;;
+    *) echo "tests/run.sh: unknown option $1" >&2; usage >&2; exit 2 ;;
+  esac
+  shift
+done
+
+if [[ $install == yes ]]; then
+  install_packages
+fi
+
+build=build/$preset
+configure_preset "$preset" "${configure[@]}"
+targets=()
+if (( ${#only[@]} > 0 )); then
+  targets=(--target "${only[@]/#/tests.}")
+  select+=(-L "^($(IFS='|'; echo "${only[*]}"))\$")
+fi
+cmake --build "$build" -j "$jobs" "${targets[@]}"
+
+if [[ $models == yes ]]; then
+  make_venv "$build/venv"
+  "$build/venv/bin/python" examples/fetch_model.py smollm2-135m
+fi
+
+# The summary is kept for whoever wants to show it again.
+ctest --test-dir "$build" -j "$jobs" --output-on-failure --no-tests=error "${select[@]}" |
+  tee "$build/ctest.log"

@@ -1,0 +1,64 @@
+#include <foredraft/sampling/row_sampler.hpp>
+
+#include <cmath>
+
+#include "support/catch.hpp"
+#include "support/rows.hpp"
+
+namespace fd = foredraft;
+
+namespace {
+
+fd::DraftTree two_branches() {
+  fd::DraftTree draft;
+  draft.reset(0);
+  draft.add(0, 1);
+  draft.add(0, 2);
+  draft.add(2, 1);
+  return draft;
+}
+
+}  // namespace
+
+TEST_CASE("p of a node comes from its own row") {
+  const fd::DraftTree draft = two_branches();
+  const Rows rows(draft, {{0, 0, 0}, {0, 0, -INFINITY}, {-INFINITY, 0, 0}, {0, -INFINITY, 0}},
+                  {.temperature = 1.0f});
+  CHECK(rows.sampler.law(1).ids == std::vector<fd::TokenId>{0, 1});
+  CHECK(rows.sampler.law(2).ids == std::vector<fd::TokenId>{1, 2});
+  CHECK(rows.sampler.law(3).ids == std::vector<fd::TokenId>{0, 2});
+  CHECK(rows.sampler.law(0).p == std::vector<double>(3, 1.0 / 3));
+}
+
+TEST_CASE("siblings speak of the same position") {
+  const fd::DraftTree draft = two_branches();
+  const Rows rows(draft, std::vector<std::vector<float>>(4, {0, 0, 0}), {}, 41);
+  CHECK(rows.sampler.anchor_position() == 41);
+  CHECK(rows.sampler.position_after(0) == 42);
+  CHECK(rows.sampler.position_after(1) == 43);
+  CHECK(rows.sampler.position_after(2) == 43);
+  CHECK(rows.sampler.position_after(3) == 44);
+}
+
+TEST_CASE("at temperature 0 the best token is all that is asked of a row") {
+  const fd::DraftTree draft = two_branches();
+  const Rows rows(draft, {{0, 3, 1}, {5, 0, 0}, {0, 0, 9}, {0, 1, 1}}, {});
+  CHECK(rows.scores.need() == fd::RowNeed::kArgmax);
+  CHECK(rows.sampler.law(0).ids == std::vector<fd::TokenId>{1});
+  CHECK(rows.sampler.law(3).p == std::vector<double>{1.0});
+  CHECK(rows.sampler.argmax(2) == 2);
+}
+
+TEST_CASE("a damaged row is an error when it is read, and only then") {
+  const fd::DraftTree draft = two_branches();
+  for (const fd::SamplingOptions& sampling :
+       {fd::SamplingOptions{}, fd::SamplingOptions{.temperature = 1.0f}}) {
+    const Rows rows(draft, {{0, 1, 2}, {0, NAN, 2}, {-INFINITY, -INFINITY, -INFINITY}, {1, 1, 1}},
+                    sampling);
+    CHECK(rows.sampler.argmax(0) == 2);
+    CHECK_THROWS_AS(rows.sampler.argmax(1), fd::Error);
+    CHECK_THROWS_AS(rows.sampler.law(1), fd::Error);
+    CHECK_THROWS_AS(rows.sampler.law(2), fd::Error);
+    CHECK(rows.sampler.law(3)(0) > 0);
+  }
+}

@@ -1,0 +1,137 @@
+#include <foredraft/sampling/transforms.hpp>
+
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "support/catch.hpp"
+#include "support/exact_law.hpp"
+
+namespace fd = foredraft;
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+fd::Law apply(const fd::SamplingOptions& options, const std::vector<float>& logits) {
+  fd::Transforms transforms;
+  fd::Law p;
+  transforms.apply(options, logits, p);
+  return p;
+}
+
+/// Largest difference from the plain definition, over all tokens.
+double error(const fd::Law& p, const std::vector<double>& expected) {
+  double worst = 0;
+  for (std::size_t id = 0; id < expected.size(); ++id) {
+    worst = std::max(worst, std::abs(p(static_cast<fd::TokenId>(id)) - expected[id]));
+  }
+  return worst;
+}
+
+/// Logits with ties, impossible tokens and, now and then, one token far ahead.
+std::vector<float> random_logits(std::mt19937& random, std::size_t n) {
+  std::vector<float> logits(n);
+  for (float& x : logits) {
+    x = static_cast<float>(random() % 2000) / 200.0f - 5.0f;
+    if (random() % 5 == 0) x = 1.0f;
+    if (random() % 9 == 0) x = -kInfinity;
+  }
+  logits[random() % n] = random() % 3 == 0 ? 60.0f : 2.0f;
+  return logits;
+}
+
+const std::vector<fd::SamplingOptions> kOptions{
+    {},
+    {.temperature = 1.0f},
+    {.temperature = 1e-8f},
+    {.temperature = 5.0f},
+    {.temperature = 1.0f, .top_k = 1},
+    {.temperature = 1.0f, .top_k = 5},
+    {.temperature = 0.8f, .top_p = 0.5f},
+    {.temperature = 1.0f, .top_p = 1e-6f},
+    {.temperature = 5.0f, .top_p = 0.98f},  // keeps hundreds of tokens of the largest rows
+    {.temperature = 1.0f, .min_p = 0.1f},
+    {.temperature = 1.0f, .min_p = 1.0f},
+    {.temperature = 1.3f, .top_k = 12, .top_p = 0.9f, .min_p = 0.02f},
+};
+
+}  // namespace
+
+TEST_CASE("p is what the definitions say, for sizes around every SIMD width") {
+  std::mt19937 random(3);
+  fd::Transforms reused;  // buffers of other rows and options must not show
+  fd::Law law;
+  for (const std::size_t n :
+       {1u, 2u, 3u, 4u, 7u, 8u, 9u, 15u, 16u, 17u, 31u, 32u, 33u, 64u, 65u, 128u, 129u, 700u}) {
+    for (const fd::SamplingOptions& options : kOptions) {
+      const std::vector<float> logits = random_logits(random, n);
+      reused.apply(options, logits, law);
+      CAPTURE(n, options.temperature, options.top_k, options.top_p, options.min_p);
+      CHECK(error(law, law::p_of(logits, options)) < 1e-13);
+      CHECK(std::accumulate(law.p.begin(), law.p.end(), 0.0) == Approx(1.0).epsilon(1e-14));
+      CHECK(std::is_sorted(law.ids.begin(), law.ids.end(), std::less_equal<>()));
+      CHECK(std::all_of(law.p.begin(), law.p.end(), [](double p) { return p > 0; }));
+    }
+  }
+}
+
+TEST_CASE("a tiny temperature and top-k 1 pick the best token, without overflow") {
+  const std::vector<float> logits{-3e38f, 2.0f, 3e38f, 2.0f};
+  CHECK(apply({.temperature = 1e-8f}, logits).ids == std::vector<fd::TokenId>{2});
+  CHECK(apply({.temperature = std::numeric_limits<float>::denorm_min()}, logits).ids ==
+        std::vector<fd::TokenId>{2});
+  CHECK(apply({.temperature = 5.0f, .top_k = 1}, logits).ids == std::vector<fd::TokenId>{2});
+  CHECK(apply({}, logits).ids == std::vector<fd::TokenId>{2});
+}
+
+TEST_CASE("ties go to the lower id") {
+  const std::vector<float> logits{0.0f, 1.0f, 1.0f, 1.0f, 0.0f};
+  using Ids = std::vector<fd::TokenId>;
+  CHECK(apply({}, logits).ids == Ids{1});
+  CHECK(apply({.temperature = 1.0f, .top_k = 2}, logits).ids == Ids{1, 2});
+  CHECK(apply({.temperature = 1.0f, .top_k = 4}, logits).ids == Ids{0, 1, 2, 3});
+  CHECK(apply({.temperature = 1.0f, .top_p = 0.4f}, logits).ids == Ids{1, 2});
+  CHECK(apply({.temperature = 1.0f, .min_p = 1.0f}, logits).ids == Ids{1, 2, 3});
+}
+
+TEST_CASE("each transform sees the law that the one before left") {
+  // Probabilities .4 .3 .2 .1: top-p .7 keeps two of them, but after top-k 2 it is .57 and .43.
+  const std::vector<float> logits{std::log(0.4f), std::log(0.3f), std::log(0.2f), std::log(0.1f)};
+  CHECK(apply({.temperature = 1.0f, .top_p = 0.55f}, logits).size() == 2);
+  CHECK(apply({.temperature = 1.0f, .top_k = 2, .top_p = 0.55f}, logits).size() == 1);
+  // The temperature comes first: at 4 the law is flat, and min-p 0.6 keeps all.
+  CHECK(apply({.temperature = 1.0f, .min_p = 0.6f}, logits).size() == 2);
+  CHECK(apply({.temperature = 4.0f, .min_p = 0.6f}, logits).size() == 4);
+}
+
+TEST_CASE("a token that the row forbids never comes back") {
+  const std::vector<float> logits{-kInfinity, 1.0f, -kInfinity, 0.0f};
+  for (const fd::SamplingOptions& options : kOptions) {
+    const fd::Law p = apply(options, logits);
+    CHECK(p(0) == 0.0);
+    CHECK(p(2) == 0.0);
+    CHECK(p(1) > 0.0);
+  }
+}
+
+TEST_CASE("rows that are no logits are refused") {
+  const float nan = std::nanf("");
+  for (const std::vector<float>& row : std::vector<std::vector<float>>{{nan, 1.0f},
+                                                                       {1.0f, nan},
+                                                                       {kInfinity, 1.0f},
+                                                                       {-kInfinity, -kInfinity},
+                                                                       {kInfinity, nan},
+                                                                       {}}) {
+    for (const fd::SamplingOptions& options : kOptions) {
+      fd::Transforms transforms;
+      fd::Law p;
+      try {
+        transforms.apply(options, row, p);
+        FAIL("no error");
+      } catch (const fd::Error& error) {
+        CHECK(error.code() == fd::ErrorCode::kInvalidLogits);
+      }
+    }
+  }
+}

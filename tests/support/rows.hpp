@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <stdexcept>
+#include <vector>
+
+#include <foredraft/core/rng.hpp>
+#include <foredraft/sampling/row_sampler.hpp>
+
+/// The rows of a verified draft, written down by hand. @shape logits [nodes of the draft, n_vocab]
+struct Rows {
+  Rows(const foredraft::DraftTree& draft, const std::vector<std::vector<float>>& logits,
+       const foredraft::SamplingOptions& sampling, foredraft::Position anchor_position = 10) {
+    const auto need = sampling.greedy() ? foredraft::RowNeed::kArgmax : foredraft::RowNeed::kLogits;
+    scores.reset({need, {}}, static_cast<int>(logits.size()), static_cast<int>(logits[0].size()));
+    for (std::size_t row = 0; row < logits.size(); ++row)
+      scores.set_row(static_cast<int>(row), logits[row]);
+    sampler.begin(sampling, scores, draft, anchor_position);
+  }
+  Rows(const Rows&) = delete;
+  Rows& operator=(const Rows&) = delete;
+
+  foredraft::Scores scores;
+  foredraft::RowSampler sampler;
+};
+
+/// Answers as it is told, and notes what it was asked.
+class ScriptedRng final : public foredraft::Rng {
+ public:
+  struct Question {
+    foredraft::RngKey key;
+    double probability = 0;               // of an accept test
+    std::vector<foredraft::TokenId> ids;  // of a draw
+    std::vector<double> weights;
+  };
+
+  ScriptedRng(std::deque<bool> accepts, std::deque<foredraft::TokenId> tokens)
+      : accepts_(std::move(accepts)), tokens_(std::move(tokens)) {}
+
+  bool bernoulli(foredraft::RngKey key, double probability) override {
+    questions.push_back({key, probability, {}, {}});
+    if (accepts_.empty()) throw std::logic_error("an accept test too many");
+    const bool answer = accepts_.front();
+    accepts_.pop_front();
+    return answer;
+  }
+  std::size_t categorical(foredraft::RngKey key, std::span<const foredraft::TokenId> ids,
+                          std::span<const double> weights) override {
+    questions.push_back({key, 0, {ids.begin(), ids.end()}, {weights.begin(), weights.end()}});
+    if (tokens_.empty()) throw std::logic_error("a draw too many");
+    const foredraft::TokenId token = tokens_.front();
+    tokens_.pop_front();
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] == token && weights[i] > 0) return i;
+    }
+    throw std::logic_error("the scripted token is not on offer");
+  }
+
+  std::vector<Question> questions;
+
+ private:
+  std::deque<bool> accepts_;
+  std::deque<foredraft::TokenId> tokens_;
+};

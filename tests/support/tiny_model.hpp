@@ -1,0 +1,102 @@
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include <foredraft/io/byte_alphabet.hpp>
+#include <foredraft/io/gguf.hpp>
+#include <foredraft/io/gguf_writer.hpp>
+
+#include "backend/cpu/random_matrix.hpp"
+
+/// A model file with random weights, small enough for a test to generate hundreds of tokens.
+/// Nothing it says makes sense, but every path through loader, kernels and caches is that of a real
+/// one.
+struct TinyModel {
+  std::string family = "llama";
+  foredraft::TensorType type = foredraft::TensorType::kQ4_0;
+  int n_layers = 2;
+  int n_heads = 6;
+  int n_kv_heads = 2;
+  int d_head = 16;
+  int d_model = 64;
+  int d_ff = 96;
+  int n_ctx = 2048;
+  int n_vocab = 307;  // not a multiple of any vector width
+  bool tied = true;
+  unsigned seed = 1;
+
+  std::vector<std::byte> file() const {
+    using namespace foredraft;
+    GgufWriter writer;
+    const auto number = [&](const char* key, int value) {
+      writer.add(family + "." + key, static_cast<std::uint32_t>(value));
+    };
+    writer.add("general.architecture", family);
+    number("block_count", n_layers);
+    number("context_length", n_ctx);
+    number("embedding_length", d_model);
+    number("feed_forward_length", d_ff);
+    number("attention.head_count", n_heads);
+    number("attention.head_count_kv", n_kv_heads);
+    number("attention.key_length", d_head);
+    number("attention.value_length", d_head);
+    number("rope.dimension_count", d_head);
+    writer.add(family + ".attention.layer_norm_rms_epsilon", 1e-6f);
+    add_vocabulary(writer);
+
+    std::deque<kernels_under_test::FileMatrix> kept;  // the writer refers to the data
+    unsigned next = seed * 1000;
+    const auto matrix = [&](const std::string& name, int n_out, int n_in, TensorType as) {
+      const auto& m = kept.emplace_back(kernels_under_test::random_matrix(
+          as, static_cast<std::size_t>(n_out), static_cast<std::size_t>(n_in), ++next));
+      writer.add_tensor(name, as, {m.n_in, m.n_out}, m.bytes);
+    };
+    const auto vector = [&](const std::string& name, int n) {
+      const auto& m = kept.emplace_back(kernels_under_test::random_matrix(
+          TensorType::kF32, 1, static_cast<std::size_t>(n), ++next));
+      writer.add_tensor(name, TensorType::kF32, {m.n_in}, m.bytes);
+    };
+    matrix("token_embd.weight", n_vocab, d_model, type);
+    vector("output_norm.weight", d_model);
+    if (!tied) matrix("output.weight", n_vocab, d_model, type);
+    for (int i = 0; i < n_layers; ++i) {
+      const std::string layer = "blk." + std::to_string(i) + ".";
+      vector(layer + "attn_norm.weight", d_model);
+      matrix(layer + "attn_q.weight", n_heads * d_head, d_model, type);
+      matrix(layer + "attn_k.weight", n_kv_heads * d_head, d_model, type);
+      matrix(layer + "attn_v.weight", n_kv_heads * d_head, d_model, type);
+      // Its input need not fill a block of 256: real files fall back to blocks of 32 there too.
+      matrix(layer + "attn_output.weight", d_model, n_heads * d_head, TensorType::kQ8_0);
+      if (family == "qwen2") {
+        vector(layer + "attn_q.bias", n_heads * d_head);
+        vector(layer + "attn_k.bias", n_kv_heads * d_head);
+        vector(layer + "attn_v.bias", n_kv_heads * d_head);
+      }
+      vector(layer + "ffn_norm.weight", d_model);
+      matrix(layer + "ffn_gate.weight", d_ff, d_model, type);
+      matrix(layer + "ffn_up.weight", d_ff, d_model, type);
+      matrix(layer + "ffn_down.weight", d_model, d_ff, type);
+    }
+    return writer.bytes();
+  }
+
+ private:
+  void add_vocabulary(foredraft::GgufWriter& writer) const {
+    std::vector<std::string> pieces;
+    std::vector<std::int32_t> kinds;
+    for (int i = 0; i < n_vocab; ++i) {
+      const bool byte = i < 256;
+      pieces.push_back(byte ? foredraft::kByteAlphabet.write(std::string(1, static_cast<char>(i)))
+                            : "<extra_" + std::to_string(i) + ">");
+      kinds.push_back(byte ? 1 : 3);
+    }
+    writer.add("tokenizer.ggml.model", std::string("gpt2"));
+    writer.add("tokenizer.ggml.pre", std::string("gpt-2"));
+    writer.add_array("tokenizer.ggml.tokens", pieces);
+    writer.add_array("tokenizer.ggml.token_type", kinds);
+    writer.add_array("tokenizer.ggml.merges", std::vector<std::string>{});
+    writer.add("tokenizer.ggml.eos_token_id", std::uint32_t{256});
+  }
+};
