@@ -32,7 +32,7 @@ struct LoggingCache : toy::TokenCache {
 };
 
 struct LoggingTarget {
-  static constexpr bool row_exact = true;
+  [[maybe_unused]] static constexpr bool row_exact = true;
   int vocab_size() const { return toy.vocab_size(); }
   void forward(std::span<fd::Request<LoggingCache>> requests) {
     log->push_back("forward " + std::to_string(requests[0].count));

@@ -437,7 +437,7 @@ TEST_CASE("mutant: keys by absolute position") {
 namespace {
 
 constexpr int kVocab = 8;
-constexpr int kTexts = 6000;
+constexpr int kTexts = 4000;
 constexpr int kLength = 5;
 // One chance in a million that any of all these tests fails without a reason, shared out equally.
 constexpr int kTests = 4 * (kLength - 1);

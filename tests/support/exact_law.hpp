@@ -125,7 +125,9 @@ JointLaw law_by_rounds(const D& start, const fd::Options& options, int n) {
   JointLaw law;
   EnumeratingRng rng;
   for (int made = 0; made < n; ++made) {
-    for (const auto& [prefix, state] : states[static_cast<std::size_t>(made)]) {
+    for (const auto& open : states[static_cast<std::size_t>(made)]) {
+      const Tokens& prefix = open.first;
+      const State& state = open.second;
       rng.for_each_path(state.used, [&] {
         D decoder = state.decoder;
         decoder.use_rng(&rng);

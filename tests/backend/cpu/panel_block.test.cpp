@@ -1,0 +1,68 @@
+#include <foredraft/backend/cpu/panel_block.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "backend/cpu/random_matrix.hpp"
+#include "support/catch.hpp"
+
+namespace fd = foredraft;
+namespace cpu = foredraft::cpu;
+using fd::TensorType;
+
+TEST_CASE("codes lie where the layout says") {
+  // Q5_K, row 3, k = 37: unit 9 is the upper half of vector 4, at byte 4 * 3 + 37 % 4; its fifth
+  // bit is bit 9 % 8 of the second vector of the high plane.
+  const cpu::PanelLayout layout = cpu::panel_layout(TensorType::kQ5_K);
+  std::vector<std::byte> block(layout.bytes);
+  std::uint8_t codes[256]{};
+  codes[37] = 0x1d;
+  cpu::pack_codes(layout, codes, 3, block.data());
+  CHECK(block[layout.low + 4 * 64 + 13] == std::byte{0xd0});
+  CHECK(block[layout.high + 64 + 13] == std::byte{0x02});
+  std::size_t n_set = 0;
+  for (const std::byte byte : block) n_set += byte != std::byte{0};
+  CHECK(n_set == 2);
+  CHECK(cpu::unpack_code(layout, block.data(), 3, 37) == 0x1d);
+  CHECK(cpu::unpack_code(layout, block.data(), 3, 36) == 0);
+}
+
+TEST_CASE("any codes come back from the planes") {
+  for (const TensorType type : kernels_under_test::kTypes) {
+    const cpu::PanelLayout layout = cpu::panel_layout(type);
+    if (layout.low_bits > 8) continue;
+    CAPTURE(fd::layout_of(type)->name);
+    const int greatest = (1 << (layout.low_bits + layout.high_bits)) - 1;
+    std::vector<std::byte> block(layout.bytes);
+    std::mt19937 random(6);
+    std::vector<std::vector<std::uint8_t>> codes(16, std::vector<std::uint8_t>(256));
+    for (int row = 0; row < 16; ++row) {
+      for (auto& code : codes[static_cast<std::size_t>(row)]) {
+        code = static_cast<std::uint8_t>(random() & static_cast<unsigned>(greatest));
+      }
+      cpu::pack_codes(layout, codes[static_cast<std::size_t>(row)].data(), row, block.data());
+    }
+    int n_wrong = 0;
+    for (int row = 0; row < 16; ++row) {
+      for (int k = 0; k < layout.block_k; ++k) {
+        const auto expected = codes[static_cast<std::size_t>(row)][static_cast<std::size_t>(k)];
+        if (cpu::unpack_code(layout, block.data(), row, k) != expected) ++n_wrong;
+      }
+    }
+    CHECK(n_wrong == 0);
+  }
+}
+
+TEST_CASE("the second half of a block may be missing") {
+  // 32 columns of a format whose panels have blocks of 64: the rest stays zero, d included.
+  const auto file = kernels_under_test::random_matrix(TensorType::kQ4_1, 1, 32, 8);
+  const cpu::PanelLayout layout = cpu::panel_layout(TensorType::kQ4_1);
+  std::vector<std::byte> block(layout.bytes);
+  cpu::pack_row(TensorType::kQ4_1, file.bytes.data(), 32, 5, block.data());
+  fd::QuantBlock second;
+  cpu::unpack_scales(TensorType::kQ4_1, layout, block.data(), 1, 5, second);
+  CHECK(second.d == 0);
+  CHECK(second.m == 0);
+  for (int k = 32; k < 64; ++k) CHECK(cpu::unpack_code(layout, block.data(), 5, k) == 0);
+}
