@@ -12,60 +12,45 @@
 
 namespace fd = foredraft;
 
-/// Stands for an engine of yours. Its model: count up in steps of the difference between the last
-/// two digits.
+/// Stands for an engine of yours. Its model: go on in steps of the difference of the last two digits.
 struct Engine {
   std::vector<int> sequence;
   std::vector<float> decode(int token) {
+    const int step = sequence.empty() ? 1 : (token - sequence.back() + 10) % 10;
     sequence.push_back(token);
-    const std::size_t n = sequence.size();
-    const int step = n > 1 ? (sequence[n - 1] - sequence[n - 2] + 10) % 10 : 1;
     std::vector<float> logits(10, 0.0f);
     logits[static_cast<std::size_t>((token + step) % 10)] = 5.0f;
     return logits;
   }
-  void remove_from(std::size_t position) noexcept { sequence.resize(position); }
+  void remove_from(int position) noexcept { sequence.resize(static_cast<std::size_t>(position)); }
 };
 
-/// The engine's sequence as a foredraft cache. Committed positions come first, then those of the
-/// staged chain that have been decoded.
-class EngineCache {
- public:
+/// The engine's sequence as a cache: committed positions, then the staged ones that it has decoded.
+struct EngineCache {
   using Snapshot = std::vector<int>;
-  explicit EngineCache(Engine& engine) : engine_(&engine) {}
+  Engine* engine;
+  int committed = 0;
+  std::vector<fd::Node> nodes = {};
 
-  int size() const { return size_; }
+  int size() const { return committed; }
   int capacity() const { return 1024; }
   int max_staged() const { return 64; }
-  int staged() const { return static_cast<int>(staged_.size()); }
-  void stage(std::span<const fd::Node> nodes) {
-    staged_.insert(staged_.end(), nodes.begin(), nodes.end());
+  int staged() const { return static_cast<int>(nodes.size()); }
+  void stage(std::span<const fd::Node> more) {
+    nodes.insert(nodes.end(), more.begin(), more.end());
   }
   void commit(std::span<const fd::NodeIndex> path) noexcept {
-    size_ += static_cast<int>(path.size());  // a chain: the accepted nodes are the first ones
+    committed += static_cast<int>(path.size());  // of a chain, the first nodes are accepted
     discard();
   }
-  void discard() noexcept {
-    engine_->remove_from(static_cast<std::size_t>(size_));
-    staged_.clear();
-  }
+  void discard() noexcept { engine->remove_from(committed), nodes.clear(); }
   Snapshot snapshot() const {
-    return {engine_->sequence.begin(), engine_->sequence.begin() + size_};
+    return {engine->sequence.begin(), engine->sequence.begin() + committed};
   }
   void restore(const Snapshot& tokens) {
-    engine_->sequence = tokens;
-    size_ = static_cast<int>(tokens.size());
-    staged_.clear();
+    engine->sequence = tokens, nodes.clear();
+    committed = static_cast<int>(tokens.size());
   }
-
-  std::vector<float> decode(fd::NodeIndex node) {
-    return engine_->decode(staged_[static_cast<std::size_t>(node)].token);
-  }
-
- private:
-  Engine* engine_;
-  int size_ = 0;
-  std::vector<fd::Node> staged_;
 };
 
 struct EngineTarget {
@@ -74,10 +59,12 @@ struct EngineTarget {
   std::string piece(fd::TokenId token) const { return std::to_string(token); }
   bool is_end(fd::TokenId) const { return false; }
   void forward(std::span<fd::Request<EngineCache>> requests) {
-    for (auto& request : requests) {
-      request.scores->reset(request.want, request.count, vocab_size());
-      for (int row = 0; row < request.count; ++row)
-        request.scores->set_row(row, request.cache->decode(request.first + row));
+    for (auto& [cache, first, count, want, scores] : requests) {
+      scores->reset(want, count, vocab_size());
+      for (int row = 0; row < count; ++row) {
+        const auto node = static_cast<std::size_t>(first + row);
+        scores->set_row(row, cache->engine->decode(cache->nodes[node].token));
+      }
     }
   }
 };
@@ -86,7 +73,7 @@ static_assert(fd::Target<EngineTarget, EngineCache>);
 int main() {
   Engine engine;
   EngineTarget target;
-  fd::Decoder decoder{target, EngineCache{engine}, fd::PromptLookup{}, fd::Greedy{}};
+  fd::Decoder decoder{target, EngineCache{&engine}, fd::PromptLookup{}, fd::Greedy{}};
   const auto result = decoder.generate(std::vector<fd::TokenId>{1, 4}, {.max_tokens = 40});
   std::cout << "1 4 " << result.text << "\n\n" << result.stats;
 }

@@ -33,7 +33,8 @@ TEST_CASE("greedy text is the plain text at every depth, chain and tree") {
   for (const int branches : {1, 3}) {
     for (int depth = 1; depth <= 16; ++depth) {
       CAPTURE(branches, depth);
-      const double errors = 1.0 / (depth + 1);  // so that the last index is reached, and missed, too
+      const double errors =
+          1.0 / (depth + 1);  // so that the last index is reached, and missed, too
       fd::Decoder decoder{target, toy::TokenCache{},
                           OracleDrafter{with_prompt(truth), 32, errors, 7, branches}, fd::Greedy{}};
       const auto result = decoder.generate(kPrompt, {.max_tokens = kTokens, .n_draft = depth});

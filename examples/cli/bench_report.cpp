@@ -1,5 +1,6 @@
 #include "bench_report.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
@@ -27,6 +28,12 @@ std::string field(const std::string& text) {
 
 double BenchTest::mean() const {
   return std::accumulate(rates.begin(), rates.end(), 0.0) / static_cast<double>(rates.size());
+}
+
+double BenchTest::median() const {
+  std::vector<double> sorted = rates;
+  std::sort(sorted.begin(), sorted.end());
+  return (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
 }
 
 double BenchTest::deviation() const {
@@ -69,6 +76,7 @@ Json bench_json(const BenchMachine& machine, const BenchModel& model,
                                     {"n", test.n},
                                     {"tokens_per_second", finite(test.mean())},
                                     {"stddev", finite(test.deviation())},
+                                    {"median", finite(test.median())},
                                     {"repetitions", test.rates}}));
   }
   return Json::object(

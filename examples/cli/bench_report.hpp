@@ -15,6 +15,7 @@ struct BenchTest {
 
   std::string name() const { return (decodes ? "tg" : "pp") + std::to_string(n); }
   double mean() const;
+  double median() const;
   /// Of a single measurement from the mean; 0 where there is only one.
   double deviation() const;
 };

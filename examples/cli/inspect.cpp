@@ -42,8 +42,8 @@ Json to_json(const Findings& found, const fd::Gguf& file) {
                             {"d_head", c.d_head},         {"d_ff", c.d_ff}};
     object["memory"] = {{"n_ctx", found.n_ctx},
                         {"weights", found.survey->weight_bytes},
-                        {"cache", found.cache_bytes()},
-                        {"total", found.total_bytes()}};
+                        {"cache", static_cast<std::uint64_t>(found.cache_bytes())},
+                        {"total", static_cast<std::uint64_t>(found.total_bytes())}};
   }
   object["tokenizer"] = found.tokenizer ? tokenizer_to_json(*found.tokenizer) : Json();
   object["chat_format"] = found.chat_format.empty() ? Json() : Json(found.chat_format);

@@ -31,8 +31,9 @@ std::string version() {
 /// CLI11 only says that a command is missing, not that there is none of this name.
 std::string unknown_command(const CLI::App& app, int argc, char** argv) {
   const std::string first = argc > 1 ? argv[1] : "";
-  const bool known = app.get_subcommand_no_throw(first) != nullptr;
-  return first.empty() || first.starts_with('-') || known ? "" : first;
+  const auto matches =
+      app.get_subcommands([&](const CLI::App* command) { return command->get_name() == first; });
+  return first.starts_with('-') || !matches.empty() ? "" : first;
 }
 
 int run(int argc, char** argv) {

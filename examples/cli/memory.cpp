@@ -69,8 +69,8 @@ void require_memory(double bytes, const std::string& what, const std::string& hi
   const double available = available_memory();
   if (bytes <= available) return;
   throw fd::Error(fd::ErrorCode::kOutOfMemory,
-                  what + " need " + readable_bytes(bytes) + " of memory",
-                  "at most " + readable_bytes(available) + ", which are available", hint);
+                  "a need of " + readable_bytes(bytes) + " for " + what,
+                  "at most " + readable_bytes(available) + ", which is what is available", hint);
 }
 
 }  // namespace cli

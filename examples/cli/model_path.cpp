@@ -34,22 +34,21 @@ std::vector<std::filesystem::path> model_folders() {
 std::filesystem::path find_model(const std::string& name) {
   std::error_code ignored;
   if (name.empty()) throw UsageError("an empty model name", "give -m FILE or -m NAME");
-  if (std::filesystem::exists(name, ignored)) return name;
-  const auto refuse = [&](const std::string& expected, const std::string& hint) {
-    throw fd::Error(fd::ErrorCode::kIo, "no model " + fd::in_quotes(name), expected, hint);
-  };
+  const bool exists = std::filesystem::exists(name, ignored);
+  if (exists && !std::filesystem::is_directory(name, ignored)) return name;
   // A path is taken at its word; only a bare name is looked up.
-  if (name.find('/') != std::string::npos || name.ends_with(".gguf")) {
-    refuse("a file", "is the path right?");
-  }
+  const bool bare = name.find('/') == std::string::npos && !name.ends_with(".gguf");
   std::string searched;
   for (const std::filesystem::path& folder : model_folders()) {
+    if (!bare) break;
     const std::filesystem::path file = folder / (name + ".gguf");
     if (std::filesystem::exists(file, ignored)) return file;
-    searched += (searched.empty() ? "" : " or ") + file.string();
+    searched += " or " + file.string();
   }
-  refuse("a file of that name, or " + searched, "python3 examples/fetch_model.py " + name);
-  return {};
+  if (exists) return name;  // a folder: who opens it says so
+  throw fd::Error(fd::ErrorCode::kIo, "no model " + fd::in_quotes(name),
+                  "a file of that name" + searched,
+                  bare ? "python3 examples/fetch_model.py " + name : "is the path right?");
 }
 
 }  // namespace cli

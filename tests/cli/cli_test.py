@@ -199,6 +199,9 @@ class Generate(CliTest):
         os.link(self.alphabet(), cache / "foredraft" / "models" / "mine.gguf")
         environment = {"FOREDRAFT_MODELS": "", "XDG_CACHE_HOME": str(cache)}
         self.succeeds("tokenize", "-m", "mine", "-p", "y", environment=environment)
+        # A folder of that name is not the model.
+        (self.folder / "mine").mkdir()
+        self.succeeds("tokenize", "-m", "mine", "-p", "y", environment=environment, cwd=self.folder)
 
     def test_every_way_to_speculate_gives_the_plain_text(self):
         model = self.endless_alphabet()
@@ -218,6 +221,20 @@ class Generate(CliTest):
                 self.assertGreater(stats["accepted"], 0)
                 self.assertEqual(sum(found["from_draft"]), stats["accepted"])
                 self.assertEqual(sum(stats["accepted_per_position"]), stats["accepted"])
+
+    def test_draft_model_with_a_shorter_context(self):
+        base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "abc", "-n", 600)
+        plain = self.json_of(*base, "--spec-type", "none")
+        found = self.json_of(*base, "-md", self.alphabet(), "--spec-draft-n-max", 5)
+        self.assertEqual(found["tokens"], plain["tokens"])
+        self.assertGreater(found["stats"]["accepted"], 300)
+
+    def test_bytes_that_are_not_text(self):
+        file = self.write("bytes", bytes(range(256)) + b"y")
+        for command in (("tokenize",), ("logits",), ("generate", "--raw"), ("generate",)):
+            self.json_of(*command, "-m", self.alphabet(), "-f", file)
+        follows_c3 = self.alphabet("broken.gguf", after_z=0xC3)
+        self.assertIn("\ufffd", self.json_of("generate", "-m", follows_c3, "--raw", "-p", "y", "-n", 2)["text"])
 
     def test_seeds(self):
         base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "abcabc", "-n", 60, "--temp", 3)

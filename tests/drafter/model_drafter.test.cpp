@@ -10,7 +10,7 @@ namespace fd = foredraft;
 namespace {
 
 const std::vector<fd::TokenId> kPrompt{3, 1, 4, 1, 5};
-using Draft = fd::ModelDrafter<toy::Target, toy::DraftCache>;
+using Draft = fd::ModelDrafter<toy::Target, toy::TokenCache>;
 
 /// Asks another drafter for a depth that follows a schedule, as a controller would.
 struct Scheduled {
@@ -41,7 +41,7 @@ static_assert(fd::Drafter<Scheduled>);
 TEST_CASE("the target as its own draft is never wrong, at any depth, for a thousand rounds") {
   toy::Target target(16, 0);  // rows depend on the whole text: one missing row would show for ever
   for (const int depth : {1, 2, 3, 8}) {
-    fd::Decoder decoder{target, toy::TokenCache{4096}, Draft{target, toy::DraftCache{4096}, {}},
+    fd::Decoder decoder{target, toy::TokenCache{4096}, Draft{target, toy::TokenCache{4096}, {}},
                         fd::Greedy{}};
     const auto result =
         decoder.generate(kPrompt, {.max_tokens = depth == 1 ? 1000 : 300, .n_draft = depth});
@@ -53,7 +53,7 @@ TEST_CASE("the target as its own draft is never wrong, at any depth, for a thous
 TEST_CASE("rounds without a draft do not leave gaps in the draft's cache") {
   toy::Target target(16, 0);
   for (const std::vector<int>& schedule : {std::vector<int>{3, 0, 0, 3}, {0, 5, 1}, {0, 0, 0, 2}}) {
-    Scheduled drafter{Draft{target, toy::DraftCache{}, {}}, schedule};
+    Scheduled drafter{Draft{target, toy::TokenCache{}, {}}, schedule};
     fd::Decoder decoder{target, toy::TokenCache{}, std::move(drafter), fd::Greedy{}};
     const auto result = decoder.generate(kPrompt, {.max_tokens = 200, .n_draft = 6});
     CHECK(result.stats.drafted > 0);
@@ -63,7 +63,7 @@ TEST_CASE("rounds without a draft do not leave gaps in the draft's cache") {
 
 TEST_CASE("drafts drawn from q and verified by rejection: q == p is never rejected") {
   toy::Target target(16, 0);
-  fd::Decoder decoder{target, toy::TokenCache{}, Draft{target, toy::DraftCache{}, {}},
+  fd::Decoder decoder{target, toy::TokenCache{}, Draft{target, toy::TokenCache{}, {}},
                       fd::RejectionSampling{}};
   const auto result = decoder.generate(
       kPrompt, {.max_tokens = 300, .n_draft = 4, .temperature = 1.0f, .top_p = 0.9f, .seed = 5});
@@ -77,7 +77,7 @@ TEST_CASE(
   // Blend: the draft sees half of the target's logits, so that the laws are alike but not equal.
   fd::Decoder coupled{
       target, toy::TokenCache{},
-      Draft{target, toy::DraftCache{}, {.law = fd::SamplingOptions{.temperature = 1.4f}}},
+      Draft{target, toy::TokenCache{}, {.law = fd::SamplingOptions{.temperature = 1.4f}}},
       fd::SampleAndMatch{}};
   const auto result =
       coupled.generate(kPrompt, {.max_tokens = 500, .n_draft = 1, .temperature = 1.0f, .seed = 9});
@@ -93,7 +93,7 @@ TEST_CASE("a draft cache that is shorter than the text stops drafting and harms 
   fd::Decoder plain{target, toy::TokenCache{}, fd::NoDraft{}, fd::Greedy{}};
   const auto truth = plain.generate(kPrompt, {.max_tokens = 100}).tokens;
   for (int capacity = 1; capacity < 40; ++capacity) {
-    fd::Decoder decoder{target, toy::TokenCache{}, Draft{target, toy::DraftCache{capacity}, {}},
+    fd::Decoder decoder{target, toy::TokenCache{}, Draft{target, toy::TokenCache{capacity}, {}},
                         fd::Greedy{}};
     CHECK(decoder.generate(kPrompt, {.max_tokens = 100, .n_draft = 5}).tokens == truth);
   }
@@ -108,7 +108,7 @@ TEST_CASE("a failing draft model fails the round and nothing else") {
     draft.before_forward = [&] {
       if (passes++ == k) throw std::runtime_error("device lost");
     };
-    fd::Decoder decoder{target, toy::TokenCache{}, Draft{draft, toy::DraftCache{}, {}},
+    fd::Decoder decoder{target, toy::TokenCache{}, Draft{draft, toy::TokenCache{}, {}},
                         fd::Greedy{}};
     std::vector<fd::TokenId> tokens;
     const auto keep = [&](const fd::Emitted& e) { tokens.push_back(e.token); };
@@ -122,7 +122,7 @@ TEST_CASE("a failing draft model fails the round and nothing else") {
 TEST_CASE("vocabularies of different sizes are refused when the decoder is built") {
   toy::Target target(16), draft(17);
   const auto build = [&] {
-    fd::Decoder decoder{target, toy::TokenCache{}, Draft{draft, toy::DraftCache{}, {}},
+    fd::Decoder decoder{target, toy::TokenCache{}, Draft{draft, toy::TokenCache{}, {}},
                         fd::Greedy{}};
   };
   CHECK_THROWS_AS(build(), fd::Error);

@@ -1,5 +1,8 @@
 #include <foredraft/model/config.hpp>
 
+#include <map>
+#include <string>
+
 #include "support/catch.hpp"
 #include "support/tiny_model.hpp"
 

@@ -69,9 +69,9 @@ void check_equality(const TinyModel& tiny, int threads, const std::vector<int>& 
       fd::ModelDrafter model{setting.draft};
       CHECK(setting.run(model, fd::Greedy{}, options).tokens == truth);
       for (const int branches : {1, 3}) {
-        OracleDrafter oracle{after_prompt(truth), tiny.n_vocab, 1.0 / (depth + 1), 5, branches};
+        auto oracle = OracleDrafter::sweeping(after_prompt(truth), tiny.n_vocab, branches);
         CHECK(setting.run(oracle, fd::Greedy{}, options).tokens == truth);
-        CHECK(oracle.covered(std::min(depth, n_tokens / 64)));
+        CHECK(oracle.covered(depth));
       }
     }
 

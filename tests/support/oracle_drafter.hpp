@@ -24,6 +24,14 @@ class OracleDrafter {
         seed_(seed),
         branches_(branches) {}
 
+  /// Wrong at one index a round, at each in turn and then at none: covers all of them soon.
+  static OracleDrafter sweeping(std::vector<foredraft::TokenId> truth, int n_vocab,
+                                int branches = 1) {
+    OracleDrafter drafter(std::move(truth), n_vocab, 0.0, 1, branches);
+    drafter.sweep_ = true;
+    return drafter;
+  }
+
   int max_depth() const noexcept { return foredraft::DraftTree::kMaxNodes - 1; }
 
   void propose(const foredraft::Context& context, foredraft::Limit limit,
@@ -33,7 +41,8 @@ class OracleDrafter {
     foredraft::NodeIndex node = 0;
     for (int i = 0; i < limit.depth; ++i) {
       const std::size_t at = context.tokens.size() + static_cast<std::size_t>(i);
-      const bool wrong = noise.bernoulli({foredraft::Purpose::kDraft, i, 0}, error_rate_);
+      const bool wrong = sweep_ ? i == round_ % (limit.depth + 1)
+                                : noise.bernoulli({foredraft::Purpose::kDraft, i, 0}, error_rate_);
       const foredraft::TokenId right = at < truth_.size() ? truth_[at] : 0;
       const foredraft::TokenId token = wrong ? (right + 1) % n_vocab_ : right;
       const bool decoy_first = noise.bernoulli({foredraft::Purpose::kDraft, i, 1}, 0.5);
@@ -81,6 +90,7 @@ class OracleDrafter {
   double error_rate_;
   std::uint64_t seed_;
   int branches_;
+  bool sweep_ = false;
   int round_ = 0;
 };
 static_assert(foredraft::Drafter<OracleDrafter>);

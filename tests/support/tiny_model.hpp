@@ -68,7 +68,9 @@ struct TinyModel {
       matrix(layer + "attn_k.weight", n_kv_heads * d_head, d_model, type);
       matrix(layer + "attn_v.weight", n_kv_heads * d_head, d_model, type);
       // Its input need not fill a block of 256: real files fall back to blocks of 32 there too.
-      matrix(layer + "attn_output.weight", d_model, n_heads * d_head, TensorType::kQ8_0);
+      const bool quantized = quant_geometry(type).elements != 0;
+      matrix(layer + "attn_output.weight", d_model, n_heads * d_head,
+             quantized ? TensorType::kQ8_0 : type);
       if (family == "qwen2") {
         vector(layer + "attn_q.bias", n_heads * d_head);
         vector(layer + "attn_k.bias", n_kv_heads * d_head);

@@ -64,6 +64,9 @@ class DraftTree {
     laws_.resize(kMaxNodes);
   }
 
+  DraftTree(DraftTree&&) noexcept = default;  // a copy would lose the reserved memory
+  DraftTree& operator=(DraftTree&&) noexcept = default;
+
   /// Drop everything but a fresh anchor.
   void reset(TokenId anchor) noexcept {
     nodes_.clear();

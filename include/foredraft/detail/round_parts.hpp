@@ -149,6 +149,9 @@ void propose(S& s, const Call& call, Limit limit) {
             std::to_string(s.draft.max_depth()),
         "at most " + std::to_string(limit.nodes) + " nodes, depth " + std::to_string(limit.depth));
   }
+  if (s.drafter.shape == Shape::kChain && !s.draft.is_chain()) {
+    refuse("a tree of a drafter that is said to make chains", "each node behind the one before");
+  }
   for (const Node& node : s.draft.nodes().subspan(1)) {
     if (node.token < 0 || node.token >= s.target.vocab_size()) {
       refuse("drafted token " + std::to_string(node.token),

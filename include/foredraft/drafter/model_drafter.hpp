@@ -95,7 +95,8 @@ class ModelDrafter {
     if (cache_.staged() > 0 && cache_.size() == round.anchor_position) {
       const int most = std::min(cache_.staged(), static_cast<int>(round.tokens.size()));
       kept = 1;
-      while (kept < most && cache_.token(kept) == round.tokens[static_cast<std::size_t>(kept) - 1])
+      while (kept < most && staged_[static_cast<std::size_t>(kept)] ==
+                                round.tokens[static_cast<std::size_t>(kept) - 1])
         ++kept;
     }
     std::array<NodeIndex, DraftTree::kMaxNodes> path;
@@ -148,6 +149,7 @@ class ModelDrafter {
 
   void forward_node(TokenId token, NodeIndex node, RowNeed need) {
     const Node staged{token, node - 1};
+    staged_[static_cast<std::size_t>(node)] = token;
     cache_.stage({&staged, 1});
     forward(node, 1, need);
   }
@@ -178,6 +180,8 @@ class ModelDrafter {
   T* model_;
   C cache_;
   ModelDrafterSettings settings_;
+  std::array<TokenId, DraftTree::kMaxNodes>
+      staged_{};  // tokens of the staged rows: the anchor, then drafts
   Scores scores_;
   Transforms transforms_;
   Law scratch_;

@@ -54,7 +54,8 @@ class PromptLookup {
     if (depth < 1) return;
     const Match match = longest_match(tokens);
     if (match.length < settings_.min_match) return;
-    const auto length = static_cast<int>(std::min<double>(depth, match.length * settings_.tokens_per_match));
+    const auto length =
+        static_cast<int>(std::min<double>(depth, match.length * settings_.tokens_per_match));
     for (int i = 0; i < length; ++i) {
       const std::size_t from = static_cast<std::size_t>(match.next + i);
       draft.extend(from < tokens.size()

@@ -120,7 +120,7 @@ void visit_strings(const GgufValue& value, F f, std::uint64_t most = UINT64_MAX)
   for (std::uint64_t i = 0; i < value.count && i < most; ++i) f(in.take_string("string"));
 }
 
-/// For people: `32000`, `'llama'`, `[1, 2, 3, ...]`. Strings are quoted and shortened.
+/// For people: `32000`, `"llama"`, `[1, 2, 3, ...]`. Strings are quoted and shortened.
 inline std::string to_string(const GgufValue& value, std::uint64_t most = 8) {
   std::ostringstream out;
   out.imbue(std::locale::classic());  // a program's own locale would put separators into 32000

@@ -1,0 +1,288 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <foredraft/backend/cpu/key_value_block.hpp>
+#include <foredraft/backend/cpu/vec16.hpp>
+#include <foredraft/core/half.hpp>
+#include <foredraft/core/types.hpp>
+
+namespace foredraft::inline v0::cpu {
+
+/// Attention of some queries of one sequence to one KV head. Query u is row u / group of the
+/// sequence and query head u % group of those that share the KV head. Plain data: it crosses into
+/// units of other instruction sets.
+template <typename T>
+struct AttendTask {
+  const float* q = nullptr;    // row 0, first query head of the KV head; [n_rows, row_stride]
+  float* out = nullptr;        // likewise, written
+  std::size_t row_stride = 0;  // n_heads * d_head
+  const T* k = nullptr;        // rows of the KV head, [storage rows, d_head]
+  const T* v = nullptr;        // likewise
+  int d_head = 0;
+  int group = 1;
+  float scale = 1.0f;
+  Position size = 0;                         // committed positions
+  NodeIndex first_node = 0;                  // of row 0
+  const std::int32_t* path = nullptr;        // as in SequenceRows; null for a chain
+  const std::int32_t* path_begin = nullptr;  // likewise
+  int begin = 0;                             // queries begin .. end - 1
+  int end = 0;
+  float* workspace = nullptr;  // [attend_workspace(d_head)]
+
+  /// Positions that a row sees, its own included.
+  [[gnu::always_inline]] int visible(int row) const noexcept {
+    if (path_begin == nullptr) return size + first_node + row + 1;
+    return size + path_begin[row + 1] - path_begin[row];
+  }
+};
+
+/// Softmax(q K^T * scale) V over blocks of 32 positions, with a running maximum (Milakov and
+/// Gimelshein 2018, arXiv:1805.02867; Dao et al. 2022, arXiv:2205.14135).
+///
+/// What is computed for a query is one arithmetic, whatever stands beside it: blocks begin at
+/// multiples of 32 positions; a score is a chain of fma along d_head; exponentials are summed in
+/// lane position mod 16, the lanes in one tree at the end; P V is a chain of fma in the order of
+/// positions, masked positions left out. Committed blocks serve all queries of a tile. In a tree,
+/// the block that holds the first staged position and all later ones are gathered along each row's
+/// own path, so that a node is met at its position and not at its index.
+template <class Arch, typename T>
+class Attention {
+ public:
+  using V = Vec16<Arch>;
+  using Block = KeyValueBlock<Arch, T>;
+
+  /// Queries that share a block: enough to outweigh its conversion (5 to 10 % of the arithmetic at
+  /// 32), few enough to stay in the second level cache.
+  static constexpr int kTile = 32;
+  static constexpr int kBlock = Block::kPositions;
+
+  static constexpr int padded(int d_head) noexcept { return (d_head + 15) / 16 * 16; }
+
+  explicit Attention(const AttendTask<T>& task) noexcept : task_(task), d_(padded(task.d_head)) {
+    float* at = task.workspace;
+    const auto take = [&at](int n) {
+      float* const from = at;
+      at += n;
+      return from;
+    };
+    q_ = take(kTile * d_);
+    sum_v_ = take(kTile * d_);
+    lanes_ = take(kTile * 16);
+    greatest_ = take(kTile);
+    scores_ = take(kTile * kBlock);
+    block_.keys = take(kBlock * d_);
+    block_.values = take(kBlock * d_);
+  }
+
+  void run() noexcept {
+    for (int first = task_.begin; first < task_.end; first += kTile) {
+      first_ = first;
+      count_ = task_.end - first < kTile ? task_.end - first : kTile;
+      run_tile();
+    }
+  }
+
+ private:
+  /// Queries that share registers, with two accumulators of 16 lanes each: half the 32 registers of
+  /// AVX-512, or of the 16 of others. Enough of them hide the latency of an fma.
+  static constexpr int kQueries = Simd<Arch>::kLanes == 16 ? 8 : Simd<Arch>::kLanes == 8 ? 2 : 1;
+
+  /// f(Index<n>) for n in 1 .. kQueries
+  template <typename F>
+  [[gnu::always_inline]] static void with_count(int n, F&& f) {
+    unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
+      if (n == i + 1) f(Index<i + 1>{});
+    });
+  }
+
+  int row_of(int i) const noexcept { return (first_ + i) / task_.group; }
+  std::size_t place_of(int i) const noexcept {
+    const int head = (first_ + i) % task_.group;
+    return static_cast<std::size_t>(row_of(i)) * task_.row_stride +
+           static_cast<std::size_t>(head) * static_cast<std::size_t>(task_.d_head);
+  }
+
+  void run_tile() noexcept {
+    for (int i = 0; i < count_; ++i) {
+      const float* q = task_.q + place_of(i);
+      for (int d = 0; d < task_.d_head; ++d) q_[i * d_ + d] = q[d] * task_.scale;
+      for (int d = 0; d < d_; ++d) sum_v_[i * d_ + d] = 0.0f;
+      for (int lane = 0; lane < 16; ++lane) lanes_[i * 16 + lane] = 0.0f;
+      greatest_[i] = -__builtin_inff();
+    }
+    const bool chain = task_.path_begin == nullptr;
+    // A chain's rows are stored at their positions, so its queries share all blocks.
+    const int shared = chain ? task_.visible(row_of(count_ - 1)) : task_.size / kBlock * kBlock;
+    int seeing = 0;
+    for (int begin = 0; begin < shared; begin += kBlock) {
+      while (task_.visible(row_of(seeing)) <= begin)
+        ++seeing;  // earlier rows end before this block
+      const int n = shared - begin < kBlock ? shared - begin : kBlock;
+      std::int32_t rows[kBlock];
+      for (int p = 0; p < n; ++p) rows[p] = begin + p;
+      attend_block(rows, n, begin, seeing, count_);
+    }
+    if (!chain) attend_paths(shared);
+    finish();
+  }
+
+  /// Positions from `shared` on, each row's along its own path.
+  void attend_paths(int shared) noexcept {
+    for (int i = 0; i < count_;) {
+      const int row = row_of(i);
+      int last = i + 1;
+      while (last < count_ && row_of(last) == row) ++last;
+      const int visible = task_.visible(row);
+      const std::int32_t* path = task_.path + task_.path_begin[row];
+      for (int begin = shared; begin < visible; begin += kBlock) {
+        const int n = visible - begin < kBlock ? visible - begin : kBlock;
+        std::int32_t rows[kBlock];
+        for (int p = 0; p < n; ++p) {
+          const int position = begin + p;
+          rows[p] = position < task_.size ? position : path[position - task_.size];
+        }
+        attend_block(rows, n, begin, i, last);
+      }
+      i = last;
+    }
+  }
+
+  /// Queries first .. last - 1 of the tile meet n positions from `begin` on, stored at `rows`.
+  void attend_block(const std::int32_t* rows, int n, int begin, int first, int last) noexcept {
+    block_.load(task_.k, task_.v, task_.d_head, d_, rows, n);
+    for (int i = first; i < last; i += kQueries) {
+      with_count(last - i < kQueries ? last - i : kQueries,
+                 [&](auto q) __attribute__((always_inline)) { score<q>(i); });
+    }
+    // Later rows of a chain see more of the block than earlier ones.
+    const auto seen = [&](int query) {
+      const int most = task_.visible(row_of(query)) - begin;
+      return most < n ? most : n;
+    };
+    for (int i = first; i < last; ++i) exponentiate(i, seen(i));
+    for (int i = first; i < last;) {
+      int alike = 1;
+      while (alike < kQueries && i + alike < last && seen(i + alike) == seen(i)) ++alike;
+      with_count(alike, [&](auto q) __attribute__((always_inline)) { add_values<q>(i, seen(i)); });
+      i += alike;
+    }
+  }
+
+  /// Scores of Q queries at the block's 32 positions, those that are not there included.
+  template <int Q>
+  void score(int i) noexcept {
+    V sums[Q][2];
+    unroll<Q>([&](auto q) __attribute__((always_inline)) { sums[q][0] = sums[q][1] = V::zero(); });
+    const float* q_row = q_ + i * d_;
+    const float* keys = block_.keys;
+    for (int d = 0; d < task_.d_head; ++d, keys += kBlock) {
+      const V low = V::load(keys);
+      const V high = V::load(keys + 16);
+      unroll<Q>([&](auto q) __attribute__((always_inline)) {
+        const V factor = V::broadcast(q_row[q * d_ + d]);
+        sums[q][0] = fma(factor, low, sums[q][0]);
+        sums[q][1] = fma(factor, high, sums[q][1]);
+      });
+    }
+    unroll<Q>([&](auto q) __attribute__((always_inline)) {
+      sums[q][0].store(scores_ + (i + q) * kBlock);
+      sums[q][1].store(scores_ + (i + q) * kBlock + 16);
+    });
+  }
+
+  /// Scores of one query become weights exp(score - greatest so far), 0 from position n on.
+  void exponentiate(int i, int n) noexcept {
+    float* s = scores_ + i * kBlock;
+    for (int p = n; p < kBlock; ++p) s[p] = -__builtin_inff();
+    const V low = V::load(s);
+    const V high = V::load(s + 16);
+    float* lanes = lanes_ + i * 16;
+    V sums = V::load(lanes);
+    const float most = max(low, high).greatest();
+    if (most > greatest_[i]) {
+      const V shrink = exp<Arch>(V::broadcast(greatest_[i] - most));  // 0 for the first block
+      sums = sums * shrink;
+      float* sum_v = sum_v_ + i * d_;
+      for (int d = 0; d < d_; d += 16) (V::load(sum_v + d) * shrink).store(sum_v + d);
+      greatest_[i] = most;
+    }
+    const V shift = V::broadcast(greatest_[i]);
+    const V p_low = exp<Arch>(low - shift);
+    const V p_high = exp<Arch>(high - shift);
+    p_low.store(s);
+    p_high.store(s + 16);
+    (sums + p_low + p_high).store(lanes);
+  }
+
+  /// sum_v += weights * values for Q queries, position by position.
+  template <int Q>
+  void add_values(int i, int n) noexcept {
+    int d = 0;
+    for (; d + 32 <= d_; d += 32) add_columns<Q, 2>(i, n, d);
+    if (d < d_) add_columns<Q, 1>(i, n, d);
+  }
+
+  template <int Q, int C>
+  [[gnu::always_inline]] void add_columns(int i, int n, int d) noexcept {
+    V sums[Q][C];
+    float* sum_v = sum_v_ + i * d_ + d;
+    unroll<Q>([&](auto q) __attribute__((always_inline)) {
+      unroll<C>([&](auto c) __attribute__((always_inline)) {
+        sums[q][c] = V::load(sum_v + q * d_ + c * 16);
+      });
+    });
+    const float* weights = scores_ + i * kBlock;
+    const float* values = block_.values + d;
+    for (int p = 0; p < n; ++p, values += d_) {
+      V column[C];
+      unroll<C>([&](auto c)
+                    __attribute__((always_inline)) { column[c] = V::load(values + c * 16); });
+      unroll<Q>([&](auto q) __attribute__((always_inline)) {
+        const V weight = V::broadcast(weights[q * kBlock + p]);
+        unroll<C>([&](auto c) __attribute__((always_inline)) {
+          sums[q][c] = fma(weight, column[c], sums[q][c]);
+        });
+      });
+    }
+    unroll<Q>([&](auto q) __attribute__((always_inline)) {
+      unroll<C>([&](auto c)
+                    __attribute__((always_inline)) { sums[q][c].store(sum_v + q * d_ + c * 16); });
+    });
+  }
+
+  void finish() noexcept {
+    for (int i = 0; i < count_; ++i) {
+      const float factor = 1.0f / V::load(lanes_ + i * 16).sum();
+      float* out = task_.out + place_of(i);
+      for (int d = 0; d < task_.d_head; ++d) out[d] = sum_v_[i * d_ + d] * factor;
+    }
+  }
+
+  const AttendTask<T> task_;
+  const int d_;    // d_head, padded to whole vectors
+  int first_ = 0;  // queries of the tile: first_ .. first_ + count_ - 1
+  int count_ = 0;
+  float* q_;         // [kTile, d_], times scale
+  float* sum_v_;     // [kTile, d_]
+  float* lanes_;     // [kTile, 16] sums of weights
+  float* greatest_;  // [kTile] greatest score so far
+  float* scores_;    // [kTile, kBlock]
+  Block block_{};
+};
+
+/// Floats of workspace for one lane.
+constexpr std::size_t attend_workspace(int d_head) noexcept {
+  using A = Attention<Portable, float>;
+  const auto d = static_cast<std::size_t>(A::padded(d_head));
+  return 2 * (A::kTile + A::kBlock) * d + A::kTile * (16 + 16 + A::kBlock);
+}
+
+/// @cost 2 * d_head multiply-adds for each query and position it sees; no allocation
+template <class Arch, typename T>
+void attend(const AttendTask<T>& task) noexcept {
+  Attention<Arch, T>(task).run();
+}
+
+}  // namespace foredraft::inline v0::cpu

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <foredraft/backend/cpu/attention.hpp>
+#include <foredraft/backend/cpu/elementwise.hpp>
+#include <foredraft/backend/cpu/isa.hpp>
+#include <foredraft/backend/cpu/matmul.hpp>
+#include <foredraft/backend/cpu/norm.hpp>
+#include <foredraft/backend/ops.hpp>
+#include <foredraft/core/half.hpp>
+
+namespace foredraft::inline v0::cpu {
+
+/// The kernels of one instruction set. Everything else is compiled once, for any machine, and calls
+/// them through this table: docs/design/decisions/0001-instruction-sets-through-a-table.md.
+struct KernelTable {
+  Isa isa;
+  void (*quantize_row)(const float* x, const Activations& a, int row) noexcept;
+  void (*matmul)(const PackedPanels& w, const Activations& a, int panel_begin, int panel_end,
+                 float* out, std::size_t ld_out, Epilogue epilogue) noexcept;
+  void (*rms_norm)(const float* x, const float* weight, float epsilon, int n, float* y) noexcept;
+  void (*rope)(RopeKind kind, int n_rot, const float* cos, const float* sin, float* head) noexcept;
+  void (*store_half)(const float* from, int n, std::uint16_t* to) noexcept;
+  void (*attend_float)(const AttendTask<float>& task) noexcept;
+  void (*attend_half)(const AttendTask<f16>& task) noexcept;
+  void (*gated_activation)(Activation activation, float* gate, const float* up, int n) noexcept;
+  void (*argmax)(const float* values, int n, TokenId first_id, Best& best) noexcept;
+};
+
+/// The table of an instruction set that this unit can compile.
+template <class Arch>
+const KernelTable& kernel_table() noexcept {
+  static_assert(Arch::kCompilable,
+                "the flags of this translation unit do not allow this instruction set");
+  static constexpr KernelTable table{
+      .isa = Arch::kIsa,
+      .quantize_row = &cpu::quantize_row<Arch>,
+      .matmul = &cpu::matmul<Arch>,
+      .rms_norm = &cpu::rms_norm<Arch>,
+      .rope = &cpu::rope<Arch>,
+      .store_half = &cpu::store_half<Arch>,
+      .attend_float = &cpu::attend<Arch, float>,
+      .attend_half = &cpu::attend<Arch, f16>,
+      .gated_activation = &cpu::gated_activation<Arch>,
+      .argmax = &cpu::argmax<Arch>,
+  };
+  return table;
+}
+
+#if defined(FOREDRAFT_COMPILED)
+// Each is defined by a unit of its own in the library foredraft::compiled.
+const KernelTable& portable_kernels() noexcept;
+#if defined(__x86_64__)
+const KernelTable& avx2_kernels() noexcept;
+const KernelTable& avx512_kernels() noexcept;
+const KernelTable& avx512_vnni_kernels() noexcept;
+#endif
+#endif
+
+/// The tables that this program holds, narrowest first.
+///
+/// With foredraft::compiled these are all instruction sets of the processor family. Without it, it
+/// is the one that the program's own flags name; all its units that use Cpu must then be compiled
+/// with the same flags.
+inline std::vector<const KernelTable*> available_tables() {
+#if !defined(FOREDRAFT_COMPILED)
+  return {&kernel_table<NativeArch>()};
+#elif defined(__x86_64__)
+  return {&portable_kernels(), &avx2_kernels(), &avx512_kernels(), &avx512_vnni_kernels()};
+#else
+  return {&portable_kernels()};
+#endif
+}
+
+}  // namespace foredraft::inline v0::cpu

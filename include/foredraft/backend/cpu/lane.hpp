@@ -1,0 +1,333 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <initializer_list>
+#include <type_traits>
+
+#include <foredraft/backend/cpu/kernel_table.hpp>
+#include <foredraft/backend/cpu/packed_matrix.hpp>
+#include <foredraft/backend/cpu/scratch.hpp>
+#include <foredraft/backend/cpu/share.hpp>
+#include <foredraft/backend/cpu/thread_pool.hpp>
+#include <foredraft/backend/ops.hpp>
+
+namespace foredraft::inline v0::cpu {
+
+/// One thread's view of a parallel region: the operators of backend/ops.hpp.
+///
+/// Work is dealt out by a fixed rule (by panels of weights, by queries, by rows), so that nothing
+/// has to be agreed upon. Every operator ends with a barrier. With few rows it needs no other: norm
+/// and quantization of the input are then repeated by every lane. That makes five barriers a layer.
+class Lane {
+ public:
+  Lane(const KernelTable& kernels, ThreadPool& pool, Scratch& scratch, int index) noexcept
+      : kernels_(kernels),
+        pool_(pool),
+        shared_(scratch),
+        own_(scratch.lanes[static_cast<std::size_t>(index)]),
+        index_(index) {}
+
+  int index() const noexcept { return index_; }
+  int count() const noexcept { return pool_.size(); }
+  void barrier() noexcept { pool_.barrier(); }
+
+  void embed(const EmbedArgs<PackedMatrix>& a) noexcept {
+    const Range mine = share(a.n_rows, index_, count());
+    const int d = a.table->n_in();
+    for (int row = mine.begin; row < mine.end; ++row) {
+      float* x = a.x + offset(row, d);
+      a.table->dequantize_row(a.tokens[row], x);
+      if (a.scale == 1.0f) continue;
+      for (int i = 0; i < d; ++i) x[i] *= a.scale;
+    }
+    barrier();
+  }
+
+  template <typename T>
+  void qkv(const QkvArgs<PackedMatrix, T>& a) noexcept {
+    const Inputs in = make_inputs(a.x, nullptr, a.n_rows, &a.norm, {a.wq, a.wk, a.wv});
+    const int d_kv = a.n_kv_heads * a.d_head;
+    const Projection projections[] = {{a.wq, a.q_bias, a.q, a.n_heads},
+                                      {a.wk, a.k_bias, shared_.k.data(), a.n_kv_heads},
+                                      {a.wv, a.v_bias, shared_.v.data(), a.n_kv_heads}};
+    // A lane that computes whole heads can rotate and store them without waiting for the others.
+    const bool panels_in_heads = a.d_head % kPanelRows == 0;
+    WeightedShare<3> heads;
+    WeightedShare<3> panels;
+    for (const Projection& p : projections) {
+      heads.add(p.n_heads, static_cast<std::int64_t>(p.w->bytes()) / p.n_heads);
+      panels.add(p.w->n_panels(), static_cast<std::int64_t>(p.w->panels().panel_bytes));
+    }
+    const bool whole_heads = panels_in_heads && heads.balanced(count());
+    for (int i = 0; i < 3; ++i) {
+      const Projection& p = projections[i];
+      const Range head = heads.of(i, index_, count());
+      const int n = a.d_head / kPanelRows;
+      const Range part =
+          whole_heads ? Range{head.begin * n, head.end * n} : panels.of(i, index_, count());
+      const Epilogue epilogue{p.bias != nullptr ? Epilogue::Kind::kAddBias : Epilogue::Kind::kStore,
+                              p.bias};
+      multiply(*p.w, in, part, p.out, p.n_heads * a.d_head, epilogue);
+    }
+    if (!whole_heads) barrier();
+
+    rotate(a.rope, a.n_rows, a.d_head, heads.of(0, index_, count()), a.q, a.n_heads * a.d_head);
+    const Range keys = heads.of(1, index_, count());
+    rotate(a.rope, a.n_rows, a.d_head, keys, shared_.k.data(), d_kv);
+    for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+      store(a.sequences[s], a.kv[s], a.kv[s].k, a.d_head, keys, shared_.k.data(), d_kv);
+      store(a.sequences[s], a.kv[s], a.kv[s].v, a.d_head, heads.of(2, index_, count()),
+            shared_.v.data(), d_kv);
+    }
+    barrier();
+  }
+
+  /// Queries are dealt out in the order of (sequence, KV head, row, query head), by the positions
+  /// that they see: all lanes are busy with one row too, and with the rows of a prompt, whose last
+  /// ones see the most.
+  template <typename T>
+  void attend(const AttendArgs<T>& a) noexcept {
+    const int group = a.n_heads / a.n_kv_heads;
+    AttendTask<T> task{
+        .row_stride = static_cast<std::size_t>(a.n_heads) * static_cast<std::size_t>(a.d_head),
+        .d_head = a.d_head,
+        .group = group,
+        .scale = a.scale,
+        .workspace = own_.attend.data()};
+    std::int64_t total = 0;
+    for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+      describe(a.sequences[s], task);
+      total += a.n_kv_heads * head_cost(task, a.sequences[s].n_rows);
+    }
+    const std::int64_t lower = total * index_ / count();
+    const std::int64_t upper = total * (index_ + 1) / count();
+    std::int64_t start = 0;
+    for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+      const SequenceRows& rows = a.sequences[s];
+      const KvLayer<T>& kv = a.kv[s];
+      describe(rows, task);
+      const std::int64_t cost = head_cost(task, rows.n_rows);
+      for (int head = 0; head < a.n_kv_heads; ++head, start += cost) {
+        if (start + cost <= lower || start >= upper) continue;
+        task.begin = queries_before(lower, start, task, rows.n_rows);
+        task.end = queries_before(upper, start, task, rows.n_rows);
+        const std::size_t first =
+            offset(rows.first_row, a.n_heads * a.d_head) + offset(head * group, a.d_head);
+        task.q = a.q + first;
+        task.out = a.out + first;
+        task.k = kv.k + static_cast<std::size_t>(head) * kv.head_stride;
+        task.v = kv.v + static_cast<std::size_t>(head) * kv.head_stride;
+        if constexpr (std::is_same_v<T, float>) {
+          kernels_.attend_float(task);
+        } else {
+          kernels_.attend_half(task);
+        }
+      }
+    }
+    barrier();
+  }
+
+  void residual(const ResidualArgs<PackedMatrix>& a) noexcept {
+    const Inputs in = make_inputs(a.in, nullptr, a.n_rows, nullptr, {a.w});
+    multiply(*a.w, in, share(a.w->n_panels(), index_, count()), a.x, a.w->n_out(),
+             {Epilogue::Kind::kAccumulate, nullptr});
+    barrier();
+  }
+
+  void gated(const GatedArgs<PackedMatrix>& a) noexcept {
+    const Inputs in = make_inputs(a.x, nullptr, a.n_rows, &a.norm, {a.gate, a.up});
+    const int d_ff = a.gate->n_out();
+    const Range mine = share(a.gate->n_panels(), index_, count());
+    for_tiles(mine, d_ff, [&](Range panels, int column, int n) {
+      multiply(*a.gate, in, panels, a.out, d_ff, {});
+      multiply_into_tile(*a.up, in, panels);
+      for (int row = 0; row < a.n_rows; ++row) {
+        kernels_.gated_activation(a.activation, a.out + offset(row, d_ff) + column,
+                                  own_.tile.data() + offset(row, Scratch::kTileColumns), n);
+      }
+    });
+    barrier();
+  }
+
+  void head(const HeadArgs<PackedMatrix>& a) noexcept {
+    const int n_rows = static_cast<int>(a.rows.size());
+    if (n_rows == 0) return;
+    const Inputs in = make_inputs(a.x, a.rows.data(), n_rows, &a.norm, {a.w});
+    Best* best = shared_.best.data();
+    Best* mine = best + offset(index_, n_rows);
+    for (int i = 0; i < n_rows; ++i) mine[i] = Best{};
+    for_tiles(
+        share(a.w->n_panels(), index_, count()), a.w->n_out(),
+        [&](Range panels, int column, int n) {
+          multiply_into_tile(*a.w, in, panels);
+          const float* tile = own_.tile.data();
+          for (int i = 0; i < n_rows; ++i) {
+            const float* values = tile + offset(i, Scratch::kTileColumns);
+            kernels_.argmax(values, n, column, mine[i]);
+            float* logits = a.logits.empty() ? nullptr : a.logits[static_cast<std::size_t>(i)];
+            if (logits != nullptr)
+              std::memcpy(logits + column, values, static_cast<std::size_t>(n) * sizeof(float));
+          }
+        });
+    barrier();
+    const Range rows = share(n_rows, index_, count());
+    for (int i = rows.begin; i < rows.end; ++i) {
+      Best all;
+      for (int lane = 0; lane < count();
+           ++lane) {  // in the order of ids, so that the first of equals stays
+        const Best& one = best[offset(lane, n_rows) + static_cast<std::size_t>(i)];
+        all.nan |= one.nan;
+        if (one.value > all.value) {
+          all.value = one.value;
+          all.id = one.id;
+        }
+      }
+      a.argmax[static_cast<std::size_t>(i)] = all.nan ? -1 : all.id;
+    }
+    barrier();
+  }
+
+ private:
+  struct Projection {
+    const PackedMatrix* w;
+    const float* bias;
+    float* out;  // [n_rows, n_heads * d_head]
+    int n_heads;
+  };
+
+  static std::size_t offset(int row, int width) noexcept {
+    return static_cast<std::size_t>(row) * static_cast<std::size_t>(width);
+  }
+
+  /// Rows of x (or those that `gather` names), normalised where a norm is given, in the formats of
+  /// all `matrices`.
+  Inputs make_inputs(const float* x, const std::int32_t* gather, int n_rows, const RmsNorm* norm,
+                     std::initializer_list<const PackedMatrix*> matrices) noexcept {
+    const int n_in = (*matrices.begin())->n_in();
+    const bool own = Scratch::own_inputs(n_rows, n_in);
+    const Inputs in{own ? own_.inputs.data() : shared_.inputs.data(), n_rows, n_in};
+    const Range mine = own ? Range{0, n_rows} : share(n_rows, index_, count());
+    for (int i = mine.begin; i < mine.end; ++i) {
+      const float* row = x + offset(gather == nullptr ? i : gather[i], n_in);
+      if (norm != nullptr) {
+        kernels_.rms_norm(row, norm->weight, norm->epsilon, n_in, own_.row.data());
+        row = own_.row.data();
+      }
+      unsigned done = 0;  // a bit for each format
+      for (const PackedMatrix* matrix : matrices) {
+        const ActivationFormat format = activation_format(matrix->type());
+        const unsigned bit = 1u << static_cast<unsigned>(format);
+        if ((done & bit) == 0) kernels_.quantize_row(row, in.of(format), i);
+        done |= bit;
+      }
+    }
+    if (!own) barrier();
+    return in;
+  }
+
+  void multiply(const PackedMatrix& w, const Inputs& in, Range panels, float* out, int ld_out,
+                Epilogue epilogue) noexcept {
+    if (panels.size() <= 0) return;
+    kernels_.matmul(w.panels(), in.of(activation_format(w.type())), panels.begin, panels.end, out,
+                    static_cast<std::size_t>(ld_out), epilogue);
+  }
+
+  /// The products of a few panels, into the lane's own tile from its first column on.
+  void multiply_into_tile(const PackedMatrix& w, const Inputs& in, Range panels) noexcept {
+    PackedPanels part = w.panels();
+    part.data += static_cast<std::size_t>(panels.begin) * part.panel_bytes;
+    part.n_out -= panels.begin * kPanelRows;
+    part.n_panels -= panels.begin;
+    kernels_.matmul(part, in.of(activation_format(w.type())), 0, panels.size(), own_.tile.data(),
+                    Scratch::kTileColumns, {});
+  }
+
+  /// f(panels, first column, columns) for successive tiles of a matrix with n_out outputs.
+  template <typename F>
+  static void for_tiles(Range panels, int n_out, F&& f) noexcept {
+    for (int begin = panels.begin; begin < panels.end; begin += Scratch::kTilePanels) {
+      const int end =
+          begin + Scratch::kTilePanels < panels.end ? begin + Scratch::kTilePanels : panels.end;
+      const int column = begin * kPanelRows;
+      const int behind = end * kPanelRows < n_out ? end * kPanelRows : n_out;
+      f(Range{begin, end}, column, behind - column);
+    }
+  }
+
+  /// @shape x [n_rows, width]
+  void rotate(const RopeTable& rope, int n_rows, int d_head, Range heads, float* x,
+              int width) noexcept {
+    const int half = rope.n_rot / 2;
+    for (int row = 0; row < n_rows; ++row) {
+      for (int head = heads.begin; head < heads.end; ++head) {
+        kernels_.rope(rope.kind, rope.n_rot, rope.cos + offset(row, half),
+                      rope.sin + offset(row, half), x + offset(row, width) + offset(head, d_head));
+      }
+    }
+  }
+
+  /// Write some heads of a sequence's rows behind its committed ones.
+  /// @param to  kv.k or kv.v
+  /// @shape x [rows of the pass, width]
+  template <typename T>
+  void store(const SequenceRows& rows, const KvLayer<T>& kv, T* to, int d_head, Range heads,
+             const float* x, int width) noexcept {
+    for (int i = 0; i < rows.n_rows; ++i) {
+      for (int head = heads.begin; head < heads.end; ++head) {
+        const float* from = x + offset(rows.first_row + i, width) + offset(head, d_head);
+        T* place = to + static_cast<std::size_t>(head) * kv.head_stride +
+                   offset(kv.size + rows.first_node + i, d_head);
+        if constexpr (std::is_same_v<T, float>) {
+          std::memcpy(place, from, static_cast<std::size_t>(d_head) * sizeof(float));
+        } else {
+          static_assert(sizeof(T) == sizeof(std::uint16_t));
+          kernels_.store_half(from, d_head, reinterpret_cast<std::uint16_t*>(place));
+        }
+      }
+    }
+  }
+
+  template <typename T>
+  static void describe(const SequenceRows& rows, AttendTask<T>& task) noexcept {
+    task.size = rows.size;
+    task.first_node = rows.first_node;
+    task.path = rows.path.data();
+    task.path_begin = rows.chain() ? nullptr : rows.path_begin.data();
+  }
+
+  /// Cost of one query of a row, in positions. What comes on top of those it sees is worth
+  /// about 16.
+  template <typename T>
+  static std::int64_t query_cost(const AttendTask<T>& task, int row) noexcept {
+    return task.visible(row) + 16;
+  }
+  /// Cost of all queries of a KV head.
+  template <typename T>
+  static std::int64_t head_cost(const AttendTask<T>& task, int n_rows) noexcept {
+    std::int64_t sum = 0;
+    for (int row = 0; row < n_rows; ++row) sum += query_cost(task, row);
+    return sum * task.group;
+  }
+  /// How many queries of a KV head whose cost begins at `start` lie before a bound.
+  template <typename T>
+  static int queries_before(std::int64_t bound, std::int64_t start, const AttendTask<T>& task,
+                            int n_rows) noexcept {
+    int n = 0;
+    for (int row = 0; row < n_rows && start < bound; ++row) {
+      const std::int64_t cost = query_cost(task, row);
+      n += units_before(bound, start, cost, task.group);
+      start += cost * task.group;
+    }
+    return n;
+  }
+
+  const KernelTable& kernels_;
+  ThreadPool& pool_;
+  Scratch& shared_;
+  Scratch::Lane& own_;
+  const int index_;
+};
+
+}  // namespace foredraft::inline v0::cpu

@@ -1,0 +1,373 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <foredraft/backend/cpu/activations.hpp>
+#include <foredraft/backend/cpu/panel_layout.hpp>
+#include <foredraft/backend/cpu/quantize_row.hpp>
+#include <foredraft/backend/cpu/simd.hpp>
+
+namespace foredraft::inline v0::cpu {
+
+/// What happens to the products y[m][n].
+struct Epilogue {
+  enum class Kind : std::uint8_t {
+    kStore,       ///< out = y
+    kAddBias,     ///< out = y + bias[n]
+    kAccumulate,  ///< out = out + y
+  };
+  Kind kind = Kind::kStore;
+  const float* bias = nullptr;  // [n_out], kAddBias only
+};
+
+/// Hand over the products of one panel; the last one may be partly padding.
+/// One function for all tiles: it costs next to nothing beside a panel, and compiling it into each
+/// would cost much.
+template <class Arch>
+[[gnu::noinline]] void finish_panel(const float (*y)[kPanelRows], int n_rows, int panel, int n_out,
+                                    float* out, std::size_t ld_out,
+                                    const Epilogue& epilogue) noexcept {
+  using S = Simd<Arch>;
+  const int first = panel * kPanelRows;
+  const int n_valid = n_out - first < kPanelRows ? n_out - first : kPanelRows;
+  for (int m = 0; m < n_rows; ++m) {
+    float* row = out + static_cast<std::size_t>(m) * ld_out + first;
+    // Added in both branches alike: one float addition.
+    const float* addend = nullptr;
+    if (epilogue.kind == Epilogue::Kind::kAddBias) addend = epilogue.bias + first;
+    if (epilogue.kind == Epilogue::Kind::kAccumulate) addend = row;
+    if (n_valid < kPanelRows) {
+      for (int n = 0; n < n_valid; ++n) row[n] = addend == nullptr ? y[m][n] : y[m][n] + addend[n];
+      continue;
+    }
+    for (int n = 0; n < kPanelRows; n += S::kLanes) {
+      auto sum = S::load_float(y[m] + n);
+      if (addend != nullptr) sum = S::add(sum, S::load_float(addend + n));
+      S::store(row + n, sum);
+    }
+  }
+}
+
+/// The tiles of the matrix product, M rows by one panel.
+///
+/// One arithmetic for every M: a row's products are summed as integers within a sub-block (exact,
+/// so in any order) and as floats block after block in the order of k, each (row, output) in an
+/// accumulator of its own. So a row's result does not depend on the rows beside it, on the tile it
+/// falls into or on how panels are divided among threads.
+template <class Arch, TensorType type, int M>
+struct Tile {
+  using S = Simd<Arch>;
+  using I = typename S::I;
+  using F = typename S::F;
+
+  static constexpr PanelLayout kLayout = panel_layout(type);
+  static constexpr ActivationFormat kFormat = activation_format(type);
+  static constexpr std::size_t kRowStride = activation_block_bytes(kFormat);
+  static constexpr int kParts =
+      kPanelRows / S::kLanes;  // vectors that make up the 16 rows of a panel
+  static constexpr int kVectorBytes = 4 * S::kLanes;
+  static constexpr int kFloatSums = activation_format(type) == ActivationFormat::kF32 ? 2 : 1;
+
+  /// How far ahead of their use weights are fetched. Less than 8 KB leaves memory latency visible in the taller tiles;
+  /// more costs the one-row tile, which already keeps the memory busy (12 KB: 8 % less bandwidth on Zen 5).
+  static constexpr std::size_t kAhead = 8 * 1024;
+
+  /// Accumulators: [part][row][one of kFloatSums]
+  using Sums = F[kParts][M][kFloatSums];
+
+  /// Codes times codes over one sub-block: acc[m] += w[16 rows, sub_k] * a[m, sub_k].
+  /// @param low, high  the sub-block's planes, at this part's rows
+  /// @param a  codes of row 0 at the sub-block's first k
+  [[gnu::always_inline]] static void dot_codes(I (&acc)[M], const std::byte* low,
+                                               const std::byte* high, const std::byte* a,
+                                               bool fetch) {
+    const auto broadcast_codes = [a](int m, int k) __attribute__((always_inline)) {
+      std::int32_t four;
+      __builtin_memcpy(&four, a + static_cast<std::size_t>(m) * kRowStride + k, sizeof four);
+      return S::broadcast(four);
+    };
+    I plane{};
+    if constexpr (kLayout.high_bits != 0) {
+      plane = S::load(high);
+      if (fetch) prefetch(high, kAhead);
+    }
+    constexpr int kUnitsPerVector = 8 / kLayout.low_bits;
+    unroll<kLayout.sub_k / 4 / kUnitsPerVector>([&](auto v) __attribute__((always_inline)) {
+      constexpr int kV = decltype(v)::value;
+      const std::byte* line = low + kV * kUnitBytes;
+      const I codes = S::load(line);
+      if (fetch) prefetch(line, kAhead);
+      if constexpr (kLayout.low_bits == 8) {
+        unroll<M>([&](auto m) __attribute__((always_inline)) {
+          acc[m] = S::dot_offset128(acc[m], codes, broadcast_codes(m, 4 * kV));
+        });
+      } else {
+        I even = S::low_nibbles(codes);
+        I odd = S::high_nibbles(codes);
+        if constexpr (kLayout.high_bits != 0) {
+          constexpr int kMask = ((1 << kLayout.high_bits) - 1) << 4;
+          even = S::template merge_high<2 * kV * kLayout.high_bits - 4, kMask>(even, plane);
+          odd = S::template merge_high<(2 * kV + 1) * kLayout.high_bits - 4, kMask>(odd, plane);
+        }
+        unroll<M>([&](auto m) __attribute__((always_inline)) {
+          acc[m] = S::dot(acc[m], even, broadcast_codes(m, 8 * kV));
+          acc[m] = S::dot(acc[m], odd, broadcast_codes(m, 8 * kV + 4));
+        });
+      }
+    });
+  }
+
+  /// -offset * sum of the activations' codes, which makes codes times codes a product of values.
+  [[gnu::always_inline]] static I start(std::int32_t negated_sum) {
+    if constexpr (kLayout.offset == 0) return S::zero();
+    if constexpr (kLayout.offset == 8) return S::template shift_left<3>(S::broadcast(negated_sum));
+    if constexpr (kLayout.offset == 16) return S::template shift_left<4>(S::broadcast(negated_sum));
+    if constexpr (kLayout.offset == 32) return S::template shift_left<5>(S::broadcast(negated_sum));
+    if constexpr (kLayout.offset == 128) return S::start_offset128(negated_sum);
+  }
+
+  [[gnu::always_inline]] static const BlockInt8Per32& row_per_32(const std::byte* a, int m) {
+    return *reinterpret_cast<const BlockInt8Per32*>(a + static_cast<std::size_t>(m) * kRowStride);
+  }
+  [[gnu::always_inline]] static const BlockInt8Per256& row_per_256(const std::byte* a, int m) {
+    return *reinterpret_cast<const BlockInt8Per256*>(a + static_cast<std::size_t>(m) * kRowStride);
+  }
+
+  /// 64 k of the formats with one d (and m) for each 32.
+  [[gnu::always_inline]] static void add_block_per_32(const std::byte* w, const std::byte* a,
+                                                      int part, F (&sums)[M][kFloatSums]) {
+    const bool fetch = part == 0;
+    if (fetch) prefetch(w, kAhead);
+    if (has_min(type) && fetch) prefetch(w + kLayout.m, kAhead);
+    const std::byte* low = w + kLayout.low + part * kVectorBytes;
+    const std::byte* high = w + kLayout.high + part * kVectorBytes;
+    const std::byte* d = w + kLayout.d + 2 * part * S::kLanes;
+    for (int s = 0; s < 2; ++s) {
+      I acc[M];
+      unroll<M>([&](auto m) __attribute__((always_inline)) {
+        acc[m] = start(row_per_32(a, m).negated_sums[s]);
+      });
+      dot_codes(acc, low, high, a + s * kLayout.sub_k, fetch);
+      const F scale = S::load_half(d);
+      unroll<M>([&](auto m) __attribute__((always_inline)) {
+        const F both = S::multiply(scale, S::broadcast(row_per_32(a, m).scales[s]));
+        sums[m][0] = S::fma(S::to_float(acc[m]), both, sums[m][0]);
+      });
+      if constexpr (has_min(type)) {
+        const F min = S::load_half(d + (kLayout.m - kLayout.d));
+        unroll<M>([&](auto m) __attribute__((always_inline)) {
+          sums[m][0] = S::fma(min, S::broadcast(row_per_32(a, m).scaled_sums[s]), sums[m][0]);
+        });
+      }
+      low += kLayout.sub_k * kPanelRows * kLayout.low_bits / 8;
+      high += kUnitBytes;
+      d += 2 * kPanelRows;
+    }
+  }
+
+  /// 256 k of the K-quants: sub-blocks are scaled and summed as integers (at most 2^28), then once
+  /// as floats.
+  [[gnu::always_inline]] static void add_block_per_256(const std::byte* w, const std::byte* a,
+                                                       int part, F (&sums)[M][kFloatSums]) {
+    const bool fetch = part == 0;
+    constexpr int kSubBlocks = kLayout.block_k / kLayout.sub_k;
+    if (fetch) {
+      unroll<static_cast<int>(kLayout.low) / 64>(
+          [&](auto line) __attribute__((always_inline)) { prefetch(w + 64 * line, kAhead); });
+    }
+    I total[M];
+    unroll<M>([&](auto m) __attribute__((always_inline)) { total[m] = S::zero(); });
+    const std::byte* low = w + kLayout.low + part * kVectorBytes;
+    const std::byte* high = w + kLayout.high + part * kVectorBytes;
+    const std::byte* scales = w + kLayout.scales + part * S::kLanes;
+    for (int s = 0; s < kSubBlocks; ++s) {
+      I acc[M];
+      unroll<M>([&](auto m) __attribute__((always_inline)) {
+        acc[m] = start(kLayout.offset == 0 ? 0 : row_per_256(a, m).negated_sums[s]);
+      });
+      dot_codes(acc, low, high, a + s * kLayout.sub_k, fetch);
+      const I scale = type == TensorType::kQ6_K ? S::widen_s8(scales) : S::widen_u8(scales);
+      unroll<M>([&](auto m) __attribute__((always_inline)) {
+        total[m] = S::add(total[m], S::multiply(acc[m], scale));
+      });
+      low += kLayout.sub_k * kPanelRows * kLayout.low_bits / 8;
+      high += kUnitBytes;
+      scales += kPanelRows;
+    }
+    if constexpr (!has_min(type)) {
+      const F d = S::load_float(reinterpret_cast<const float*>(w + kLayout.d) + part * S::kLanes);
+      unroll<M>([&](auto m) __attribute__((always_inline)) {
+        const F y = S::multiply(d, S::to_float(total[m]));
+        sums[m][0] = S::fma(y, S::broadcast(row_per_256(a, m).scale), sums[m][0]);
+      });
+    } else {
+      const F d = S::load_half(w + kLayout.d + 2 * part * S::kLanes);
+      const F min = S::load_half(w + kLayout.m + 2 * part * S::kLanes);
+      I mins[4];
+      unroll<4>([&](auto j) __attribute__((always_inline)) {
+        mins[j] = S::widen_u8_pairs(w + kLayout.mins + 2 * (j * kPanelRows + part * S::kLanes));
+      });
+      unroll<M>([&](auto m) __attribute__((always_inline)) {
+        const BlockInt8Per256& row = row_per_256(a, m);
+        I total_min = S::zero();
+        unroll<4>([&](auto j) __attribute__((always_inline)) {
+          std::int32_t two_sums;
+          __builtin_memcpy(&two_sums, row.sums + 2 * j, sizeof two_sums);
+          total_min = S::dot_pairs(total_min, mins[j], S::broadcast(two_sums));
+        });
+        F y = S::multiply(d, S::to_float(total[m]));
+        y = S::fnma(min, S::to_float(total_min), y);
+        sums[m][0] = S::fma(y, S::broadcast(row.scale), sums[m][0]);
+      });
+    }
+  }
+
+  /// 16 k of the float formats. Even and odd k have sums of their own, which halves the chain of
+  /// dependent additions.
+  [[gnu::always_inline]] static void add_block_float(const std::byte* w, const std::byte* a,
+                                                     int part, F (&sums)[M][kFloatSums]) {
+    constexpr int kValueBytes = kLayout.low_bits / 8;
+    const std::byte* values = w + part * S::kLanes * kValueBytes;
+    const std::byte* row = a;
+    for (int k = 0; k < kLayout.block_k; k += 2) {
+      unroll<2>([&](auto odd) __attribute__((always_inline)) {
+        // Two k are one or two lines.
+        if (part == 0 && (odd == 0 || kValueBytes == 4)) prefetch(values, kAhead);
+        F weights;
+        if constexpr (type == TensorType::kF32)
+          weights = S::load_float(reinterpret_cast<const float*>(values));
+        if constexpr (type == TensorType::kF16) weights = S::load_half(values);
+        if constexpr (type == TensorType::kBF16) weights = S::load_bfloat16(values);
+        unroll<M>([&](auto m) __attribute__((always_inline)) {
+          float x;
+          __builtin_memcpy(&x, row + static_cast<std::size_t>(m) * kRowStride, sizeof x);
+          sums[m][odd] = S::fma(weights, S::broadcast(x), sums[m][odd]);
+        });
+        values += kPanelRows * kValueBytes;
+        row += sizeof(float);
+      });
+    }
+  }
+
+  [[gnu::always_inline]] static void add_block(const std::byte* w, const std::byte* a, Sums& sums) {
+    const auto add = [&](int part) __attribute__((always_inline)) {
+      if constexpr (scaled_per_32(type)) add_block_per_32(w, a, part, sums[part]);
+      if constexpr (scaled_per_256(type)) add_block_per_256(w, a, part, sums[part]);
+      if constexpr (kFormat == ActivationFormat::kF32) add_block_float(w, a, part, sums[part]);
+    };
+    // One vector: a constant index, so that the sums stay in registers. Several would not fit there
+    // anyway.
+    if constexpr (kParts == 1) {
+      add(0);
+    } else {
+      for (int part = 0; part < kParts; ++part) add(part);
+    }
+  }
+
+  /// M rows by the panels panel_begin .. panel_end - 1.
+  /// @param a  block 0 of the first of the M rows
+  /// @param block_stride  bytes from there to block 1
+  /// @param out  the first of the M rows
+  [[gnu::noinline]] static void run(const PackedPanels& w, const std::byte* a,
+                                    std::size_t block_stride, int panel_begin, int panel_end,
+                                    float* out, std::size_t ld_out,
+                                    const Epilogue& epilogue) noexcept {
+    const std::byte* block = w.data + static_cast<std::size_t>(panel_begin) * w.panel_bytes;
+    for (int panel = panel_begin; panel < panel_end; ++panel) {
+      Sums sums;
+      unroll<kParts>([&](auto part) __attribute__((always_inline)) {
+        unroll<M>([&](auto m) __attribute__((always_inline)) {
+          unroll<kFloatSums>(
+              [&](auto i) __attribute__((always_inline)) { sums[part][m][i] = S::zero_float(); });
+        });
+      });
+      const std::byte* row = a;
+      for (int b = 0; b < w.n_blocks; ++b, block += kLayout.bytes, row += block_stride) {
+        add_block(block, row, sums);
+      }
+      alignas(64) float y[M][kPanelRows];
+      unroll<kParts>([&](auto part) __attribute__((always_inline)) {
+        unroll<M>([&](auto m) __attribute__((always_inline)) {
+          F sum = sums[part][m][0];
+          if constexpr (kFloatSums == 2) sum = S::add(sum, sums[part][m][1]);
+          S::store(y[m] + part * S::kLanes, sum);
+        });
+      });
+      finish_panel<Arch>(y, M, panel, w.n_out, out, ld_out, epilogue);
+    }
+  }
+};
+
+/// All tiles of one format.
+template <class Arch, TensorType type>
+struct Matmul {
+  static constexpr ActivationFormat kFormat = activation_format(type);
+  static constexpr std::size_t kBlockBytes = activation_block_bytes(kFormat);
+  static constexpr int kMaxRows = Simd<Arch>::kMaxRows;
+
+  /// Rows 1 .. kMaxRows, each with a tile of its own.
+  [[gnu::always_inline]] static void run_tile(int rows, const PackedPanels& w, const std::byte* a,
+                                              std::size_t block_stride, int panel_begin,
+                                              int panel_end, float* out, std::size_t ld_out,
+                                              const Epilogue& epilogue) noexcept {
+    unroll<kMaxRows>([&](auto i) __attribute__((always_inline)) {
+      if (rows != i + 1) return;
+      Tile<Arch, type, i + 1>::run(w, a, block_stride, panel_begin, panel_end, out, ld_out,
+                                   epilogue);
+    });
+  }
+
+  static void run(const PackedPanels& w, const Activations& a, int panel_begin, int panel_end,
+                  float* out, std::size_t ld_out, const Epilogue& epilogue) noexcept {
+    // Several tiles walk over a run of panels that stays in the second level cache (at least 256 KB
+    // on machines of the last ten years), each with its activations in the first level.
+    constexpr std::size_t kCachedBytes = 128 * 1024;
+    int run_length = panel_end - panel_begin;
+    if (a.n_rows > kMaxRows) {
+      const std::size_t fitting = kCachedBytes / (w.panel_bytes == 0 ? 1 : w.panel_bytes);
+      const int cached = fitting < 1 ? 1 : static_cast<int>(fitting);
+      if (cached < run_length) run_length = cached;
+    }
+    for (int begin = panel_begin; begin < panel_end; begin += run_length) {
+      const int end = panel_end - begin < run_length ? panel_end : begin + run_length;
+      for (int group = 0; group < a.n_rows; group += kTileRows) {
+        const int group_rows = a.group_rows(group);
+        const std::size_t block_stride = static_cast<std::size_t>(group_rows) * kBlockBytes;
+        for (int first = 0; first < group_rows; first += kMaxRows) {
+          const int rows = group_rows - first < kMaxRows ? group_rows - first : kMaxRows;
+          run_tile(rows, w, a.data + a.offset(group + first, 0), block_stride, begin, end,
+                   out + static_cast<std::size_t>(group + first) * ld_out, ld_out, epilogue);
+        }
+      }
+    }
+  }
+};
+
+/// y[m][n] = sum over k of w[n][k] * a[m][k], for all rows m and the outputs of the given panels.
+///
+/// A row's bits depend on that row alone: not on n_rows, not on how panels are divided.
+/// @shape out [a.n_rows, ld_out], written at 16 * panel_begin <= n < min(16 * panel_end, w.n_out)
+/// @cost a.n_rows * n_in * 16 a panel; the panels are read from memory once; no allocation
+template <class Arch>
+void matmul(const PackedPanels& w, const Activations& a, int panel_begin, int panel_end, float* out,
+            std::size_t ld_out, Epilogue epilogue = {}) noexcept {
+  const auto run = [&]<TensorType type>() __attribute__((always_inline)) {
+    Matmul<Arch, type>::run(w, a, panel_begin, panel_end, out, ld_out, epilogue);
+  };
+  switch (w.type) {
+    case TensorType::kF32: return run.template operator()<TensorType::kF32>();
+    case TensorType::kF16: return run.template operator()<TensorType::kF16>();
+    case TensorType::kBF16: return run.template operator()<TensorType::kBF16>();
+    case TensorType::kQ4_0: return run.template operator()<TensorType::kQ4_0>();
+    case TensorType::kQ4_1: return run.template operator()<TensorType::kQ4_1>();
+    case TensorType::kQ5_0: return run.template operator()<TensorType::kQ5_0>();
+    case TensorType::kQ5_1: return run.template operator()<TensorType::kQ5_1>();
+    case TensorType::kQ8_0: return run.template operator()<TensorType::kQ8_0>();
+    case TensorType::kQ4_K: return run.template operator()<TensorType::kQ4_K>();
+    case TensorType::kQ5_K: return run.template operator()<TensorType::kQ5_K>();
+    case TensorType::kQ6_K: return run.template operator()<TensorType::kQ6_K>();
+  }
+}
+
+}  // namespace foredraft::inline v0::cpu

@@ -1,0 +1,168 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include <foredraft/backend/cpu/panel_layout.hpp>
+#include <foredraft/core/dequantize.hpp>
+#include <foredraft/core/half.hpp>
+#include <foredraft/core/tensor.hpp>
+
+namespace foredraft::inline v0::cpu {
+
+// From the blocks of a file to those of a panel and back, one output row at a time (see
+// PanelLayout). Plain code: it runs once, when a model is loaded, and for the embedding of each
+// token.
+
+/// Offset of an entry among rows of 16 of them, each `size` bytes.
+constexpr std::size_t panel_entry(std::size_t base, int index, int row, std::size_t size) noexcept {
+  return base + static_cast<std::size_t>(index * kPanelRows + row) * size;
+}
+
+/// Offset of min s of a row: the mins of two neighbouring sub-blocks are pairs.
+constexpr std::size_t panel_min(const PanelLayout& layout, int s, int row) noexcept {
+  return layout.mins + static_cast<std::size_t>((s / 2 * kPanelRows + row) * 2 + s % 2);
+}
+
+/// Write one row's codes into the planes of a block.
+/// @shape codes [layout.block_k]
+inline void pack_codes(const PanelLayout& layout, const std::uint8_t* codes, int row,
+                       std::byte* block) noexcept {
+  std::byte* low = block + layout.low + 4 * row;
+  if (layout.low_bits == 8) {
+    for (int k = 0; k < layout.block_k; k += 4, low += kUnitBytes) std::memcpy(low, codes + k, 4);
+    return;
+  }
+  for (int k = 0; k < layout.block_k; k += 8, low += kUnitBytes) {
+    // Eight codes as one integer: the first four become the low nibbles of four bytes, the others
+    // the high ones.
+    std::uint64_t eight;
+    std::memcpy(&eight, codes + k, 8);
+    eight &= 0x0f0f0f0f0f0f0f0fu;
+    const auto nibbles = static_cast<std::uint32_t>(eight | eight >> 28);
+    std::memcpy(low, &nibbles, 4);
+  }
+  if (layout.high_bits == 0) return;
+  const int units = 8 / layout.high_bits;  // of a vector of the high plane
+  std::byte* high = block + layout.high + 4 * row;
+  for (int k = 0; k < layout.block_k; k += 4 * units, high += kUnitBytes) {
+    std::uint32_t plane = 0;
+    for (int u = 0; u < units; ++u) {
+      std::uint32_t four;
+      std::memcpy(&four, codes + k + 4 * u, 4);
+      const std::uint32_t bits = four >> 4 & (layout.high_bits == 1 ? 0x01010101u : 0x03030303u);
+      plane |= bits << (u * layout.high_bits);
+    }
+    std::memcpy(high, &plane, 4);
+  }
+}
+
+/// Read one code of a row.
+inline std::uint8_t unpack_code(const PanelLayout& layout, const std::byte* block, int row,
+                                int k) noexcept {
+  const int unit = k / 4;
+  const auto byte_of = [&](std::size_t plane, int vector) {
+    return std::to_integer<unsigned>(
+        block[plane + static_cast<std::size_t>(vector * kUnitBytes + 4 * row + k % 4)]);
+  };
+  if (layout.low_bits == 8) return static_cast<std::uint8_t>(byte_of(layout.low, unit));
+  const unsigned both = byte_of(layout.low, unit / 2);
+  unsigned code = unit % 2 == 0 ? both & 15 : both >> 4;
+  if (layout.high_bits != 0) {
+    const int units = 8 / layout.high_bits;
+    const unsigned high = byte_of(layout.high, unit / units) >> (unit % units * layout.high_bits);
+    code |= (high & (layout.high_bits == 1 ? 1u : 3u)) << 4;
+  }
+  return static_cast<std::uint8_t>(code);
+}
+
+/// Write a row's d, m, scales and mins; `index` counts the file's blocks within the panel's.
+inline void pack_scales(TensorType type, const PanelLayout& layout, const QuantBlock& source,
+                        int index, int row, std::byte* block) noexcept {
+  if (type == TensorType::kQ6_K) {
+    // There is room in its cache line for the float, which spares the kernels a conversion.
+    const float d = half_to_float(source.d);
+    std::memcpy(block + panel_entry(layout.d, 0, row, 4), &d, 4);
+  } else {
+    std::memcpy(block + panel_entry(layout.d, index, row, 2), &source.d, 2);
+    if (has_min(type)) std::memcpy(block + panel_entry(layout.m, index, row, 2), &source.m, 2);
+  }
+  if (!scaled_per_256(type)) return;
+  for (int s = 0; s < layout.block_k / layout.sub_k; ++s) {
+    std::memcpy(block + panel_entry(layout.scales, s, row, 1), source.scale + s, 1);
+    if (has_min(type)) block[panel_min(layout, s, row)] = std::byte{source.min[s]};
+  }
+}
+
+/// The inverse of pack_scales.
+inline void unpack_scales(TensorType type, const PanelLayout& layout, const std::byte* block,
+                          int index, int row, QuantBlock& target) noexcept {
+  if (type == TensorType::kQ6_K) {
+    float d;
+    std::memcpy(&d, block + panel_entry(layout.d, 0, row, 4), 4);
+    target.d = float_to_half(d);  // it was a half before, so this is exact
+  } else {
+    std::memcpy(&target.d, block + panel_entry(layout.d, index, row, 2), 2);
+    if (has_min(type)) std::memcpy(&target.m, block + panel_entry(layout.m, index, row, 2), 2);
+  }
+  if (!scaled_per_256(type)) return;
+  for (int s = 0; s < layout.block_k / layout.sub_k; ++s) {
+    std::memcpy(target.scale + s, block + panel_entry(layout.scales, s, row, 1), 1);
+    if (has_min(type))
+      target.min[s] = std::to_integer<std::uint8_t>(block[panel_min(layout, s, row)]);
+  }
+}
+
+/// Write one row of a file into a panel that holds zeros.
+/// @shape source [row_bytes(type, n_in)]; panel [blocks of n_in]
+inline void pack_row(TensorType type, const std::byte* source, int n_in, int row,
+                     std::byte* panel) noexcept {
+  const PanelLayout layout = panel_layout(type);
+  const int elements = quant_geometry(type).elements;
+  if (elements == 0) {
+    const auto size = static_cast<std::size_t>(layout.low_bits / 8);
+    for (int k = 0; k < n_in; ++k) {
+      std::memcpy(panel + panel_entry(0, k, row, size), source + static_cast<std::size_t>(k) * size,
+                  size);
+    }
+    return;
+  }
+  const std::size_t file_bytes = layout_of(type)->bytes;
+  QuantBlock decoded;
+  std::uint8_t codes[256]{};
+  for (int begin = 0; begin < n_in; begin += layout.block_k, panel += layout.bytes) {
+    // One block of the file, or two of which the second may be missing: its d stays 0.
+    for (int k = 0; k < layout.block_k && begin + k < n_in; k += elements, source += file_bytes) {
+      decode_block(type, source, decoded);
+      std::memcpy(codes + k, decoded.code, static_cast<std::size_t>(elements));
+      pack_scales(type, layout, decoded, k / elements, row, panel);
+    }
+    pack_codes(layout, codes, row, panel);
+  }
+}
+
+/// Read one row of a panel as the floats that it held in the file.
+/// @shape out [n_in]
+inline void unpack_row(TensorType type, const std::byte* panel, int n_in, int row,
+                       float* out) noexcept {
+  const PanelLayout layout = panel_layout(type);
+  const int elements = quant_geometry(type).elements;
+  if (elements == 0) {
+    const auto size = static_cast<std::size_t>(layout.low_bits / 8);
+    for (int k = 0; k < n_in; ++k)
+      dequantize_row(type, panel + panel_entry(0, k, row, size), 1, out + k);
+    return;
+  }
+  QuantBlock decoded;
+  for (int begin = 0; begin < n_in; begin += elements) {
+    const int first = begin % layout.block_k;
+    const std::byte* block =
+        panel + static_cast<std::size_t>(begin / layout.block_k) * layout.bytes;
+    unpack_scales(type, layout, block, first / elements, row, decoded);
+    for (int k = 0; k < elements; ++k) decoded.code[k] = unpack_code(layout, block, row, first + k);
+    for (int k = 0; k < elements; ++k) out[begin + k] = dequantize(type, decoded, k);
+  }
+}
+
+}  // namespace foredraft::inline v0::cpu

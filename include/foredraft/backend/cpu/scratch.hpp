@@ -1,0 +1,136 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <new>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <foredraft/backend/backend.hpp>
+#include <foredraft/backend/cpu/activations.hpp>
+#include <foredraft/backend/cpu/attention.hpp>
+#include <foredraft/backend/cpu/elementwise.hpp>
+#include <foredraft/core/error.hpp>
+
+namespace foredraft::inline v0::cpu {
+
+/// Memory aligned to a cache line that only grows. Its contents do not survive growth; new memory
+/// is left untouched, so that the lane which writes it first has it near.
+template <typename T>
+class AlignedBuffer {
+ public:
+  AlignedBuffer() = default;
+  AlignedBuffer(AlignedBuffer&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  AlignedBuffer& operator=(AlignedBuffer&&) = delete;
+  ~AlignedBuffer() { release(); }
+
+  /// @errors kOutOfMemory
+  void reserve(std::size_t size) {
+    if (size <= size_) return;
+    release();
+    data_ = static_cast<T*>(::operator new(size * sizeof(T), kAlignment, std::nothrow));
+    if (data_ == nullptr) {
+      throw Error(ErrorCode::kOutOfMemory,
+                  "no room for a buffer of " + std::to_string(size * sizeof(T)) + " bytes",
+                  "memory for one forward pass", "forward fewer rows at once");
+    }
+    size_ = size;
+  }
+  T* data() const noexcept { return data_; }
+
+ private:
+  static constexpr std::align_val_t kAlignment{64};
+
+  void release() noexcept {
+    if (data_ != nullptr) ::operator delete(data_, kAlignment);
+    data_ = nullptr;
+    size_ = 0;
+  }
+
+  T* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// The inputs of some matrix products, in each format that one of the matrices asks for.
+struct Inputs {
+  static constexpr int kFormats = 3;
+
+  std::byte* memory = nullptr;  // [kFormats] areas, one behind the other
+  int n_rows = 0;
+  int n_in = 0;
+
+  static std::size_t area(int format, int n_rows, int n_in) noexcept {
+    const std::size_t row =
+        activation_bytes(static_cast<ActivationFormat>(format), static_cast<std::size_t>(n_in));
+    return (static_cast<std::size_t>(n_rows) * row + 63) / 64 * 64;
+  }
+  static std::size_t bytes(int n_rows, int n_in) noexcept {
+    std::size_t sum = 0;
+    for (int format = 0; format < kFormats; ++format) sum += area(format, n_rows, n_in);
+    return sum;
+  }
+  Activations of(ActivationFormat format) const noexcept {
+    std::byte* at = memory;
+    for (int before = 0; before < static_cast<int>(format); ++before)
+      at += area(before, n_rows, n_in);
+    return {.format = format, .n_rows = n_rows, .n_in = n_in, .data = at};
+  }
+};
+
+/// What the operators of a pass need besides their arguments; reserved before the region begins.
+struct Scratch {
+  /// Panels that are computed into a tile before it is used up: short enough to find it in the
+  /// second level cache.
+  static constexpr int kTilePanels = 8;
+  static constexpr int kTileColumns = kTilePanels * kPanelRows;
+  /// Inputs of up to so many values are made by every lane for itself: that takes less than a
+  /// microsecond, about what a barrier and waiting for the slowest lane would cost.
+  static constexpr int kOwnValues = 8192;
+
+  struct Lane {
+    AlignedBuffer<float> row;         // [widest input] one normalised row
+    AlignedBuffer<std::byte> inputs;  // Inputs of few rows
+    AlignedBuffer<float> tile;        // [n_rows, kTileColumns]
+    AlignedBuffer<float> attend;      // [attend_workspace(d_head)]
+  };
+
+  std::vector<Lane> lanes;
+  AlignedBuffer<std::byte> inputs;  // Inputs of many rows, made by all lanes together
+  AlignedBuffer<float> k;           // [n_rows, n_kv_heads * d_head]
+  AlignedBuffer<float> v;           // likewise
+  AlignedBuffer<Best> best;         // [n_lanes, n_rows]
+
+  static bool own_inputs(int rows, int n_in) noexcept {
+    const int padded = (n_in + 255) / 256 * 256;
+    return rows <= 1 ||
+           static_cast<std::size_t>(rows) * static_cast<std::size_t>(padded) <= kOwnValues;
+  }
+
+  /// Bytes that hold the Inputs of every size for which own_inputs() is true.
+  static std::size_t own_bytes(int widest) noexcept {
+    return Inputs::bytes(1, std::max(widest, kOwnValues)) + 64 * Inputs::kFormats;
+  }
+
+  /// @errors kOutOfMemory
+  void reserve(const PassShape& shape, int n_lanes) {
+    const int widest = std::max({shape.d_model, shape.d_ff, shape.n_heads * shape.d_head});
+    const auto rows = static_cast<std::size_t>(shape.n_rows);
+    const auto d_kv =
+        static_cast<std::size_t>(shape.n_kv_heads) * static_cast<std::size_t>(shape.d_head);
+    if (lanes.empty()) lanes = std::vector<Lane>(static_cast<std::size_t>(n_lanes));
+    for (Lane& lane : lanes) {
+      lane.row.reserve(static_cast<std::size_t>(widest));
+      lane.inputs.reserve(own_bytes(widest));
+      lane.tile.reserve(rows * kTileColumns);
+      lane.attend.reserve(attend_workspace(shape.d_head));
+    }
+    inputs.reserve(Inputs::bytes(shape.n_rows, widest));
+    k.reserve(rows * d_kv);
+    v.reserve(rows * d_kv);
+    best.reserve(static_cast<std::size_t>(n_lanes) * rows);
+  }
+};
+
+}  // namespace foredraft::inline v0::cpu

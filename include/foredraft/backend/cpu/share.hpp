@@ -1,0 +1,75 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace foredraft::inline v0::cpu {
+
+/// A run of consecutive things: begin .. end - 1.
+struct Range {
+  int begin = 0;
+  int end = 0;
+
+  int size() const noexcept { return end - begin; }
+};
+
+/// The part of n equal things that falls to a lane.
+constexpr Range share(int n, int lane, int n_lanes) noexcept {
+  const auto cut = [&](int i) { return static_cast<int>(std::int64_t{n} * i / n_lanes); };
+  return {cut(lane), cut(lane + 1)};
+}
+
+/// How many of n units of one size, laid end to end from `start` on, have their middle before
+/// `bound`. Lanes that cut at common bounds so get every unit exactly once.
+constexpr int units_before(std::int64_t bound, std::int64_t start, std::int64_t unit,
+                           int n) noexcept {
+  const std::int64_t twice =
+      2 * (bound - start) - unit;  // unit u is before the bound where 2 u unit < twice
+  if (twice <= 0) return 0;
+  const std::int64_t count = (twice + 2 * unit - 1) / (2 * unit);
+  return count < n ? static_cast<int>(count) : n;
+}
+
+/// Runs of units of different sizes, dealt out to lanes in one order and so that every lane gets
+/// about the same.
+template <int kRuns>
+class WeightedShare {
+ public:
+  /// Append n units. @param unit size of one, positive
+  void add(int n, std::int64_t unit) noexcept {
+    runs_[static_cast<std::size_t>(n_runs_++)] = {total_, unit, n};
+    total_ += n * unit;
+  }
+
+  /// The units of a run that fall to a lane.
+  Range of(int run, int lane, int n_lanes) const noexcept {
+    const Run& r = runs_[static_cast<std::size_t>(run)];
+    return {units_before(total_ * lane / n_lanes, r.start, r.unit, r.n),
+            units_before(total_ * (lane + 1) / n_lanes, r.start, r.unit, r.n)};
+  }
+
+  /// Whether no lane gets more than an equal part and a tenth of it.
+  bool balanced(int n_lanes) const noexcept {
+    for (int lane = 0; lane < n_lanes; ++lane) {
+      std::int64_t sum = 0;
+      for (int run = 0; run < n_runs_; ++run) {
+        sum += of(run, lane, n_lanes).size() * runs_[static_cast<std::size_t>(run)].unit;
+      }
+      if (10 * sum * n_lanes > 11 * total_) return false;
+    }
+    return true;
+  }
+
+ private:
+  struct Run {
+    std::int64_t start = 0;
+    std::int64_t unit = 1;
+    int n = 0;
+  };
+  std::array<Run, kRuns> runs_{};
+  int n_runs_ = 0;
+  std::int64_t total_ = 0;
+};
+
+}  // namespace foredraft::inline v0::cpu

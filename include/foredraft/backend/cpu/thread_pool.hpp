@@ -1,0 +1,171 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#if defined(__x86_64__) || defined(__i386__)
+#include <immintrin.h>
+#endif
+
+#include <foredraft/backend/cpu/usable_cpus.hpp>
+#include <foredraft/core/error.hpp>
+
+namespace foredraft::inline v0::cpu {
+
+/// Persistent threads that execute one body at a time, all of them together: a parallel region.
+///
+/// The calling thread is lane 0, the pool's own threads are lanes 1 .. size() - 1. Workers spin for
+/// a while after a region, because decoding starts the next one within microseconds, and then sleep
+/// until there is work. Where there are more lanes than processors (only by an explicit request),
+/// waiting means yielding.
+///
+/// One pool serves all models of a program. Regions come one at a time: a second thread that calls
+/// run() waits for the first. run() from inside a region would wait for itself and is not allowed.
+/// @cost a region about 1 us while workers spin, a barrier 0.2 us with two lanes
+class ThreadPool {
+ public:
+  /// More lanes than any machine has processors for would only hide a mistyped option.
+  static constexpr int kMaxThreads = 1024;
+
+  /// @param threads number of lanes; 0 asks for as many as affinity mask and cgroup quota allow. An
+  ///        explicit number is obeyed up to kMaxThreads, even beyond the processors there are.
+  /// @errors kInvalidOption, kOutOfMemory where a thread cannot be started
+  explicit ThreadPool(int threads = 0) : size_(checked_size(threads)) {
+    const bool oversubscribed = size_ > usable_cpus();
+    spins_ = oversubscribed ? 0 : kSpins;
+    workers_.reserve(static_cast<std::size_t>(size_ - 1));
+    try {
+      for (int lane = 1; lane < size_; ++lane) workers_.emplace_back([this, lane] { serve(lane); });
+    } catch (const std::exception& refused) {
+      const std::string started = std::to_string(workers_.size() + 1);
+      stop();
+      throw Error(ErrorCode::kOutOfMemory,
+                  "no more than " + started + " threads (" + refused.what() + ")",
+                  std::to_string(size_) + " threads", "ask for fewer threads");
+    }
+  }
+
+  ~ThreadPool() { stop(); }
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  int size() const noexcept { return size_; }
+
+  /// body(lane) once on every lane; returns when all are done. What the caller wrote before is
+  /// visible to every lane, and what the lanes wrote is visible to the caller afterwards. The body
+  /// must not throw: that ends the program.
+  template <typename Body>
+  void run(Body&& body) {
+    using Function = std::remove_reference_t<Body>;
+    const std::lock_guard<std::mutex> one_caller(callers_);
+    // The mutable address of a const body is only ever used as the type that it has.
+    context_ = const_cast<void*>(static_cast<const void*>(std::addressof(body)));
+    invoke_ = [](void* context, int lane) noexcept { (*static_cast<Function*>(context))(lane); };
+    if (size_ > 1) {
+      region_.fetch_add(1, std::memory_order_release);
+      region_.notify_all();  // no system call while nobody sleeps
+    }
+    invoke_(context_, 0);
+    barrier();
+  }
+
+  /// Wait, inside a region, until every lane has come here. What a lane wrote before, every lane
+  /// may read after.
+  void barrier() noexcept {
+    if (size_ == 1) return;
+    const std::uint32_t phase = phase_.load(std::memory_order_relaxed);
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) == size_ - 1) {
+      arrived_.store(0, std::memory_order_relaxed);
+      phase_.store(phase + 1, std::memory_order_release);
+      return;
+    }
+    for (int spins = 0; phase_.load(std::memory_order_acquire) == phase;) wait_a_little(spins);
+  }
+
+ private:
+  // Pauses before a waiting lane begins to yield, about 20 us: lanes differ by less, unless one of
+  // them has lost its processor, and then it may need this one.
+  static constexpr int kSpins = 1000;
+  // How long a worker stays awake for the next region. The gap between two forward passes
+  // (sampling, drafting, printing) is shorter; waking a sleeper costs about 50 us.
+  static constexpr std::chrono::microseconds kAwake{300};
+
+  static int checked_size(int threads) {
+    if (threads < 0 || threads > kMaxThreads) {
+      throw Error(ErrorCode::kInvalidOption, std::to_string(threads) + " threads",
+                  "0 (as many as may run at once) to " + std::to_string(kMaxThreads));
+    }
+    return threads == 0 ? usable_cpus() : threads;
+  }
+
+  static void pause() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+    _mm_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+  }
+
+  void wait_a_little(int& spins) const noexcept {
+    if (spins < spins_) {
+      pause();
+      ++spins;
+    } else {
+      std::this_thread::yield();
+    }
+  }
+
+  void serve(int lane) noexcept {
+    // Regions are counted from 0, and a worker takes part in every one, however late its thread
+    // comes up.
+    for (std::uint32_t seen = 0;; ++seen) {
+      await_region(seen);
+      if (stopping_.load(std::memory_order_relaxed)) return;
+      invoke_(context_, lane);
+      barrier();
+    }
+  }
+
+  void await_region(std::uint32_t seen) const noexcept {
+    using Clock = std::chrono::steady_clock;
+    const Clock::time_point sleep = Clock::now() + kAwake;
+    for (int spins = 0; region_.load(std::memory_order_acquire) == seen;) {
+      wait_a_little(spins);
+      if (spins == spins_ && Clock::now() > sleep) {
+        region_.wait(seen, std::memory_order_acquire);
+        return;
+      }
+    }
+  }
+
+  void stop() noexcept {
+    stopping_.store(true, std::memory_order_relaxed);
+    region_.fetch_add(1, std::memory_order_release);
+    region_.notify_all();
+    for (std::thread& worker : workers_) worker.join();
+    workers_.clear();
+  }
+
+  const int size_;
+  int spins_ = 0;
+  std::mutex callers_;
+  void (*invoke_)(void*, int) noexcept = nullptr;
+  void* context_ = nullptr;
+  std::atomic<bool> stopping_{false};
+  // Each on a cache line of its own: lanes that spin on one must not slow down those that count on
+  // another.
+  alignas(64) std::atomic<std::uint32_t> region_{0};
+  alignas(64) std::atomic<int> arrived_{0};
+  alignas(64) std::atomic<std::uint32_t> phase_{0};
+  alignas(64) std::vector<std::thread> workers_;
+};
+
+}  // namespace foredraft::inline v0::cpu

@@ -1,0 +1,225 @@
+#pragma once
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include <foredraft/backend/backend.hpp>
+#include <foredraft/backend/dequantized.hpp>
+#include <foredraft/core/tensor.hpp>
+
+namespace foredraft::inline v0 {
+
+/// The backend that others are measured by: one lane, weights as floats, all sums and functions in
+/// double, inputs never quantized. Written to be obviously right.
+class Reference {
+ public:
+  using Matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+  class Lane {
+   public:
+    int index() const noexcept { return 0; }
+    int count() const noexcept { return 1; }
+    void barrier() noexcept {}
+
+    void embed(const EmbedArgs<Matrix>& a) noexcept {
+      for (int row = 0; row < a.n_rows; ++row) {
+        for (int i = 0; i < a.table->cols(); ++i) {
+          a.x[row * a.table->cols() + i] = (*a.table)(a.tokens[row], i) * a.scale;
+        }
+      }
+    }
+
+    template <typename T>
+    void qkv(const QkvArgs<Matrix, T>& a) noexcept {
+      const int d_kv = a.n_kv_heads * a.d_head;
+      for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+        const SequenceRows& sequence = a.sequences[s];
+        const KvLayer<T>& kv = a.kv[s];
+        for (int i = 0; i < sequence.n_rows; ++i) {
+          const int row = sequence.first_row + i;
+          const Vector x = normalised(a.x, row, a.norm, a.wq->cols());
+          Vector q = product(*a.wq, x, a.q_bias);
+          Vector k = product(*a.wk, x, a.k_bias);
+          const Vector v = product(*a.wv, x, a.v_bias);
+          for (int head = 0; head < a.n_heads; ++head)
+            rotate(a.rope, row, q.data() + head * a.d_head);
+          for (int head = 0; head < a.n_kv_heads; ++head)
+            rotate(a.rope, row, k.data() + head * a.d_head);
+          for (Eigen::Index d = 0; d < q.size(); ++d) {
+            a.q[row * q.size() + d] = static_cast<float>(q[d]);
+          }
+          const std::ptrdiff_t place = sequence.size + sequence.first_node + i;
+          for (int d = 0; d < d_kv; ++d) {
+            const std::ptrdiff_t at = d / a.d_head * static_cast<std::ptrdiff_t>(kv.head_stride) +
+                                      place * a.d_head + d % a.d_head;
+            kv.k[at] = static_cast<T>(static_cast<float>(k[d]));
+            kv.v[at] = static_cast<T>(static_cast<float>(v[d]));
+          }
+        }
+      }
+    }
+
+    template <typename T>
+    void attend(const AttendArgs<T>& a) noexcept {
+      for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+        const SequenceRows& sequence = a.sequences[s];
+        for (int i = 0; i < sequence.n_rows; ++i) {
+          // Where the positions that this row sees are stored.
+          std::vector<std::ptrdiff_t> stored;
+          const int staged = sequence.chain()
+                                 ? sequence.first_node + i + 1
+                                 : sequence.path_begin[at(i) + 1] - sequence.path_begin[at(i)];
+          for (int p = 0; p < sequence.size; ++p) stored.push_back(p);
+          for (int p = 0; p < staged; ++p) {
+            stored.push_back(sequence.chain() ? sequence.size + p
+                                              : sequence.path[at(sequence.path_begin[at(i)] + p)]);
+          }
+          for (int head = 0; head < a.n_heads; ++head) {
+            attend_head(a, a.kv[s], stored, sequence.first_row + i, head);
+          }
+        }
+      }
+    }
+
+    void residual(const ResidualArgs<Matrix>& a) noexcept {
+      for (int row = 0; row < a.n_rows; ++row) {
+        const Vector y = product(*a.w, input(a.in, row, a.w->cols()), nullptr);
+        for (Eigen::Index n = 0; n < y.size(); ++n) {
+          float& x = a.x[row * y.size() + n];
+          x = static_cast<float>(static_cast<double>(x) + y[n]);
+        }
+      }
+    }
+
+    void gated(const GatedArgs<Matrix>& a) noexcept {
+      for (int row = 0; row < a.n_rows; ++row) {
+        const Vector x = normalised(a.x, row, a.norm, a.gate->cols());
+        const Vector gate = product(*a.gate, x, nullptr);
+        const Vector up = product(*a.up, x, nullptr);
+        for (Eigen::Index n = 0; n < gate.size(); ++n) {
+          a.out[row * gate.size() + n] =
+              static_cast<float>(activate(a.activation, gate[n]) * up[n]);
+        }
+      }
+    }
+
+    void head(const HeadArgs<Matrix>& a) noexcept {
+      for (std::size_t i = 0; i < a.rows.size(); ++i) {
+        const Vector logits =
+            product(*a.w, normalised(a.x, a.rows[i], a.norm, a.w->cols()), nullptr);
+        float greatest = -std::numeric_limits<float>::infinity();
+        TokenId best = -1;
+        bool nan = false;
+        for (Eigen::Index n = 0; n < logits.size(); ++n) {
+          const auto value = static_cast<float>(logits[n]);
+          if (!a.logits.empty() && a.logits[i] != nullptr) a.logits[i][n] = value;
+          nan |= std::isnan(value);
+          if (value > greatest) {
+            greatest = value;
+            best = static_cast<TokenId>(n);
+          }
+        }
+        a.argmax[i] = nan ? -1 : best;
+      }
+    }
+
+   private:
+    using Vector = Eigen::VectorXd;
+
+    static std::size_t at(int i) noexcept { return static_cast<std::size_t>(i); }
+
+    static Vector input(const float* x, int row, Eigen::Index n) {
+      return Eigen::Map<const Eigen::VectorXf>(x + row * n, n).cast<double>();
+    }
+
+    static Vector normalised(const float* x, int row, const RmsNorm& norm, Eigen::Index n) {
+      const Vector in = input(x, row, n);
+      const double scale =
+          1.0 / std::sqrt(in.squaredNorm() / static_cast<double>(n) + norm.epsilon);
+      return in.cwiseProduct(input(norm.weight, 0, n)) * scale;
+    }
+
+    static Vector product(const Matrix& w, const Vector& x, const float* bias) {
+      Vector y(w.rows());
+      for (Eigen::Index n = 0; n < w.rows(); ++n) {
+        y[n] = w.row(n).cast<double>().dot(x.transpose()) + (bias == nullptr ? 0.0 : bias[n]);
+      }
+      return y;
+    }
+
+    /// @param head  first dimension of a head, changed in place
+    static void rotate(const RopeTable& rope, int row, double* head) noexcept {
+      const int n_pairs = rope.n_rot / 2;
+      for (int i = 0; i < n_pairs; ++i) {
+        double& a = rope.kind == RopeKind::kAdjacent ? head[2 * i] : head[i];
+        double& b = rope.kind == RopeKind::kAdjacent ? head[2 * i + 1] : head[i + n_pairs];
+        const double cos = rope.cos[row * n_pairs + i];
+        const double sin = rope.sin[row * n_pairs + i];
+        const double turned = a * cos - b * sin;
+        b = a * sin + b * cos;
+        a = turned;
+      }
+    }
+
+    template <typename T>
+    static void attend_head(const AttendArgs<T>& a, const KvLayer<T>& kv,
+                            const std::vector<std::ptrdiff_t>& stored, int row, int head) {
+      const std::ptrdiff_t kv_head = head / (a.n_heads / a.n_kv_heads);
+      const auto begin = kv_head * static_cast<std::ptrdiff_t>(kv.head_stride);
+      const float* q = a.q + (row * a.n_heads + head) * a.d_head;
+      Vector weights(static_cast<Eigen::Index>(stored.size()));
+      for (std::size_t p = 0; p < stored.size(); ++p) {
+        double score = 0;
+        for (int d = 0; d < a.d_head; ++d) {
+          score += static_cast<double>(q[d]) * value(kv.k[begin + stored[p] * a.d_head + d]);
+        }
+        weights[static_cast<Eigen::Index>(p)] = score * a.scale;
+      }
+      weights = (weights.array() - weights.maxCoeff<Eigen::PropagateNaN>()).exp();
+      weights /= weights.sum();
+      for (int d = 0; d < a.d_head; ++d) {
+        double sum = 0;
+        for (std::size_t p = 0; p < stored.size(); ++p) {
+          sum +=
+              weights[static_cast<Eigen::Index>(p)] * value(kv.v[begin + stored[p] * a.d_head + d]);
+        }
+        a.out[(row * a.n_heads + head) * a.d_head + d] = static_cast<float>(sum);
+      }
+    }
+
+    template <typename T>
+    static double value(const T& x) noexcept {
+      return static_cast<double>(static_cast<float>(x));
+    }
+
+    static double activate(Activation activation, double x) noexcept {
+      if (activation == Activation::kSilu) return x / (1 + std::exp(-x));
+      const double sqrt_2_over_pi = 0.79788456080286535588;
+      return 0.5 * x * (1 + std::tanh(sqrt_2_over_pi * (x + 0.044715 * x * x * x)));
+    }
+  };
+
+  /// @errors kShapeMismatch
+  Matrix pack(const TensorView& weights) const {
+    const std::vector<float> values = dequantized(weights);
+    return Eigen::Map<const Matrix>(values.data(), static_cast<Eigen::Index>(weights.n_out),
+                                    static_cast<Eigen::Index>(weights.n_in));
+  }
+
+  /// @errors kShapeMismatch
+  std::vector<float> vector(const TensorView& weights) const { return dequantized_vector(weights); }
+
+  template <typename Body>
+  void run(const PassShape&, Body&& body) {
+    Lane lane;
+    body(lane);
+  }
+};
+
+static_assert(Backend<Reference>);
+
+}  // namespace foredraft::inline v0

@@ -1,0 +1,49 @@
+// The snippet of the README, with a model that a test can make.
+
+#include <foredraft/models.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "support/catch.hpp"
+#include "support/tiny_model.hpp"
+
+namespace fd = foredraft;
+
+TEST_CASE("the README's program") {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path();
+  const std::string target_file = folder / "foredraft-readme-target.gguf";
+  const std::string draft_file = folder / "foredraft-readme-draft.gguf";
+  TinyModel tiny;
+  for (const auto& file : {target_file, draft_file}) {
+    const auto bytes = tiny.file();
+    std::ofstream(file, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+    tiny.n_layers = 1;
+  }
+  std::ostringstream shown;
+
+  const auto& target_path = target_file;
+  const auto& draft_path = draft_file;
+  std::ostream& out = shown;
+
+  // README: begin
+  fd::Cpu cpu{{.threads = 2}};  // one pool of threads for every model of the program
+  auto target = fd::load(cpu, target_path);
+  auto draft = fd::load(cpu, draft_path);
+  fd::Decoder decoder{target, fd::LinearCache<fd::f16>{target.shape()}, fd::ModelDrafter{draft},
+                      fd::RejectionSampling{}};
+  const auto prompt = target.tokenizer().encode("Once upon a time");
+  const auto result = decoder.generate(prompt, {.max_tokens = 64, .temperature = 0.7f},
+                                       [&](const fd::Emitted& token) { out << token.text; });
+  out << result.stats;  // rounds, drafted, accepted per position, tokens/s, where the time went
+  // README: end
+
+  CHECK(!result.tokens.empty());
+  CHECK(result.stats.drafted > 0);
+  CHECK(shown.str().find("tokens/s") != std::string::npos);
+  std::filesystem::remove(target_file);
+  std::filesystem::remove(draft_file);
+}
