@@ -1,10 +1,9 @@
 // Uses what a package must deliver: the headers, those of its dependencies, and a library to link.
-#define PCRE2_CODE_UNIT_WIDTH 8
-#include <pcre2.h>
-
 #include <Eigen/Core>
 #include <cstdio>
 #include <foredraft/core/error.hpp>
+#include <foredraft/io/gguf_writer.hpp>
+#include <foredraft/io/tokenizer.hpp>
 #include <foredraft/version.hpp>
 #include <nlohmann/json.hpp>
 #include <xsimd/xsimd.hpp>
@@ -12,6 +11,10 @@
 int main() {
   char version[64] = {};
   pcre2_config(PCRE2_CONFIG_VERSION, version);
+  foredraft::GgufWriter writer;
+  writer.add("general.architecture", std::string("none"));
+  const auto bytes = writer.bytes();
+  if (foredraft::Gguf::parse(bytes).metadata().size() != 1) return 1;
   const foredraft::Error error(foredraft::ErrorCode::kIo, "nothing", "something");
   const Eigen::Vector2f sum = Eigen::Vector2f(1, 2) + Eigen::Vector2f(2, 1);
   std::printf("foredraft %d.%d.%d, xsimd %d.%d, PCRE2 %s: %s\n", FOREDRAFT_VERSION_MAJOR,

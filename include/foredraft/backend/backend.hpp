@@ -40,16 +40,16 @@ concept AttendsOver =
 /// backend/ops.hpp.
 ///
 /// A type `B` satisfies Backend when, besides the syntax below:
-///  1. pack(view) makes a matrix that holds exactly the file's values and no longer needs the
-///     file; vector(view) gives a vector as floats. Both check the view and throw Error;
+///  1. pack(view) makes a matrix that holds exactly the file's values and no longer needs the file;
+///     vector(view) gives a vector as floats. Both check the view and throw Error;
 ///  2. run(shape, body) executes body(lane) once on each lane and returns when all are done. It
 ///     reserves memory by `shape` and may throw, before the first body begins; the body does not
 ///     throw. Calls from several threads follow each other;
 ///  3. inside, every lane calls the same operators in the same order with equal arguments, no
 ///     larger than `shape`;
 ///  4. when an operator returns on a lane, its results may be read on that lane, and its inputs may
-///     be overwritten by the next operator. Before the next operator a lane may write what that
-///     one does not touch;
+///     be overwritten by the next operator. Before the next operator a lane may write what that one
+///     does not touch;
 ///  5. what an operator computes for a row depends on that row, on the weights and on the keys and
 ///     values it may see, to the bit: not on other rows, their order or number, and not on the
 ///     number of lanes;

@@ -49,17 +49,17 @@ struct KvLayer {
   Position size = 0;            // committed rows
 };
 
-/// The rows of one sequence inside a forward pass.
-/// Row `first_row + i` of the pass is staged node `first_node + i`.
+/// The rows of one sequence inside a forward pass. Row `first_row + i` of the pass is staged node
+/// `first_node + i`.
 struct SequenceRows {
   int first_row = 0;
   int n_rows = 0;
   NodeIndex first_node = 0;
   Position size = 0;  // committed rows of the sequence
 
-  /// Storage rows of the positions size, size + 1, ... up to and including the node itself, for each row:
-  /// those of row i are path[path_begin[i]] .. path[path_begin[i + 1] - 1].
-  /// Both are empty where the staged nodes form one chain: then storage row == position for everything.
+  /// Storage rows of the positions size, size + 1, ... up to and including the node itself, for
+  /// each row: those of row i are path[path_begin[i]] .. path[path_begin[i + 1] - 1]. Both are
+  /// empty where the staged nodes form one chain: then storage row == position for everything.
   std::span<const std::int32_t> path;
   std::span<const std::int32_t> path_begin;  // [n_rows + 1]
 

@@ -23,22 +23,17 @@ struct Request {
 ///
 /// A type `C` satisfies Cache when, besides the syntax below:
 ///  1. size() counts the committed positions; capacity() is the greatest size() it can reach;
-///  max_staged() bounds the
-///     staged nodes; all three limits are fixed at construction;
+///     max_staged() bounds the staged nodes; all three limits are fixed at construction;
 ///  2. stage(nodes) is cumulative: a node's parent is an earlier staged node by its index, or
-///  kCommitted; later rows see
-///     their ancestors; nothing that a later forward can see of the committed state changes. It may
-///     throw, and has then done nothing;
+///     kCommitted; later rows see their ancestors; nothing that a later forward can see of the
+///     committed state changes. It may throw, and has then done nothing;
 ///  3. commit(path) leaves exactly the state of having forwarded the path's tokens one by one. The
-///  path runs from a
-///     node with parent kCommitted downwards. The subtree below its end stays staged, renumbered in
-///     order, the rest is dropped. discard() drops all;
+///     path runs from a node with parent kCommitted downwards. The subtree below its end stays
+///     staged, renumbered in order, the rest is dropped. discard() drops all;
 ///  4. both are noexcept and allocate nothing; a device fault they meet is thrown by the next
-///  forward, and the
-///     sequence can be rebuilt from its tokens;
+///     forward, and the sequence can be rebuilt from its tokens;
 ///  5. snapshot() holds the state at size(), and restore() brings it back with nothing staged; a
-///  value-initialised
-///     Snapshot is the empty state.
+///     value-initialised Snapshot is the empty state.
 /// Not required: thread safety, copying.
 /// @cost stage O(rows), commit O(rows of the path); state where a type differs
 /// @see LinearCache
@@ -67,17 +62,15 @@ concept Truncatable = requires(S state, int n) {
 ///
 /// A type `T` satisfies Target for caches of type `C` when, besides the syntax below:
 ///  1. forward(requests) computes, for each request, the rows of the staged nodes first .. first +
-///  count - 1, each
-///     seeing the committed positions and its own ancestors, and fills request.scores (it calls
-///     Scores::reset);
+///     count - 1, each seeing the committed positions and its own ancestors, and fills
+///     request.scores (it calls Scores::reset);
 ///  2. it may write keys, values and states of these nodes into the cache's staged rows, nowhere
-///  else; an earlier
-///     staged node is forwarded before its children or with them;
+///     else; an earlier staged node is forwarded before its children or with them;
 ///  3. it may throw; staged nodes are then discarded by the caller and committed state is as
-///  before;
+///     before;
 ///  4. `row_exact` says that the row of a node is the same to the bit whatever other nodes share
-///  the pass. Where
-///     it is false, speculative text equals plain text up to the target's own rounding.
+///     the pass. Where it is false, speculative text equals plain text up to the target's own
+///     rounding.
 /// Not required: thread safety.
 /// @see TextTarget for what else a target may offer
 template <typename T, typename C>
@@ -111,24 +104,20 @@ enum class Shape : std::uint8_t {
 ///
 /// A type `D` satisfies Drafter when, besides the syntax below:
 ///  1. propose(context, limit, draft) fills `draft`, which holds only the anchor, with at most
-///  limit.nodes nodes of at
-///     most limit.depth; no node at all is legal. It is called with depth 0 too, at least every 32
-///     final tokens, so that state which lags behind context.tokens can catch up. It may throw and
-///     may allocate;
+///     limit.nodes nodes of at most limit.depth; no node at all is legal. It is called with depth 0
+///     too, at least every 32 final tokens, so that state which lags behind context.tokens can
+///     catch up. It may throw and may allocate;
 ///  2. absorb(block) sees every prompt block, in order, before the block is committed. It may
-///  throw, has then done nothing,
-///     and is asked again;
+///     throw, has then done nothing, and is asked again;
 ///  3. commit(round) learns what became final. It is noexcept and allocates nothing: it takes note,
-///  in memory that
-///     propose reserved. It is called after every round that made a token final, and not for a
-///     round that failed;
+///     in memory that propose reserved. It is called after every round that made a token final, and
+///     not for a round that failed;
 ///  4. state may lag behind the final tokens and never leads them: whatever stands for drafted
-///  tokens is dropped unless
-///     they turn up among round.tokens;
+///     tokens is dropped unless they turn up among round.tokens;
 ///  5. `proposal` and `shape` are upper bounds over all instances; max_depth() is asked when a
-///  decoder is built;
+///     decoder is built;
 ///  6. truncate(n) forgets what was learnt beyond the first n tokens of the sequence; reset() is
-///  truncate(0);
+///     truncate(0);
 ///  7. the text never depends on what it proposes, only the speed does.
 /// Not required: thread safety, copying.
 /// @see NoDraft, PromptLookup, ModelDrafter, AnyDrafter
@@ -156,11 +145,10 @@ class RowSampler;
 ///
 /// A type `A` satisfies Acceptance when, besides the syntax below:
 ///  1. verify(draft, rows, rng) returns a path from node 0 through accepted nodes, and one more
-///  token; it changes nothing
-///     that outlives the call. It may throw (kInvalidLogits);
+///     token; it changes nothing that outlives the call. It may throw (kInvalidLogits);
 ///  2. it draws only through rng, with keys that no other round uses (see RngKey);
 ///  3. `lossless`: emitted tokens have exactly the law p, for point-mass drafts and for draws from
-///  the q handed over;
+///     the q handed over;
 ///  4. needs(sampling) is how much of each row it reads under these options;
 ///  5. `shape` is the widest draft it can verify, `uses_law` whether it makes use of q.
 /// @see Greedy, SampleAndMatch, RejectionSampling

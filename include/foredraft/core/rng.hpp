@@ -39,10 +39,9 @@ class Rng {
   /// True with the given probability; never for 0, always for 1 and above.
   virtual bool bernoulli(RngKey key, double probability) = 0;
 
-  /// Index i with probability weights[i] / sum(weights).
-  /// The noise belongs to (key, ids[i]): two laws sampled with one key tend to give the same token
-  /// (Gumbel-max coupling), which is how a drafter can agree with the target more often than
-  /// chance.
+  /// Index i with probability weights[i] / sum(weights). The noise belongs to (key, ids[i]): two
+  /// laws sampled with one key tend to give the same token (Gumbel-max coupling), which is how a
+  /// drafter can agree with the target more often than chance.
   /// @shape ids, weights [n], n >= 1; weights >= 0, at least one > 0
   /// @cost O(n)
   virtual std::size_t categorical(RngKey key, std::span<const TokenId> ids,

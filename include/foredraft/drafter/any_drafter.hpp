@@ -9,8 +9,8 @@
 namespace foredraft::inline v0 {
 
 /// Any drafter behind one type, chosen at run time. `S` is the widest draft it may hold: a chain by
-/// default, which every acceptance rule can verify.
-/// It hides what a drafter offers beyond the concept: compare the vocabularies of models before you wrap one.
+/// default, which every acceptance rule can verify. It hides what a drafter offers beyond the
+/// concept: compare the vocabularies of models before you wrap one.
 /// @cost one virtual call a step of a round
 template <Shape S = Shape::kChain>
 class AnyDrafter {

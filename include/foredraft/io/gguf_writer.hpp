@@ -92,8 +92,7 @@ class GgufWriter {
   /// The data is not copied: it has to live until the file has been written.
   /// @param shape as in the file: shape[0] is n_in, the fastest
   /// @errors kInvalidOption also where `data` has another size than shape and type ask for;
-  /// kCorruptFile for
-  ///   a shape that no file can hold
+  ///   kCorruptFile for a shape that no file can hold
   void add_tensor(std::string_view name, TensorType type, std::vector<std::uint64_t> shape,
                   std::span<const std::byte> data) {
     if (shape.size() > GgufLimits::rank) {

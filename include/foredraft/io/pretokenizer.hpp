@@ -85,8 +85,8 @@ class Pretokenizer {
   using MatchData = std::unique_ptr<pcre2_match_data_8, Free>;
 
   /// @source gpt-2: encoder.py of the GPT-2 release. llama-bpe, qwen2: pre_tokenizer in
-  /// tokenizer.json of
-  ///   Llama 3 and Qwen2. smollm: tokenizer.json of SmolLM, single digits first, then gpt-2.
+  ///   tokenizer.json of Llama 3 and Qwen2. smollm: tokenizer.json of SmolLM, single digits first,
+  ///   then gpt-2.
   static std::span<const Scheme> schemes() {
     static constexpr std::string_view kGpt2 =
         R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";

@@ -30,8 +30,7 @@ namespace foredraft::inline v0 {
 class Vocabulary {
  public:
   /// @errors kCorruptFile: lengths that disagree, a merge of unknown tokens, a bad byte token or
-  /// score;
-  ///   kTokenOutOfRange: a declared id outside the vocabulary
+  ///   score; kTokenOutOfRange: a declared id outside the vocabulary
   explicit Vocabulary(VocabularyData data)
       : type_(data.type),
         kinds_(std::move(data.kinds)),

@@ -81,8 +81,7 @@ inline constexpr std::array<std::string_view, 20> kEndNames = {
     "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"};
 
 /// The byte that a token such as `<0x0A>` stands for. Exactly this spelling: a lenient parser once
-/// turned
-/// "<0x-1>" into an index before an array.
+/// turned "<0x-1>" into an index before an array.
 /// @errors kCorruptFile
 inline unsigned char parse_byte_token(std::string_view text) {
   const auto digit = [](char c) {

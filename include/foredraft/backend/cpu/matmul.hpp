@@ -69,8 +69,9 @@ struct Tile {
   static constexpr int kVectorBytes = 4 * S::kLanes;
   static constexpr int kFloatSums = activation_format(type) == ActivationFormat::kF32 ? 2 : 1;
 
-  /// How far ahead of their use weights are fetched. Less than 8 KB leaves memory latency visible in the taller tiles;
-  /// more costs the one-row tile, which already keeps the memory busy (12 KB: 8 % less bandwidth on Zen 5).
+  /// How far ahead of their use weights are fetched. Less leaves memory latency visible in the
+  /// taller tiles; more slows the one-row tile, which already keeps the memory busy (12 KB: 8 % less
+  /// bandwidth on Zen 5).
   static constexpr std::size_t kAhead = 8 * 1024;
 
   /// Accumulators: [part][row][one of kFloatSums]
