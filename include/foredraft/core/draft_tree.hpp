@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -57,21 +60,9 @@ class DraftTree {
   /// A row's ancestors fit one 64-bit mask word.
   static constexpr int kMaxNodes = 64;
 
-  DraftTree() {
-    nodes_.reserve(kMaxNodes);
-    depth_.reserve(kMaxNodes);
-    siblings_.reserve(kMaxNodes);
-    laws_.resize(kMaxNodes);
-  }
-
-  DraftTree(DraftTree&&) noexcept = default;  // a copy would lose the reserved memory
-  DraftTree& operator=(DraftTree&&) noexcept = default;
-
   /// Drop everything but a fresh anchor.
   void reset(TokenId anchor) noexcept {
-    nodes_.clear();
-    depth_.clear();
-    siblings_.clear();
+    size_ = 0;
     push({anchor, kCommitted}, 0);
   }
 
@@ -101,16 +92,13 @@ class DraftTree {
 
   /// Remove the nodes from `count` on, which leaves a valid tree because parents come first.
   void truncate(int count) noexcept {
-    if (count < 1 || count >= size()) return;
-    nodes_.resize(index(count));
-    depth_.resize(index(count));
-    siblings_.resize(index(count));
+    if (count >= 1 && count < size_) size_ = count;
   }
 
-  int size() const noexcept { return static_cast<int>(nodes_.size()); }
+  int size() const noexcept { return size_; }
   /// Drafted tokens: every node but the anchor.
   int drafted() const noexcept { return size() - 1; }
-  std::span<const Node> nodes() const noexcept { return nodes_; }
+  std::span<const Node> nodes() const noexcept { return {nodes_.data(), index(size_)}; }
   TokenId token(NodeIndex node) const noexcept { return nodes_[index(node)].token; }
   NodeIndex parent(NodeIndex node) const noexcept { return nodes_[index(node)].parent; }
   int depth(NodeIndex node) const noexcept { return depth_[index(node)]; }
@@ -120,7 +108,7 @@ class DraftTree {
 
   int max_depth() const noexcept {
     int deepest = 0;
-    for (int depth : depth_) deepest = depth > deepest ? depth : deepest;
+    for (int node = 0; node < size_; ++node) deepest = std::max(deepest, depth_[index(node)]);
     return deepest;
   }
 
@@ -152,17 +140,18 @@ class DraftTree {
                 "a node below " + std::to_string(size()), "add parents before their children");
   }
 
-  NodeIndex push(Node node, int depth) noexcept {  // noexcept: memory for kMaxNodes is reserved
-    nodes_.push_back(node);
-    depth_.push_back(depth);
-    siblings_.push_back(Siblings::kPointMass);
-    return size() - 1;
+  NodeIndex push(Node node, int depth) noexcept {
+    nodes_[index(size_)] = node;
+    depth_[index(size_)] = depth;
+    siblings_[index(size_)] = Siblings::kPointMass;
+    return size_++;
   }
 
-  std::vector<Node> nodes_;
-  std::vector<int> depth_;
-  std::vector<Siblings> siblings_;  // of the node's children
-  std::vector<Law> laws_;           // [kMaxNodes], of the node's children
+  int size_ = 0;
+  std::array<Node, kMaxNodes> nodes_{};
+  std::array<int, kMaxNodes> depth_{};
+  std::array<Siblings, kMaxNodes> siblings_{};                        // of the node's children
+  std::vector<Law> laws_ = std::vector<Law>(std::size_t{kMaxNodes});  // of the node's children
 };
 
 }  // namespace foredraft::inline v0

@@ -140,7 +140,9 @@ struct Tile {
                                                       int part, F (&sums)[M][kFloatSums]) {
     const bool fetch = part == 0;
     if (fetch) prefetch(w, kAhead);
-    if (has_min(type) && fetch) prefetch(w + kLayout.m, kAhead);
+    if constexpr (has_min(type)) {
+      if (fetch) prefetch(w + kLayout.m, kAhead);
+    }
     const std::byte* low = w + kLayout.low + part * kVectorBytes;
     const std::byte* high = w + kLayout.high + part * kVectorBytes;
     const std::byte* d = w + kLayout.d + 2 * part * S::kLanes;

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 #include <utility>
 
 #if defined(__SSE2__)
@@ -24,10 +23,13 @@ namespace foredraft::inline v0::cpu {
 // standard library at run time: no function of a kernel unit may leak into units that are compiled
 // for older machines.
 
-/// A constant index, so that loops over registers and bit positions are unrolled at every
-/// optimisation level.
-template <int value>
-using Index = std::integral_constant<int, value>;
+/// A constant index, so that loops over registers and bit positions are unrolled at every optimisation
+/// level. Not std::integral_constant, whose conversion is a function that an unoptimised unit exports.
+template <int i>
+struct Index {
+  static constexpr int value = i;
+  [[gnu::always_inline]] constexpr operator int() const noexcept { return i; }
+};
 
 /// f(Index<0>), f(Index<1>), ... f(Index<n - 1>), in this order.
 template <int n, typename F>
