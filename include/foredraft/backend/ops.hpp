@@ -69,11 +69,11 @@ struct SequenceRows {
 /// x = table[token], times `scale`.
 template <typename Matrix>
 struct EmbedArgs {
-  const Matrix* table = nullptr;      // [n_vocab, d_model]
-  const TokenId* tokens = nullptr;    // [n_rows]
+  const Matrix* table = nullptr;    // [n_vocab, d_model]
+  const TokenId* tokens = nullptr;  // [n_rows]
   int n_rows = 0;
   float scale = 1.0f;
-  float* x = nullptr;                 // written [n_rows, d_model]
+  float* x = nullptr;  // written [n_rows, d_model]
 };
 
 /// norm(x) -> q, k, v; rotate q and k; keep q; write k and v into the staged rows of the caches.
@@ -83,12 +83,12 @@ struct QkvArgs {
   const float* x = nullptr;  // [n_rows, d_model]
   int n_rows = 0;
   RmsNorm norm;
-  const Matrix* wq = nullptr;      // [n_heads * d_head, d_model]
-  const Matrix* wk = nullptr;      // [n_kv_heads * d_head, d_model]
-  const Matrix* wv = nullptr;      // [n_kv_heads * d_head, d_model]
-  const float* q_bias = nullptr;   // [n_heads * d_head] or null
-  const float* k_bias = nullptr;   // [n_kv_heads * d_head] or null
-  const float* v_bias = nullptr;   // [n_kv_heads * d_head] or null
+  const Matrix* wq = nullptr;     // [n_heads * d_head, d_model]
+  const Matrix* wk = nullptr;     // [n_kv_heads * d_head, d_model]
+  const Matrix* wv = nullptr;     // [n_kv_heads * d_head, d_model]
+  const float* q_bias = nullptr;  // [n_heads * d_head] or null
+  const float* k_bias = nullptr;  // [n_kv_heads * d_head] or null
+  const float* v_bias = nullptr;  // [n_kv_heads * d_head] or null
   int n_heads = 0;
   int n_kv_heads = 0;
   int d_head = 0;
@@ -118,7 +118,7 @@ struct ResidualArgs {
   const float* in = nullptr;  // [n_rows, n_in]
   const Matrix* w = nullptr;  // [d_model, n_in]
   int n_rows = 0;
-  float* x = nullptr;         // read and written [n_rows, d_model]
+  float* x = nullptr;  // read and written [n_rows, d_model]
 };
 
 enum class Activation : std::uint8_t {
@@ -144,10 +144,11 @@ struct HeadArgs {
   const float* x = nullptr;            // [n_rows of the pass, d_model]
   std::span<const std::int32_t> rows;  // rows of the pass to compute, ascending
   RmsNorm norm;
-  const Matrix* w = nullptr;           // [n_vocab, d_model]
-  std::span<TokenId> argmax;           // written [rows.size()]: greatest logit, ties to the lowest id; -1 where a row holds NaN
+  const Matrix* w = nullptr;  // [n_vocab, d_model]
+  std::span<TokenId>
+      argmax;  // written [rows.size()]: greatest logit, ties to the lowest id; -1 where a row holds NaN
   /// One pointer a row, written [n_vocab], or null where only the argmax is wanted.
-  std::span<float* const> logits;      // [rows.size()]
+  std::span<float* const> logits;  // [rows.size()]
 };
 
 }  // namespace foredraft::inline v0
