@@ -124,7 +124,7 @@ class Pretokenizer {
     return code;
   }
 
-  /// The engines for which the patterns were written take \s as the Unicode property White_Space.
+  /// The engines for which the patterns were written match white space as the Unicode property White_Space says.
   /// PCRE2 has ASCII or, with UCP, one character more (U+180E).
   static std::string with_unicode_spaces(std::string_view pattern) {
     static constexpr std::string_view kSpaces =
