@@ -7,11 +7,11 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <foredraft/cache/linear.hpp>
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/detail/round_parts.hpp>
 #include <foredraft/sampling/transforms.hpp>
 
 namespace foredraft::inline v0 {
@@ -135,15 +135,9 @@ class ModelDrafter {
     while (cache_.size() < rows) {
       const int begin = cache_.size();
       const int count = std::min({rows - begin, kBlock, cache_.max_staged()});
-      std::vector<Node> nodes;
-      std::vector<NodeIndex> path;
-      for (int i = 0; i < count; ++i) {
-        nodes.push_back({tokens[static_cast<std::size_t>(begin + i)], i - 1});
-        path.push_back(i);
-      }
-      cache_.stage(nodes);
+      cache_.stage(detail::chain_of(tokens, begin, count));
       forward(0, count, RowNeed::kNothing);
-      cache_.commit(path);
+      cache_.commit(detail::first_nodes(count));
     }
   }
 
