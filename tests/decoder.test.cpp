@@ -211,6 +211,20 @@ TEST_CASE("tokens behind a throwing emit are delivered first by the next call") 
   }
 }
 
+TEST_CASE("a limit that an earlier call reached while emit threw does not bind the next one") {
+  toy::Target target(16, 0);
+  const auto truth = plain(target, {.max_tokens = 20}).tokens;
+  fd::Decoder decoder{target, toy::TokenCache{}, fd::NoDraft{}, fd::Greedy{}};
+  std::vector<fd::TokenId> seen;
+  const auto emit = [&](const fd::Emitted& e) {
+    seen.push_back(e.token);
+    if (seen.size() == 8) throw std::runtime_error("full disk");
+  };
+  CHECK_THROWS(decoder.generate(kPrompt, {.max_tokens = 8}, emit));
+  CHECK(decoder.resume({.max_tokens = 12}, emit).finish_reason == fd::FinishReason::kLength);
+  CHECK(seen == truth);
+}
+
 TEST_CASE("an end token whose emit threw still ends the text") {
   toy::Target target(16, 0);
   const auto truth = plain(target, {.max_tokens = 30}).tokens;

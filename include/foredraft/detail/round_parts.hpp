@@ -219,7 +219,9 @@ void commit(S& s, Cut& cut) noexcept {
   s.undelivered = std::move(cut.emitted);
   s.delivered = 0;
   s.text = std::move(cut.text);
-  s.unreported = cut.reason;
+  // A limit is found again by whoever asks; an end has to be remembered until it is reported.
+  const bool ended = cut.reason == FinishReason::kEnd || cut.reason == FinishReason::kStop;
+  s.unreported = ended ? cut.reason : std::nullopt;
   s.cold = false;
 }
 
