@@ -8,9 +8,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 source tests/support/packages.sh
 
 model=smollm2-135m
-# An answer that repeats words of the question: drafting by lookup finds something to copy.
-question=${1:-"Copy this list and add one line at its end: red apples, green apples, yellow pears, \
-red cherries, green grapes, yellow lemons, red apples again, green apples again."}
+# A refrain repeats words that are in the text already: drafting by lookup finds something to copy.
+question=${1:-"Write a short poem about the sea, with a refrain."}
 
 echo "== packages"
 install_packages
