@@ -12,7 +12,8 @@
 
 namespace fd = foredraft;
 
-/// Stands for an engine of yours. Its model: go on in steps of the difference of the last two digits.
+/// Stands for an engine of yours. Its model: go on in steps of the difference of the last two
+/// digits.
 struct Engine {
   std::vector<int> sequence;
   std::vector<float> decode(int token) {

@@ -33,8 +33,7 @@ struct Sequence {
 
   std::vector<TokenId> tokens;  // final: prompt and emitted
   TextStream text;
-  std::vector<Emitted>
-      undelivered;  // tokens of the last round; emit has seen the first `delivered`
+  std::vector<Emitted> undelivered;  // of the last round; emit has seen the first `delivered`
   std::size_t delivered = 0;
   std::optional<FinishReason> unreported;  // how the text ended, until generate() has returned it
   bool cold = true;                        // no round since the prompt was read

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Models from files on a CPU, with all that foredraft.hpp has: link foredraft::io, and foredraft::compiled for a
-/// run-time choice of the instruction set.
+/// Models from files on a CPU, with all that foredraft.hpp has: link foredraft::io, and
+/// foredraft::compiled for a run-time choice of the instruction set.
 
 #include <foredraft/backend/cpu/cpu.hpp>
 #include <foredraft/cache/linear.hpp>

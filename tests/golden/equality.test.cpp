@@ -1,5 +1,6 @@
-// The text of real models is the same with and without drafts. The part that runs by default is small; the whole grid of
-// depths, drafters, instruction sets and threads is `test.golden.equality [grid]`, which takes hours.
+// The text of real models is the same with and without drafts. The part that runs by default is
+// small; the whole grid of depths, drafters, instruction sets and threads is `test.golden.equality
+// [grid]`, which takes hours.
 
 #include <foredraft/models.hpp>
 

@@ -18,7 +18,8 @@ using json = nlohmann::json;
 
 namespace {
 
-/// How far rounding may move log probabilities: of the best token on average, and of two tokens against one another.
+/// How far rounding may move log probabilities: of the best token on average, and of two tokens
+/// against one another.
 struct Bounds {
   double mean = 0.03;
   double near_tie = 0.2;
@@ -113,8 +114,9 @@ void compare(const std::string& name, const Bounds& bounds = {}) {
 
 }  // namespace
 
-// In this file the golden numbers themselves are 0.0318 away from arithmetic without any rounding of activations (our
-// reference backend, which sums in double), and int8 rounding that differs anywhere moves them by as much again.
+// In this file the golden numbers themselves are 0.0318 away from arithmetic without any rounding
+// of activations (our reference backend, which sums in double), and int8 rounding that differs
+// anywhere moves them by as much again.
 TEST_CASE("smollm2-135m computes llama.cpp's logits") { compare("smollm2-135m", {0.04, 0.4}); }
 TEST_CASE("qwen2.5-coder-0.5b computes llama.cpp's logits") { compare("qwen2.5-coder-0.5b"); }
 TEST_CASE("qwen2.5-coder-1.5b computes llama.cpp's logits") { compare("qwen2.5-coder-1.5b"); }

@@ -32,8 +32,9 @@ C committed(M& model, std::span<const fd::TokenId> tokens) {
 }  // namespace
 
 TEST_CASE("the CPU backend agrees with the reference") {
-  // Float weights take float activations: only the order of sums differs. Quantized weights take int8 activations, whose
-  // rounding (1/254 of the greatest value) a net of random weights amplifies.
+  // Float weights take float activations: only the order of sums differs. Quantized weights take
+  // int8 activations, whose rounding (1/254 of the greatest value) a net of random weights
+  // amplifies.
   for (const auto& [type, bound] :
        {std::pair{fd::TensorType::kF32, 1e-5}, std::pair{fd::TensorType::kQ8_0, 0.15}}) {
     for (const std::string family : {"llama", "qwen2"}) {

@@ -13,8 +13,9 @@ namespace foredraft::inline v0 {
 /// All of them work on the rows of one forward pass. A row is one staged token of one sequence.
 /// Shapes are row-major. Pointers are read-only unless the comment says "written".
 ///
-/// The promise behind them: what is computed for a row depends on that row and on the keys and values
-/// it may see, never on how many other rows take part, on their order, or on the number of threads.
+/// The promise behind them: what is computed for a row depends on that row and on the keys and
+/// values it may see, never on how many other rows take part, on their order, or on the number of
+/// threads.
 
 /// How the pairs of a head are laid out for rotary position embedding.
 enum class RopeKind : std::uint8_t {
@@ -38,9 +39,10 @@ struct RmsNorm {
 
 /// Keys and values of one layer of one sequence, as a cache exposes them to a backend.
 ///
-/// Row `r` of head `h` begins at `k + h * head_stride + r * d_head`, likewise in `v`. Committed rows are
-/// 0 .. size-1, row r at position r; staged rows lie behind them in node order. A tree node's row is therefore
-/// not its position: `path` says where the positions from `size` on are stored for a given node.
+/// Row `r` of head `h` begins at `k + h * head_stride + r * d_head`, likewise in `v`. Committed
+/// rows are 0 .. size-1, row r at position r; staged rows lie behind them in node order. A tree
+/// node's row is therefore not its position: `path` says where the positions from `size` on are
+/// stored for a given node.
 template <typename T>
 struct KvLayer {
   T* k = nullptr;
@@ -98,7 +100,8 @@ struct QkvArgs {
   float* q = nullptr;              // written [n_rows, n_heads, d_head]
 };
 
-/// Causal attention along each row's own path: softmax(q k^T * scale) v, summed in order of absolute position.
+/// Causal attention along each row's own path: softmax(q k^T * scale) v, summed in order of
+/// absolute position.
 template <typename T>
 struct AttendArgs {
   const float* q = nullptr;  // [n_rows, n_heads, d_head]
@@ -145,8 +148,8 @@ struct HeadArgs {
   std::span<const std::int32_t> rows;  // rows of the pass to compute, ascending
   RmsNorm norm;
   const Matrix* w = nullptr;  // [n_vocab, d_model]
-  std::span<TokenId>
-      argmax;  // written [rows.size()]: greatest logit, ties to the lowest id; -1 where a row holds NaN
+  /// Written: id of the greatest logit, ties to the lowest; -1 where a row holds NaN.
+  std::span<TokenId> argmax;  // [rows.size()]
   /// One pointer a row, written [n_vocab], or null where only the argmax is wanted.
   std::span<float* const> logits;  // [rows.size()]
 };

@@ -86,7 +86,8 @@ class Philox final : public Rng {
       const double u = uniform(key, static_cast<std::uint32_t>(ids[i]));
       if (1.0 - u >= least * weights[i]) continue;
       const double arrival = -std::log(u) / weights[i];
-      // The first possible token is taken even where its weight is so small that the quotient overflows.
+      // The first possible token is taken even where its weight is so small that the quotient
+      // overflows.
       if (arrival < least || best == ids.size()) {
         least = arrival;
         best = i;

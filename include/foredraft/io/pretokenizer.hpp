@@ -124,8 +124,8 @@ class Pretokenizer {
     return code;
   }
 
-  /// The engines for which the patterns were written match white space as the Unicode property White_Space says.
-  /// PCRE2 has ASCII or, with UCP, one character more (U+180E).
+  /// The engines for which the patterns were written match white space as the Unicode property
+  /// White_Space says. PCRE2 has ASCII or, with UCP, one character more (U+180E).
   static std::string with_unicode_spaces(std::string_view pattern) {
     static constexpr std::string_view kSpaces =
         R"(\t-\r \x{85}\x{A0}\x{1680}\x{2000}-\x{200A}\x{2028}\x{2029}\x{202F}\x{205F}\x{3000})";

@@ -124,7 +124,8 @@ ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
   if (reader.has("output.weight"))
     weights.head = reader.matrix("output.weight", c.n_vocab, c.d_model);
   weights.rope_factors = reader.optional_vector("rope_freqs.weight", c.n_rot / 2);
-  // Every layer has tensors of its own, so a count beyond theirs is a lie: found out before memory is asked for.
+  // Every layer has tensors of its own, so a count beyond theirs is a lie: found out before memory
+  // is asked for.
   if (static_cast<std::size_t>(c.n_layers) > file.tensors().size()) {
     throw Error(ErrorCode::kShapeMismatch, std::to_string(file.tensors().size()) + " tensors",
                 "those of " + std::to_string(c.n_layers) + " layers",

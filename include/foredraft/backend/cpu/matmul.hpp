@@ -21,9 +21,8 @@ struct Epilogue {
   const float* bias = nullptr;  // [n_out], kAddBias only
 };
 
-/// Hand over the products of one panel; the last one may be partly padding.
-/// One function for all tiles: it costs next to nothing beside a panel, and compiling it into each
-/// would cost much.
+/// Hand over the products of one panel; the last one may be partly padding. One function for all
+/// tiles: it costs next to nothing beside a panel, and compiling it into each would cost much.
 template <class Arch>
 [[gnu::noinline]] void finish_panel(const float (*y)[kPanelRows], int n_rows, int panel, int n_out,
                                     float* out, std::size_t ld_out,
@@ -70,8 +69,8 @@ struct Tile {
   static constexpr int kFloatSums = activation_format(type) == ActivationFormat::kF32 ? 2 : 1;
 
   /// How far ahead of their use weights are fetched. Less leaves memory latency visible in the
-  /// taller tiles; more slows the one-row tile, which already keeps the memory busy (12 KB: 8 % less
-  /// bandwidth on Zen 5).
+  /// taller tiles; more slows the one-row tile, which already keeps the memory busy (12 KB: 8 %
+  /// less bandwidth on Zen 5).
   static constexpr std::size_t kAhead = 8 * 1024;
 
   /// Accumulators: [part][row][one of kFloatSums]

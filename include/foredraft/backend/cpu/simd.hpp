@@ -23,8 +23,9 @@ namespace foredraft::inline v0::cpu {
 // standard library at run time: no function of a kernel unit may leak into units that are compiled
 // for older machines.
 
-/// A constant index, so that loops over registers and bit positions are unrolled at every optimisation
-/// level. Not std::integral_constant, whose conversion is a function that an unoptimised unit exports.
+/// A constant index, so that loops over registers and bit positions are unrolled at every
+/// optimisation level. Not std::integral_constant, whose conversion is a function that an
+/// unoptimised unit exports.
 template <int i>
 struct Index {
   static constexpr int value = i;
