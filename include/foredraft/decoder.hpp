@@ -29,8 +29,7 @@ template <typename T, Cache C, Drafter D, Acceptance A>
 class Decoder {
   static_assert(VerifiesDraftsOf<A, D>,
                 "this acceptance rule verifies chains only, and this drafter may propose trees: "
-                "use a rule for "
-                "trees, such as Greedy or SampleAndMatch");
+                "use a rule for trees, such as Greedy or SampleAndMatch");
 
  public:
   /// @errors kVocabularyMismatch where the drafter's model reads other tokens than the target
@@ -39,7 +38,6 @@ class Decoder {
     if constexpr (requires { sequence_.drafter.check_target(target); }) {
       sequence_.drafter.check_target(target);
     }
-    sequence_.tokens.reserve(static_cast<std::size_t>(sequence_.cache.capacity()));
   }
 
   /// Begin with `prompt` and generate. What the prompt shares with the tokens so far is not
@@ -165,6 +163,8 @@ class Decoder {
 
   template <typename Emit>
   Result run(const Call& call, int prompt_tokens, int reused, Emit& emit) {
+    // Commits allocate nothing: the room for a full context is there before the first of them.
+    sequence_.tokens.reserve(static_cast<std::size_t>(sequence_.cache.capacity()));
     Result result;
     result.stats.prompt_tokens = prompt_tokens;
     result.stats.reused_tokens = reused;
