@@ -4,6 +4,8 @@
 
 #include <foredraft/models.hpp>
 
+#include <foredraft/backend/reference/reference.hpp>
+
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -120,3 +122,21 @@ void compare(const std::string& name, const Bounds& bounds = {}) {
 TEST_CASE("smollm2-135m computes llama.cpp's logits") { compare("smollm2-135m", {0.04, 0.4}); }
 TEST_CASE("qwen2.5-coder-0.5b computes llama.cpp's logits") { compare("qwen2.5-coder-0.5b"); }
 TEST_CASE("qwen2.5-coder-1.5b computes llama.cpp's logits") { compare("qwen2.5-coder-1.5b"); }
+
+// Where the bound of smollm2-135m comes from: the distance of unrounded arithmetic from the golden numbers.
+TEST_CASE("smollm2-135m on the reference backend", "[.][reference]") {
+  const auto file = model_file("smollm2-135m");
+  if (!file) return;
+  fd::Reference reference;
+  auto model = fd::load(reference, *file);
+  Agreement agreement;
+  std::ifstream lines(std::string(FOREDRAFT_TEST_DATA) + "/golden/data/smollm2-135m.logits.jsonl");
+  for (std::string line; std::getline(lines, line);) {
+    const json expected = json::parse(line);
+    const auto rows = rows_of(model, expected.at("tokens").get<std::vector<fd::TokenId>>());
+    for (std::size_t i = 0; i < rows.size(); ++i) agreement.add(rows[i], expected.at("top").at(i));
+  }
+  WARN("mean difference " << agreement.difference / agreement.positions << " over "
+                          << agreement.positions);
+  CHECK(agreement.positions == 140);
+}
