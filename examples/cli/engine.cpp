@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,6 +64,15 @@ Model load(fd::Cpu& cpu, const fd::Gguf& file, const std::filesystem::path& path
   return fd::load(cpu, file, [&](std::size_t done, std::size_t total) { bar.show(done, total); });
 }
 
+fd::AnyAcceptance acceptance(AcceptanceRule rule) {
+  switch (rule) {
+    case AcceptanceRule::kMatch: return fd::SampleAndMatch{};
+    case AcceptanceRule::kRejection: return fd::RejectionSampling{};
+    case AcceptanceRule::kBlock: break;
+  }
+  return fd::BlockVerification{};
+}
+
 /// Refuse what cannot fit before half of it is read.
 void require_room(const fd::Gguf& target, const fd::Gguf* draft, int n_ctx) {
   const Survey need = survey(target);
@@ -110,29 +121,49 @@ int Engine::threads() const { return parts_->cpu.threads(); }
 std::string_view Engine::isa() const { return fd::cpu::name_of(parts_->cpu.isa()); }
 double Engine::load_seconds() const { return parts_->load_seconds; }
 
-fd::Result Engine::generate(std::span<const fd::TokenId> prompt, const fd::Options& options,
-                            Speculation speculation, AcceptanceRule rule, int n_ctx,
-                            const std::function<void(const fd::Emitted&)>& emit) {
-  const auto drafter = [&]() -> fd::AnyDrafter<> {
-    switch (speculation) {
-      case Speculation::kNone: return fd::NoDraft{};
-      case Speculation::kLookup: return fd::PromptLookup{};
-      case Speculation::kDraft: break;
-    }
-    // The draft model need not reach as far as the target: where its context ends, drafting ends.
-    const int reach = std::min(n_ctx, parts_->draft->shape().n_ctx);
-    return fd::ModelDrafter{*parts_->draft, {}, reach};
-  };
-  const auto acceptance = [&]() -> fd::AnyAcceptance {
-    if (rule == AcceptanceRule::kRejection) return fd::RejectionSampling{};
-    return fd::SampleAndMatch{};
-  };
-  // The decoder only sees AnyDrafter, so the vocabularies are compared here.
-  if (speculation == Speculation::kDraft) {
-    fd::check_same_vocabulary(*parts_->target, *parts_->draft);
+fd::AnyDrafter<> Engine::drafter(const Method& method, const fd::SamplingOptions& sampling) {
+  switch (method.speculation) {
+    case Speculation::kNone: return fd::NoDraft{};
+    case Speculation::kLookup: return fd::PromptLookup{};
+    case Speculation::kDraft: break;
   }
-  Decoder decoder(*parts_->target, Cache(parts_->target->shape(), n_ctx), drafter(), acceptance());
-  return decoder.generate(prompt, options, emit);
+  // The draft model need not reach as far as the target: where its context ends, drafting ends.
+  const int reach = std::min(method.n_ctx, parts_->draft->shape().n_ctx);
+  fd::ModelDrafterSettings settings;
+  if (method.draft_temperature) {
+    settings.law = sampling;
+    settings.law->temperature = *method.draft_temperature;
+  }
+  // The decoder only sees AnyDrafter, so the vocabularies are compared here.
+  fd::check_same_vocabulary(*parts_->target, *parts_->draft);
+  return fd::ModelDrafter{*parts_->draft, settings, reach};
+}
+
+void Engine::generate(std::span<const fd::TokenId> prompt, fd::Options options,
+                      const Method& method, int samples, const Listener& listener) {
+  Decoder decoder(*parts_->target, Cache(parts_->target->shape(), method.n_ctx),
+                  drafter(method, options.sampling()), acceptance(method.rule));
+  if (samples == 1) {  // without the copy that a snapshot is
+    listener.begin(0);
+    listener.done(0, decoder.generate(prompt, options, listener.emit));
+    return;
+  }
+  const fd::Result read = decoder.prefill(prompt, options);
+  const Decoder::Snapshot behind_prompt = decoder.snapshot();
+  const std::uint64_t seed = options.seed;
+  for (int sample = 0; sample < samples; ++sample) {
+    options.seed = seed + static_cast<std::uint64_t>(sample);
+    listener.begin(sample);
+    if (sample > 0) decoder.restore(behind_prompt);
+    fd::Result result = decoder.resume(options, listener.emit);
+    if (sample == 0) {
+      result.stats += read.stats;
+    } else {
+      result.stats.prompt_tokens = result.stats.reused_tokens = std::ssize(prompt);
+    }
+    listener.done(sample, result);
+    if (result.finish_reason == fd::FinishReason::kCancelled) return;
+  }
 }
 
 void Engine::each_row(std::span<const fd::TokenId> tokens,

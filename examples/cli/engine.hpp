@@ -10,6 +10,7 @@
 #include <foredraft/backend/cpu/isa.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/core/result.hpp>
+#include <foredraft/drafter/any_drafter.hpp>
 #include <foredraft/io/tokenizer.hpp>
 #include <foredraft/model/config.hpp>
 
@@ -24,7 +25,23 @@ enum class Speculation {
 };
 enum class AcceptanceRule {
   kMatch,
-  kRejection
+  kRejection,
+  kBlock
+};
+
+/// How texts are made, beside the options of the loop.
+struct Method {
+  Speculation speculation = Speculation::kNone;
+  AcceptanceRule rule = AcceptanceRule::kMatch;
+  int n_ctx = 0;
+  std::optional<float> draft_temperature = {};  ///< absent: as the target is sampled
+};
+
+/// Who is told of texts as they come. Samples count from 0.
+struct Listener {
+  std::function<void(int sample)> begin;
+  std::function<void(const fd::Emitted&)> emit;
+  std::function<void(int sample, const fd::Result&)> done;
 };
 
 struct EngineSettings {
@@ -51,10 +68,11 @@ class Engine {
   std::string_view isa() const;
   double load_seconds() const;
 
+  /// `samples` texts behind one prompt, which is read once, with the seeds options.seed and up.
+  /// Statistics of the prompt belong to the first; for the others it is reused. A cancel ends all.
   /// @errors kVocabularyMismatch where the draft model has another vocabulary; what Decoder throws
-  fd::Result generate(std::span<const fd::TokenId> prompt, const fd::Options& options,
-                      Speculation speculation, AcceptanceRule rule, int n_ctx,
-                      const std::function<void(const fd::Emitted&)>& emit);
+  void generate(std::span<const fd::TokenId> prompt, fd::Options options, const Method& method,
+                int samples, const Listener& listener);
 
   /// Calls row(position, logits) for every token of one sequence. @errors kContextOverflow
   void each_row(std::span<const fd::TokenId> tokens,
@@ -69,6 +87,8 @@ class Engine {
   double time_of_decoding(fd::TokenId first, int n);
 
  private:
+  fd::AnyDrafter<> drafter(const Method& method, const fd::SamplingOptions& sampling);
+
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };

@@ -14,6 +14,7 @@
 #include "commands.hpp"
 #include "generate_arguments.hpp"
 #include "interrupt.hpp"
+#include "logprob_report.hpp"
 #include "model_path.hpp"
 #include "output.hpp"
 #include "report.hpp"
@@ -48,6 +49,12 @@ int resolve_context(const GenerateArguments& a, int trained, std::size_t prompt)
 /// Writes the text as it comes, accepted draft tokens in colour.
 class Printer {
  public:
+  /// A line above a text.
+  void begin(const std::string& header) {
+    write_out((begun_ ? "\n" : "") + header + "\n");
+    begun_ = true;
+    ends_line_ = true;
+  }
   void operator()(const fd::Emitted& token) {
     if (token.text.empty()) return;
     const std::string text = terminal_ ? visible(token.text) : token.text;
@@ -63,7 +70,13 @@ class Printer {
   bool terminal_ = is_terminal(STDOUT_FILENO);
   bool colour_ = wants_colour(STDOUT_FILENO);
   bool ends_line_ = false;
+  bool begun_ = false;
 };
+
+std::string header(int sample, int samples, std::uint64_t seed) {
+  return "--- sample " + std::to_string(sample + 1) + " of " + std::to_string(samples) + ", seed " +
+         std::to_string(seed + static_cast<std::uint64_t>(sample)) + " ---";
+}
 
 int run(GenerateArguments& a) {
   const Speculation speculation = a.resolve();
@@ -81,31 +94,47 @@ int run(GenerateArguments& a) {
 
   a.options.n_draft = a.depth(speculation);
   a.options.cancelled = [] { return InterruptGuard::interrupted(); };
-  const AcceptanceRule rule =
-      a.acceptance == "match" ? AcceptanceRule::kMatch : AcceptanceRule::kRejection;
-  Printer print;
-  fd::Result result;
-  {
-    const InterruptGuard guard;
-    result =
-        engine.generate(prompt, a.options, speculation, rule, n_ctx, [&](const fd::Emitted& token) {
-          if (!a.json) print(token);
-        });
-  }
-  const RunFacts facts{.speculation = std::string(name_of(speculation)),
+  const RunFacts facts{.seed = a.options.seed,
+                       .speculation = std::string(name_of(speculation)),
                        .acceptance = a.acceptance,
                        .n_max = a.options.n_draft,
                        .n_ctx = n_ctx,
                        .threads = engine.threads(),
                        .isa = std::string(engine.isa()),
-                       .load_seconds = engine.load_seconds()};
-  if (a.json) {
-    print_json(to_json(result, facts));
-  } else {
-    print.finish();
-    std::cerr << '\n' << summary(result, facts);
+                       .load_seconds = engine.load_seconds(),
+                       .logprobs = a.options.logprobs >= 0,
+                       .draft_temperature = a.draft_temperature};
+  Summary summary;
+  Printer print;
+  fd::FinishReason end = fd::FinishReason::kLength;
+  const Listener listener{.begin =
+                              [&](int sample) {
+                                if (!a.json && a.samples > 1)
+                                  print.begin(header(sample, a.samples, a.options.seed));
+                              },
+                          .emit =
+                              [&](const fd::Emitted& token) {
+                                if (!a.json) print(token);
+                              },
+                          .done =
+                              [&](int sample, const fd::Result& result) {
+                                end = result.finish_reason;
+                                summary.add(result);
+                                if (a.json) {
+                                  print_json(to_json(result, sample, facts));
+                                  return;
+                                }
+                                print.finish();
+                                if (facts.logprobs)
+                                  write_out("\n" + logprob_table(engine.tokenizer(), result));
+                              }};
+  {
+    const InterruptGuard guard;
+    engine.generate(prompt, a.options, {speculation, a.rule(), n_ctx, a.draft_temperature},
+                    a.samples, listener);
   }
-  return result.finish_reason == fd::FinishReason::kCancelled ? kExitInterrupt : 0;
+  if (!a.json) std::cerr << '\n' << summary.text(facts);
+  return end == fd::FinishReason::kCancelled ? kExitInterrupt : 0;
 }
 
 }  // namespace

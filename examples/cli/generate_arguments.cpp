@@ -1,5 +1,8 @@
 #include "generate_arguments.hpp"
 
+#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include <foredraft/core/draft_tree.hpp>
@@ -28,6 +31,12 @@ std::string_view name_of(Speculation speculation) {
 Speculation GenerateArguments::resolve() const {
   const Speculation chosen = resolve_type();
   prompt.check();
+  // In the words of the command line, where they differ from those of the library.
+  const int look_back = options.penalty_last_n;
+  if (look_back != fd::Options{}.penalty_last_n && !options.sampling().penalises()) {
+    throw UsageError("--repeat-last-n without a penalty",
+                     "add --repeat-penalty, --presence-penalty or --frequency-penalty");
+  }
   fd::check(options);
   if (options.max_tokens < -1) {
     throw UsageError("-n " + std::to_string(options.max_tokens),
@@ -41,7 +50,43 @@ Speculation GenerateArguments::resolve() const {
         "--spec-draft-n-max " + std::to_string(*n_max),
         "a value from 1 to " + std::to_string(kMostDepth) + "; --spec-type none drafts nothing");
   }
+  check_samples();
+  if (draft_temperature) check_draft_temperature(chosen);
   return chosen;
+}
+
+void GenerateArguments::check_samples() const {
+  if (samples == 1) return;
+  const std::string found = "--samples " + std::to_string(samples);
+  if (options.temperature == 0.0f) {
+    throw UsageError(found + " at temperature 0",
+                     "every text would be the same: set a temperature above 0");
+  }
+  const auto more = static_cast<std::uint64_t>(samples - 1);
+  if (options.seed > std::numeric_limits<std::uint64_t>::max() - more) {
+    throw UsageError(found + " behind --seed " + std::to_string(options.seed),
+                     "the last seed would be beyond 2^64 - 1");
+  }
+}
+
+void GenerateArguments::check_draft_temperature(Speculation chosen) const {
+  const std::string found = "--draft-temp";
+  if (chosen != Speculation::kDraft) {
+    throw UsageError(found + " without a draft model, which it is for", "add -md FILE");
+  }
+  if (!(*draft_temperature >= 0.0f) || std::isinf(*draft_temperature)) {
+    throw UsageError(found + " " + std::to_string(*draft_temperature),
+                     "a finite value >= 0; 0 drafts the draft model's best token");
+  }
+  if (options.temperature == 0.0f) {
+    throw UsageError(found + " at temperature 0",
+                     "only the draft model's best token can be the target's best: leave it out");
+  }
+}
+
+AcceptanceRule GenerateArguments::rule() const {
+  if (acceptance == "match") return AcceptanceRule::kMatch;
+  return acceptance == "block" ? AcceptanceRule::kBlock : AcceptanceRule::kRejection;
 }
 
 Speculation GenerateArguments::resolve_type() const {
@@ -84,7 +129,22 @@ void GenerateArguments::add_to(CLI::App& command) {
       ->check(CLI::NonNegativeNumber)
       ->type_name("N");
   command.add_flag("--ignore-eos", options.ignore_end, "go on after an end token");
+  command
+      .add_option(
+          "--samples", samples,
+          "N texts with the seeds SEED, SEED + 1, ... behind one prompt, which is read once; "
+          "with --json one object a line [1]")
+      ->check(CLI::Range(1, 1 << 20))
+      ->type_name("N");
+  command
+      .add_option("--logprobs", options.logprobs,
+                  "natural log probability of every token, and of the K most probable ones, before "
+                  "temperature and all other transforms: with --json in \"logprobs\", else in a "
+                  "table below the text")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("K");
   add_sampling(command);
+  add_penalties(command);
   add_speculation(command);
   machine.add_to(command);
   add_json_flag(command, json);
@@ -113,6 +173,25 @@ void GenerateArguments::add_sampling(CLI::App& command) {
       ->type_name("SEED");
 }
 
+void GenerateArguments::add_penalties(CLI::App& command) {
+  command
+      .add_option("--repeat-penalty", options.repeat_penalty,
+                  "divides the logits above 0 of tokens that occurred, multiplies those below [1]")
+      ->type_name("X");
+  command
+      .add_option("--presence-penalty", options.presence_penalty,
+                  "taken off the logits of tokens that occurred [0]")
+      ->type_name("X");
+  command
+      .add_option("--frequency-penalty", options.frequency_penalty,
+                  "taken off once for each time that a token occurred [0]")
+      ->type_name("X");
+  command
+      .add_option("--repeat-last-n", options.penalty_last_n,
+                  "tokens that penalties look back on, the prompt included; -1: all [64]")
+      ->type_name("N");
+}
+
 void GenerateArguments::add_speculation(CLI::App& command) {
   command.add_option("--model-draft", draft, "draft model, a file or a name; same vocabulary")
       ->type_name("FILE|NAME");
@@ -131,10 +210,16 @@ void GenerateArguments::add_speculation(CLI::App& command) {
                       std::to_string(kDepthWithLookup) + " with lookup]")
       ->type_name("N");
   command
-      .add_option("--spec-acceptance", acceptance,
-                  "match (a seed gives one text, drafted or not) or rejection [match]")
-      ->check(CLI::IsMember({"match", "rejection"}))
+      .add_option(
+          "--spec-acceptance", acceptance,
+          "match (a seed gives one text, drafted or not), rejection, or block (as rejection, "
+          "but of whole drafts: it keeps at least as many tokens) [match]")
+      ->check(CLI::IsMember({"match", "rejection", "block"}))
       ->type_name("RULE");
+  command
+      .add_option("--draft-temp", draft_temperature,
+                  "temperature of the draft model; 0: it drafts its best token [as --temp]")
+      ->type_name("T");
 }
 
 }  // namespace cli

@@ -25,6 +25,8 @@ struct GenerateArguments {
   bool raw = false;
   bool json = false;
   int n_ctx = 0;
+  int samples = 1;
+  std::optional<float> draft_temperature;
   fd::Options options;
 
   void add_to(CLI::App& command);
@@ -34,13 +36,18 @@ struct GenerateArguments {
   /// @errors UsageError, kInvalidOption
   Speculation resolve() const;
 
+  AcceptanceRule rule() const;
+
   /// Greatest depth of a draft; 0 without speculation.
   int depth(Speculation chosen) const;
 
  private:
   void add_sampling(CLI::App& command);
+  void add_penalties(CLI::App& command);
   void add_speculation(CLI::App& command);
   Speculation resolve_type() const;
+  void check_samples() const;
+  void check_draft_temperature(Speculation chosen) const;
 };
 
 std::string_view name_of(Speculation speculation);

@@ -1,20 +1,16 @@
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <cstdio>
-#include <limits>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <foredraft/core/error.hpp>
+#include <foredraft/sampling/logprobs.hpp>
 
 #include "arguments.hpp"
 #include "commands.hpp"
 #include "engine.hpp"
+#include "logprob_report.hpp"
 #include "model_path.hpp"
 #include "output.hpp"
 #include "terminal.hpp"
@@ -31,53 +27,14 @@ struct Arguments {
   bool json = false;
 };
 
-using Ranking = std::vector<std::pair<fd::TokenId, double>>;
-
-/// The best tokens of a row with their natural log probabilities over the full vocabulary; ties to
-/// the lower id. @errors kInvalidLogits
-Ranking ranking(std::span<const float> logits, int top) {
-  double greatest = -std::numeric_limits<double>::infinity();
-  bool nan = false;
-  for (const float logit : logits) {
-    nan |= std::isnan(logit);
-    greatest = std::max(greatest, static_cast<double>(logit));
-  }
-  if (nan || !std::isfinite(greatest)) {
-    throw fd::Error(fd::ErrorCode::kInvalidLogits, "a row of logits with NaN or no finite value",
-                    "finite logits", "the weights are damaged");
-  }
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - greatest);
-  const double log_sum = greatest + std::log(sum);
-
-  std::vector<fd::TokenId> ids(logits.size());
-  std::iota(ids.begin(), ids.end(), 0);
-  const auto better = [&](fd::TokenId a, fd::TokenId b) {
-    const float x = logits[static_cast<std::size_t>(a)];
-    const float y = logits[static_cast<std::size_t>(b)];
-    return x != y ? x > y : a < b;
-  };
-  const auto count = std::min<std::ptrdiff_t>(top, std::ssize(ids));
-  std::partial_sort(ids.begin(), ids.begin() + count, ids.end(), better);
-  Ranking best;
-  for (const fd::TokenId id : std::span(ids).first(static_cast<std::size_t>(count))) {
-    const double logit = logits[static_cast<std::size_t>(id)];
-    if (std::isfinite(logit)) best.emplace_back(id, logit - log_sum);
-  }
-  return best;
-}
+using Ranking = std::vector<fd::TokenLogprob>;
 
 void print_table(const fd::Tokenizer& tokenizer, std::span<const fd::TokenId> tokens,
                  const std::vector<Ranking>& rankings) {
   std::string table;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    table += std::to_string(i) + "  " + excerpt(tokenizer.piece(tokens[i], true), 30) + " ->";
-    for (const auto& [id, logprob] : rankings[i]) {
-      char number[32];
-      std::snprintf(number, sizeof number, " %.4f", logprob);
-      table += "  " + excerpt(tokenizer.piece(id, true), 30) + number;
-    }
-    table += '\n';
+    table += std::to_string(i) + "  " + excerpt(tokenizer.piece(tokens[i], true), 30) + " ->" +
+             row_of(tokenizer, rankings[i]) + '\n';
   }
   write_out(table);
 }
@@ -95,10 +52,12 @@ int run(const Arguments& a) {
   }
   std::vector<Ranking> rankings;
   engine.each_row(tokens, [&](int, std::span<const float> logits) {
-    rankings.push_back(ranking(logits, a.top));
+    rankings.push_back(fd::top_logprobs(logits, a.top));
   });
   if (a.json) {
-    print_json(Json::object({{"tokens", tokens}, {"top", rankings}}));
+    Json top = Json::array();
+    for (const Ranking& ranking : rankings) top.push_back(to_json(ranking));
+    print_json(Json::object({{"tokens", tokens}, {"top", top}}));
   } else {
     print_table(engine.tokenizer(), tokens, rankings);
   }

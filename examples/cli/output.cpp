@@ -1,6 +1,7 @@
 #include "output.hpp"
 
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -28,6 +29,14 @@ std::string scaled(double value, const char* const (&units)[4]) {
 }  // namespace
 
 double finite(double value) { return std::isfinite(value) ? value : 0.0; }
+
+double shortest(float value) {
+  char text[32];
+  const char* end = std::to_chars(text, text + sizeof text, value).ptr;
+  double found = 0;
+  std::from_chars(text, end, found);
+  return finite(found);
+}
 
 void write_out(std::string_view text) {
   errno = 0;

@@ -13,6 +13,10 @@ using Json = nlohmann::ordered_json;
 /// A number that JSON can hold: 0 for infinities and NaN.
 double finite(double value);
 
+/// JSON numbers are doubles: the one with the fewest digits that is this float again, 0 for
+/// infinities and NaN.
+double shortest(float value);
+
 /// Write to stdout at once. @errors kIo, e.g. where the disk is full
 void write_out(std::string_view text);
 

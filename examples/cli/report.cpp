@@ -1,8 +1,11 @@
 #include "report.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdio>
-#include <vector>
+#include <iterator>
+
+#include "logprob_report.hpp"
 
 namespace cli {
 
@@ -34,6 +37,7 @@ Json stats_to_json(const fd::Stats& stats, const RunFacts& facts) {
   return {
       {"tokens_per_second", finite(stats.tokens_per_second())},
       {"prompt_tokens", stats.prompt_tokens},
+      {"reused_tokens", stats.reused_tokens},
       {"prompt_tokens_per_second", finite(stats.prompt_tokens_per_second())},
       {"emitted", stats.emitted},
       {"rounds", stats.rounds},
@@ -59,31 +63,54 @@ Json stats_to_json(const fd::Stats& stats, const RunFacts& facts) {
 
 }  // namespace
 
-Json to_json(const fd::Result& result, const RunFacts& facts) {
-  return {
+Json to_json(const fd::Result& result, int sample, const RunFacts& facts) {
+  Json object = {
+      {"seed", facts.seed + static_cast<std::uint64_t>(sample)},
       {"tokens", result.tokens},
       {"text", result.text},
       {"from_draft", result.from_draft},
       {"finish_reason", std::string(fd::name_of(result.finish_reason))},
-      {"stats", stats_to_json(result.stats, facts)},
-      {"settings",
-       {{"speculation", facts.speculation},
-        {"n_draft", facts.n_max},
-        {"acceptance", facts.acceptance},
-        {"n_ctx", facts.n_ctx},
-        {"threads", facts.threads},
-        {"isa", facts.isa}}},
   };
+  if (facts.logprobs) object["logprobs"] = logprobs_to_json(result);
+  object["stats"] = stats_to_json(result.stats, facts);
+  Json& settings = object["settings"] = {
+      {"speculation", facts.speculation}, {"n_draft", facts.n_max},
+      {"acceptance", facts.acceptance},   {"n_ctx", facts.n_ctx},
+      {"threads", facts.threads},         {"isa", facts.isa},
+  };
+  if (facts.draft_temperature) settings["draft_temperature"] = shortest(*facts.draft_temperature);
+  return object;
 }
 
-std::string summary(const fd::Result& result, const RunFacts& facts) {
-  const fd::Stats& s = result.stats;
+void Summary::add(const fd::Result& result) {
+  stats_ += result.stats;
+  // A prompt that several texts share is read once and counts once.
+  stats_.prompt_tokens -= result.stats.reused_tokens;
+  stats_.reused_tokens = 0;
+  reasons_.push_back(result.finish_reason);
+}
+
+/// "stop", or "2 stop, 1 length" of several texts.
+std::string Summary::ends() const {
+  std::vector<std::string> names;
+  for (const fd::FinishReason reason : reasons_) names.emplace_back(fd::name_of(reason));
+  if (names.size() == 1) return names[0];
+  std::string text;
+  for (auto name = names.begin(); name != names.end(); ++name) {
+    if (std::find(names.begin(), name, *name) != name) continue;
+    const auto count = std::count(name, names.end(), *name);
+    text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + *name;
+  }
+  return text;
+}
+
+std::string Summary::text(const RunFacts& facts) const {
+  const fd::Stats& s = stats_;
   const auto n = [](std::int64_t count) { return static_cast<long long>(count); };
   std::string text = formatted("prompt: %lld tokens, %.1f t/s\n", n(s.prompt_tokens),
                                finite(s.prompt_tokens_per_second()));
   text += formatted("decode: %lld tokens, %.1f t/s, %lld rounds, end: %s\n", n(s.emitted),
-                    finite(s.tokens_per_second()), n(s.rounds),
-                    std::string(fd::name_of(result.finish_reason)).c_str());
+                    finite(s.tokens_per_second()), n(s.rounds), ends().c_str());
   if (s.drafted > 0) {
     text += formatted("drafts: %s, %lld tokens, %lld accepted (%.1f %%), acceptance length %.2f\n",
                       facts.speculation.c_str(), n(s.drafted), n(s.accepted),
@@ -99,8 +126,8 @@ std::string summary(const fd::Result& result, const RunFacts& facts) {
       "commit %.2f (%d threads, %s)\n",
       facts.load_seconds, s.seconds.prefill, s.seconds.draft, s.seconds.verify, s.seconds.accept,
       s.seconds.commit, facts.threads, facts.isa.c_str());
-  // The first round drafts nothing by design, so one round says nothing about the drafter.
-  if (facts.speculation != "none" && s.drafted == 0 && s.rounds > 1) {
+  // The first round of a text drafts nothing by design, so it says nothing about the drafter.
+  if (facts.speculation != "none" && s.drafted == 0 && s.rounds > std::ssize(reasons_)) {
     text += "note: speculation (" + facts.speculation + ") stayed idle: " +
             (facts.speculation == "lookup" ? "nothing in the text repeats itself"
                                            : "the draft model's context is full") +

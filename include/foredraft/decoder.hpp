@@ -1,6 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -32,6 +35,17 @@ class Decoder {
                 "use a rule for trees, such as Greedy or SampleAndMatch");
 
  public:
+  /// The state between two calls: all that a later call can see.
+  struct Snapshot {
+    std::vector<TokenId> tokens;
+    typename C::Snapshot cache;
+    typename D::Snapshot drafter;
+    TextStream text;
+    std::vector<Emitted> undelivered;
+    std::optional<FinishReason> unreported;
+    bool cold = true;
+  };
+
   /// @errors kVocabularyMismatch where the drafter's model reads other tokens than the target
   Decoder(T& target, C cache, D drafter, A acceptance)
       : sequence_(target, std::move(cache), std::move(drafter), std::move(acceptance)) {
@@ -49,8 +63,7 @@ class Decoder {
   Result generate(std::span<const TokenId> prompt, const Options& options, Emit&& emit) {
     check_prompt(prompt);
     const Call call = resolve(options);
-    const int reused = begin(prompt);
-    return run(call, static_cast<int>(prompt.size()), reused, emit);
+    return run(call, start(prompt), emit);
   }
   Result generate(std::span<const TokenId> prompt, const Options& options = {}) {
     return generate(prompt, options, [](const Emitted&) {});
@@ -62,10 +75,66 @@ class Decoder {
   Result resume(const Options& options, Emit&& emit) {
     if (sequence_.tokens.empty()) check_prompt({});
     const Call call = resolve(options);
-    return run(call, 0, 0, emit);
+    return run(call, {}, emit);
   }
   Result resume(const Options& options = {}) {
     return resume(options, [](const Emitted&) {});
+  }
+
+  /// Begin with `prompt` and read it, the drafter too, but generate nothing: resume() then gives the
+  /// text that generate() would have given.
+  /// @errors as generate
+  Result prefill(std::span<const TokenId> prompt, const Options& options = {}) {
+    check_prompt(prompt);
+    const Call call = resolve(options);
+    Result result = start(prompt);
+    if (!foredraft::prefill(sequence_, call, result.stats)) {
+      result.finish_reason = FinishReason::kCancelled;
+      return result;
+    }
+    const detail::Stopwatch watch(result.stats.seconds.draft);
+    detail::catch_up(sequence_, call);
+    return result;
+  }
+
+  /// The state as it is, to come back to any number of times: many answers to one prompt, or
+  /// several ways to go on from the middle of a text.
+  /// @cost a copy of what cache and drafter hold
+  Snapshot snapshot() const {
+    const auto& s = sequence_;
+    const auto undelivered = s.undelivered.begin() + static_cast<std::ptrdiff_t>(s.delivered);
+    return {s.tokens,
+            s.cache.snapshot(),
+            s.drafter.snapshot(),
+            s.text,
+            {undelivered, s.undelivered.end()},
+            s.unreported,
+            s.cold};
+  }
+
+  /// Go back to a snapshot of this decoder, or of one with the same models and policies. Where a
+  /// part throws, the decoder is left without tokens, as when it was made.
+  /// @errors kContextOverflow where the snapshot holds more than this decoder's context
+  void restore(const Snapshot& snapshot) {
+    if (snapshot.tokens.size() > static_cast<std::size_t>(sequence_.cache.capacity())) {
+      throw Error(ErrorCode::kContextOverflow,
+                  "a snapshot of " + std::to_string(snapshot.tokens.size()) + " tokens",
+                  "at most the " + std::to_string(sequence_.cache.capacity()) + " of the context",
+                  "restore it in a decoder with a cache of the same size");
+    }
+    // What may throw comes first; of the large parts no second copy is made.
+    std::vector<TokenId> tokens = snapshot.tokens;
+    TextStream text = snapshot.text;
+    std::vector<Emitted> undelivered = snapshot.undelivered;
+    forget();
+    sequence_.drafter.reset();  // its snapshot need not say what it knows of another text
+    sequence_.cache.restore(snapshot.cache);
+    sequence_.drafter.restore(snapshot.drafter);
+    sequence_.tokens = std::move(tokens);
+    sequence_.text = std::move(text);
+    sequence_.undelivered = std::move(undelivered);
+    sequence_.unreported = snapshot.unreported;
+    sequence_.cold = snapshot.cold;
   }
 
   /// All final tokens, the prompt included.
@@ -120,6 +189,10 @@ class Decoder {
                options.end_tokens.end();
       };
     }
+    if (options.logprobs >= 0) {
+      check_logprobs(options.logprobs);
+      call.need = RowNeed::kLogits;
+    }
     if (options.ignore_end) call.is_end = [](TokenId) { return false; };
     if (!options.stop.empty() && !call.piece) {
       throw Error(ErrorCode::kInvalidOption, "stop strings for a target without a vocabulary",
@@ -127,6 +200,14 @@ class Decoder {
                   "stop at tokens instead: Options::end_tokens");
     }
     return call;
+  }
+
+  void check_logprobs(int count) const {
+    if (count <= sequence_.target.vocab_size()) return;
+    throw Error(
+        ErrorCode::kInvalidOption, "logprobs " + std::to_string(count),
+        "at most the " + std::to_string(sequence_.target.vocab_size()) + " tokens there are",
+        "ask for fewer");
   }
 
   bool uses_law() const noexcept {
@@ -137,8 +218,19 @@ class Decoder {
     }
   }
 
-  /// Make `prompt` the final tokens. Returns how many of its positions the cache still holds.
-  int begin(std::span<const TokenId> prompt) {
+  /// Drop all tokens, and nothing of what cache and drafter hold of them.
+  void forget() noexcept {
+    sequence_.tokens.clear();
+    sequence_.text = {};
+    sequence_.undelivered.clear();
+    sequence_.delivered = 0;
+    sequence_.unreported.reset();
+    sequence_.cold = true;
+  }
+
+  /// Make `prompt` the final tokens. Returns a result that says how many of its positions the cache
+  /// still holds.
+  Result start(std::span<const TokenId> prompt) {
     const std::span<const TokenId> old = sequence_.tokens;
     int common = static_cast<int>(
         std::mismatch(prompt.begin(), prompt.end(), old.begin(), old.end()).first - prompt.begin());
@@ -152,29 +244,27 @@ class Decoder {
       }
     }
     sequence_.drafter.truncate(common);
+    forget();
     sequence_.tokens.assign(prompt.begin(), prompt.end());
-    sequence_.text = {};
-    sequence_.undelivered.clear();
-    sequence_.delivered = 0;
-    sequence_.unreported.reset();
-    sequence_.cold = true;
-    return common;
+    Result result;
+    result.stats.prompt_tokens = static_cast<std::int64_t>(prompt.size());
+    result.stats.reused_tokens = common;
+    return result;
   }
 
   template <typename Emit>
-  Result run(const Call& call, int prompt_tokens, int reused, Emit& emit) {
+  Result run(const Call& call, Result result, Emit& emit) {
     // Commits allocate nothing: the room for a full context is there before the first of them.
     sequence_.tokens.reserve(static_cast<std::size_t>(sequence_.cache.capacity()));
-    Result result;
-    result.stats.prompt_tokens = prompt_tokens;
-    result.stats.reused_tokens = reused;
-    if (!prefill(sequence_, call, result.stats)) {
+    if (!foredraft::prefill(sequence_, call, result.stats)) {
       result.finish_reason = FinishReason::kCancelled;
       return result;
     }
+    const Logprobs unknown{std::numeric_limits<float>::quiet_NaN(), {}};
     const auto record = [&](const Emitted& token) {
       result.tokens.push_back(token.token);
       result.from_draft.push_back(token.from_draft);
+      if (call.options.logprobs >= 0) result.logprobs.push_back(token.logprobs.value_or(unknown));
       result.text += token.text;
       emit(token);
     };

@@ -4,7 +4,9 @@
 /// acceptance rules. An engine with its own forward pass includes this and brings a Target.
 
 #include <foredraft/acceptance/any_acceptance.hpp>
+#include <foredraft/acceptance/block_verification.hpp>
 #include <foredraft/acceptance/greedy.hpp>
+#include <foredraft/acceptance/lossy.hpp>
 #include <foredraft/acceptance/rejection_sampling.hpp>
 #include <foredraft/acceptance/sample_and_match.hpp>
 #include <foredraft/core/concepts.hpp>
@@ -12,7 +14,9 @@
 #include <foredraft/core/result.hpp>
 #include <foredraft/decoder.hpp>
 #include <foredraft/drafter/any_drafter.hpp>
+#include <foredraft/drafter/draft_choice.hpp>
 #include <foredraft/drafter/no_draft.hpp>
 #include <foredraft/drafter/prompt_lookup.hpp>
+#include <foredraft/drafter/sibling_picker.hpp>
 #include <foredraft/generate.hpp>
 #include <foredraft/version.hpp>

@@ -10,6 +10,7 @@
 #include <foredraft/core/result.hpp>
 #include <foredraft/core/text_stream.hpp>
 #include <foredraft/detail/round_parts.hpp>
+#include <foredraft/sampling/logprobs.hpp>
 #include <foredraft/sampling/row_sampler.hpp>
 
 namespace foredraft::inline v0 {
@@ -67,6 +68,18 @@ bool prefill(Sequence<T, C, D, A>& s, const detail::Call& call, Stats& stats) {
   return true;
 }
 
+/// Log probabilities of what the cut kept, where they were asked for. The row of emitted token i is
+/// that of node i of the path.
+template <typename T, typename C, typename D, typename A>
+void note_logprobs(const Sequence<T, C, D, A>& s, const detail::Call& call, detail::Cut& cut) {
+  if (call.options.logprobs < 0) return;
+  for (std::size_t i = 0; i < cut.emitted.size(); ++i) {
+    Emitted& emitted = cut.emitted[i];
+    emitted.logprobs =
+        logprobs_of(s.scores.logits(cut.path()[i]), emitted.token, call.options.logprobs);
+  }
+}
+
 /// The loop: propose, verify, commit, until something ends the text.
 ///
 /// Everything up to the line "final from here" may throw, or be cancelled, and has then changed
@@ -94,8 +107,9 @@ FinishReason generate(Sequence<T, C, D, A>& s, const detail::Call& call, Stats& 
 
     detail::Cut cut;
     detail::timed(stats.seconds.accept, [&] {
-      s.rows.begin(call.options.sampling(), s.scores, s.draft, detail::anchor_position(s));
+      s.rows.begin(call.options.sampling(), s.scores, s.draft, s.tokens);
       cut = detail::cut(s, call, made, s.acceptance.verify(s.draft, s.rows, *call.rng));
+      note_logprobs(s, call, cut);
     });
 
     // Final from here: nothing below throws until the next delivery.

@@ -6,6 +6,7 @@
 #include <foredraft/backend/cpu/cpu.hpp>
 #include <foredraft/cache/linear.hpp>
 #include <foredraft/drafter/model_drafter.hpp>
+#include <foredraft/drafter/model_tree_drafter.hpp>
 #include <foredraft/foredraft.hpp>
 #include <foredraft/model/load.hpp>
 #include <foredraft/model/model.hpp>

@@ -19,7 +19,8 @@ class Help(CliTest):
         self.assertRegex(self.succeeds("--version").stdout, r"^foredraft \d+\.\d+\.\d+\n$")
         self.assertIn("generate", self.succeeds("--help").stdout)
         text = self.succeeds("generate", "--help").stdout
-        for option in ("-md,--model-draft", "--spec-draft-n-max", "--spec-acceptance", "--seed", "--raw"):
+        for option in ("-md,--model-draft", "--spec-draft-n-max", "--spec-acceptance", "--seed", "--raw", "--samples",
+                       "--logprobs", "--draft-temp", "--repeat-penalty", "--repeat-last-n"):
             self.assertIn(option, text)
 
 
@@ -54,6 +55,21 @@ class Usage(CliTest):
             ("leave one of them out", (*generate, "--spec-type", "none", "--spec-draft-n-max", "4")),
             ("1 to 63", (*generate, "--spec-draft-n-max", "0")),
             ("1 to 63", (*generate, "--spec-draft-n-max", "64")),
+            ("temperature above 0", (*generate, "--samples", "2")),
+            ("--samples", (*generate, "--samples", "0", "--temp", "1")),
+            ("2^64 - 1", (*generate, "--samples", "2", "--temp", "1", "--seed", str(2**64 - 1))),
+            ("--logprobs", (*generate, "--logprobs", "-1")),
+            ("at most the 258 tokens", (*generate, "--logprobs", "259")),
+            ("add -md", (*generate, "--draft-temp", "0.5", "--temp", "1")),
+            ("add -md", (*generate, "--draft-temp", "0.5", "--temp", "1", "--spec-type", "none")),
+            ("--draft-temp at temperature 0", (*generate, "--draft-temp", "0.5", "-md", "x")),
+            ("--draft-temp -1", (*generate, "--draft-temp", "-1", "--temp", "1", "-md", "x")),
+            ("--draft-temp inf", (*generate, "--draft-temp", "inf", "--temp", "1", "-md", "x")),
+            ("repeat_penalty 0", (*generate, "--repeat-penalty", "0")),
+            ("finite", (*generate, "--presence-penalty", "inf")),
+            ("finite", (*generate, "--frequency-penalty", "nan")),
+            ("--repeat-last-n without a penalty", (*generate, "--repeat-last-n", "8")),
+            ("penalty_last_n -2", (*generate, "--repeat-penalty", "1.5", "--repeat-last-n", "-2")),
             ("-n -2", (*generate, "-n", "-2")),
             ("--threads", (*generate, "-t", "-1")),
             ("--ctx-size", (*generate, "-c", "-1")),
@@ -212,6 +228,7 @@ class Generate(CliTest):
                           ("--spec-draft-n-max", 1), ("--spec-draft-n-max", 63),
                           ("-md", model), ("--model-draft", model, "--spec-type", "draft"),
                           ("-md", model, "--spec-type", "draft-simple", "--spec-acceptance", "rejection"),
+                          ("-md", model, "--spec-acceptance", "block"),
                           ("-md", self.alphabet()), ("-t", 1), ("--isa", "portable")):
             with self.subTest(arguments=arguments):
                 found = self.json_of(*base, *arguments)
@@ -248,6 +265,75 @@ class Generate(CliTest):
                      for _ in range(2)]
         self.assertEqual(*rejection)
 
+        block = [self.json_of(*base, "-s", 5, "--spec-acceptance", "block")["text"] for _ in range(2)]
+        self.assertEqual(*block)
+
+    def test_draft_temperature(self):
+        model = self.endless_alphabet()
+        base = ("generate", "-m", model, "-md", model, "--raw", "-p", "abc", "-n", 60, "--temp", 3)
+        usual = self.json_of(*base)
+        self.assertNotIn("draft_temperature", usual["settings"])
+        for rule in ("match", "rejection", "block"):
+            found = self.json_of(*base, "--draft-temp", 0, "--spec-acceptance", rule)
+            self.assertEqual(found["settings"]["draft_temperature"], 0)
+            self.assertLess(found["stats"]["acceptance_rate"], usual["stats"]["acceptance_rate"])
+            if rule == "match":
+                self.assertEqual(found["text"], usual["text"])
+
+    def test_samples(self):
+        model = self.endless_alphabet()
+        for arguments in ((), ("-md", model), ("--spec-acceptance", "rejection"),
+                          ("-md", model, "--spec-acceptance", "block", "--draft-temp", 2)):
+            base = ("generate", "-m", model, "--raw", "-p", "abcabc", "-n", 30, "--temp", 3, *arguments)
+            with self.subTest(arguments=arguments):
+                many = self.json_lines_of(*base, "--samples", 4, "--seed", 7, "--logprobs", 1)
+                self.assertEqual([found["seed"] for found in many], [7, 8, 9, 10])
+                for found in many:
+                    alone = self.json_of(*base, "--seed", found["seed"], "--logprobs", 1)
+                    for key in ("tokens", "text", "from_draft", "finish_reason", "logprobs", "settings", "seed"):
+                        self.assertEqual(found[key], alone[key])
+                    self.assertEqual(found["stats"]["rounds"], alone["stats"]["rounds"])
+                    self.assertEqual(found["stats"]["prompt_tokens"], 6)
+                # The prompt is read once.
+                self.assertEqual([found["stats"]["reused_tokens"] for found in many], [0, 6, 6, 6])
+        done = self.succeeds("generate", "-m", model, "--raw", "-p", "abc", "-n", 5, "--temp", 0.01, "--samples", 2)
+        self.assertEqual(done.stdout, "--- sample 1 of 2, seed 0 ---\ndefgh\n\n--- sample 2 of 2, seed 1 ---\ndefgh\n")
+        self.assertRegex(done.stderr, r"prompt: 3 tokens, .*\ndecode: 10 tokens, .* end: 2 length")
+
+    def test_logprobs(self):
+        model = self.alphabet()
+        base = ("generate", "-m", model, "--raw", "-p", "abcdefghijklm abc", "-n", 30)
+        plain = self.json_of(*base, "--spec-type", "none")
+        self.assertNotIn("logprobs", plain)
+        rows = self.json_of("logits", "-m", model, "-p", "abcdefghijklm abc" + plain["text"], "--top", 3)["top"]
+        rows = rows[-len(plain["tokens"]):]
+        for arguments in (("--spec-type", "none"), (), ("-md", model)):
+            found = self.json_of(*base, *arguments, "--logprobs", 3)
+            self.assertEqual(found["tokens"], plain["tokens"])
+            self.assertEqual([entry["id"] for entry in found["logprobs"]], found["tokens"])
+            self.assertEqual([entry["top"] for entry in found["logprobs"]], rows)
+            self.assertEqual([entry["logprob"] for entry in found["logprobs"]], [row[0][1] for row in rows])
+        # Of the raw row, whatever transforms and penalties make of it.
+        sampled = self.json_of(*base, "--temp", 5, "--top-k", 1, "--repeat-penalty", 1.001, "--logprobs", 0)
+        self.assertEqual(sampled["tokens"], plain["tokens"])
+        self.assertEqual([(entry["logprob"], entry["top"]) for entry in sampled["logprobs"]],
+                         [(row[0][1], []) for row in rows])
+        table = self.succeeds("generate", "-m", model, "--raw", "-p", "w", "--logprobs", 2).stdout.splitlines()
+        self.assertEqual(table[:2], ["xyz", ""])
+        self.assertEqual(len(table), 2 + 4)
+        self.assertRegex(table[2], r"^0  'x' -\d\.\d{4}  of  'x' -\d\.\d{4}  '.+' -\d+\.\d{4}$")
+
+    def test_penalties(self):
+        # Warm, because a repeat penalty alone leaves the one logit above 0 above the others.
+        base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "abcxyza", "-n", 40, "--temp", 1)
+        plain = self.json_of(*base, "--spec-type", "none")["text"]
+        self.assertEqual(plain[:5], "bcdef")
+        for penalty in ("--repeat-penalty", "--presence-penalty", "--frequency-penalty"):
+            texts = {self.json_of(*base, penalty, 50, "--repeat-last-n", -1, *kind)["text"]
+                     for kind in (("--spec-type", "none"), (), ("-md", self.endless_alphabet()))}
+            self.assertEqual(len(texts), 1, "drafts count as they would without drafting")
+            self.assertNotEqual(texts.pop(), plain)
+
     def test_idle_speculation_is_told(self):
         done = self.succeeds("generate", "-m", self.alphabet(), "--raw", "-p", "a")
         self.assertIn("stayed idle", done.stderr)
@@ -281,7 +367,8 @@ class Terminal(CliTest):
         self.assertNotIn(b"\x1b", output)
 
     def test_interrupt(self):
-        for json_flag in ((), ("--json",)):
+        # With samples, a cancel ends all of them.
+        for json_flag in ((), ("--json",), ("--json", "--samples", "3", "--temp", "1", "--top-k", "1")):
             # A parent that ignores SIGINT would hand that down.
             with subprocess.Popen(
                     [support.PROGRAM, "generate", "-m", self.endless_alphabet(), "--raw", "-p", "a", "-n", "-1",
@@ -384,6 +471,10 @@ class RealModel(CliTest):
             found = self.json_of(*base, *arguments)
             self.assertEqual((found["tokens"], found["text"]), (plain["tokens"], plain["text"]))
             self.assertGreater(found["stats"]["drafted"], 0)
+        asked = [self.json_of(*base, "--logprobs", 2, *kind)
+                 for kind in (("--spec-type", "none"), (), ("-md", model))]
+        for found in asked:
+            self.assertEqual((found["tokens"], found["logprobs"]), (plain["tokens"], asked[0]["logprobs"]))
         seeded = [self.json_of(*base, "--temp", 1, "--seed", 7, *kind)["tokens"]
                   for kind in (("--spec-type", "none"), (), ("-md", model))]
         self.assertEqual(seeded[0], seeded[1])

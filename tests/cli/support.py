@@ -93,6 +93,10 @@ class CliTest(unittest.TestCase):
 
         return json.loads(done.stdout, parse_constant=refuse)
 
+    def json_lines_of(self, *arguments, **options):
+        """The objects on stdout, one a line, and nothing else there."""
+        return [json.loads(line) for line in self.succeeds(*arguments, "--json", **options).stdout.splitlines()]
+
     def fails(self, status, expected, *arguments, **options):
         """A message with `expected` in it on stderr, and nothing on stdout."""
         done = run(*arguments, **options)

@@ -7,7 +7,7 @@
 #ifdef FOREDRAFT_CONTROL
 using Rule = foredraft::SampleAndMatch;
 #else
-using Rule = foredraft::RejectionSampling;
+using Rule = foredraft::BlockVerification;
 #endif
 
 void decode(toy::Target& target) {

@@ -24,12 +24,13 @@ constexpr bool takes_trees = fd::VerifiesDraftsOf<A, OracleDrafter> &&
 
 static_assert(takes_chains<fd::Greedy> && takes_trees<fd::Greedy>);
 static_assert(takes_chains<fd::SampleAndMatch> && takes_trees<fd::SampleAndMatch>);
-static_assert(takes_chains<fd::RejectionSampling> && !takes_trees<fd::RejectionSampling>);
+static_assert(takes_chains<fd::RejectionSampling> && takes_trees<fd::RejectionSampling>);
+static_assert(takes_chains<fd::BlockVerification> && !takes_trees<fd::BlockVerification>);
 static_assert(takes_chains<fd::AnyAcceptance> && !takes_trees<fd::AnyAcceptance>);
 static_assert(!fd::VerifiesDraftsOf<fd::Greedy, fd::Greedy>);
 static_assert(!fd::VerifiesDraftsOf<fd::NoDraft, fd::NoDraft>);
 static_assert(fd::Greedy::lossless && fd::SampleAndMatch::lossless &&
-              fd::RejectionSampling::lossless);
+              fd::RejectionSampling::lossless && fd::BlockVerification::lossless);
 
 TEST_CASE("a drafter is told whether its q is used") {
   toy::Target target(8);

@@ -44,6 +44,8 @@ TEST_CASE("a value out of range is named") {
     CHECK(complaint({.temperature = 1.0f, .min_p = p}).starts_with("min_p"));
   }
   CHECK(complaint({.n_draft = -1}).starts_with("n_draft -1"));
+  CHECK(complaint({.logprobs = -2}).starts_with("logprobs -2"));
+  CHECK(complaint({.logprobs = 0}).empty());
   CHECK(complaint({.prefill_block = 0}).starts_with("prefill_block 0"));
   CHECK_FALSE(complaint({.stop = {"ok", ""}}).empty());
 }

@@ -1,6 +1,7 @@
 #include <foredraft/core/stats.hpp>
 
 #include <sstream>
+#include <vector>
 
 #include "support/catch.hpp"
 
@@ -58,4 +59,24 @@ TEST_CASE("the printed statistics name drafts only where there were any") {
   plain << fd::Stats{};
   CHECK(plain.str().find("accepted") == std::string::npos);
   CHECK(plain.str().find("reused") == std::string::npos);
+}
+
+TEST_CASE("several calls add up in every member") {
+  fd::Stats twice = sample();
+  twice.seconds = {1, 2, 3, 4, 5, 6};
+  twice += twice;
+  CHECK(twice.prompt_tokens == 60);
+  CHECK(twice.reused_tokens == 20);
+  CHECK(twice.emitted == 44);
+  CHECK(twice.rounds == 20);
+  CHECK(twice.drafted == 48);
+  CHECK(twice.accepted == 24);
+  CHECK(twice.bonus == 4);
+  CHECK(twice.corrected == 12);
+  CHECK(twice.plain == 4);
+  CHECK(twice.drafted_per_position[2] == 16);
+  CHECK(twice.accepted_per_position[1] == 8);
+  const fd::Seconds& s = twice.seconds;
+  CHECK(std::vector<double>{s.prefill, s.draft, s.verify, s.accept, s.commit, s.total} ==
+        std::vector<double>{2, 4, 6, 8, 10, 12});
 }

@@ -63,7 +63,8 @@ TEST_CASE("rounds without a draft do not leave gaps in the draft's cache") {
 
 TEST_CASE("drafts drawn from q and verified by rejection: q == p is never rejected") {
   toy::Target target(16, 0);
-  fd::Decoder decoder{target, toy::TokenCache{}, Draft{target, toy::TokenCache{}, {}},
+  fd::Decoder decoder{target, toy::TokenCache{},
+                      Draft{target, toy::TokenCache{}, {.sampling = fd::DraftSampling::kDrawn}},
                       fd::RejectionSampling{}};
   const auto result = decoder.generate(
       kPrompt, {.max_tokens = 300, .n_draft = 4, .temperature = 1.0f, .top_p = 0.9f, .seed = 5});

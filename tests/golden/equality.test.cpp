@@ -79,6 +79,8 @@ void check(const Grid& grid, fd::cpu::Isa isa, int threads) {
       fd::ModelDrafter coupled{*draft};
       CHECK(run(target, coupled, fd::SampleAndMatch{}, prompt, sampled).tokens == text);
     }
+    std::cout << grid.target << ' ' << fd::cpu::name_of(isa) << ", threads: " << threads
+              << ", depth: " << depth << std::endl;
   }
 }
 
@@ -87,11 +89,7 @@ void check_all(const Grid& grid) {
   std::vector<fd::cpu::Isa> isas = fd::cpu::executable_isas();
   std::reverse(isas.begin(), isas.end());
   for (const fd::cpu::Isa isa : isas) {
-    for (const int threads : {2, 1}) {
-      check(grid, isa, threads);
-      std::cout << grid.target << ' ' << fd::cpu::name_of(isa) << ", threads: " << threads
-                << ", done" << std::endl;
-    }
+    for (const int threads : {2, 1}) check(grid, isa, threads);
   }
 }
 

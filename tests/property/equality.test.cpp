@@ -131,7 +131,7 @@ TEST_CASE("the same model as its own draft is always right") {
                                     {.max_tokens = n_tokens, .n_draft = depth, .ignore_end = true});
     CHECK(result.stats.accepted == result.stats.drafted);
     CHECK(result.stats.corrected == 0);
-    fd::ModelDrafter drawn{setting.draft};
+    fd::ModelDrafter drawn{setting.draft, {.sampling = fd::DraftSampling::kDrawn}};
     const auto sampled = setting.run(drawn, fd::RejectionSampling{},
                                      {.max_tokens = n_tokens,
                                       .n_draft = depth,

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include <foredraft/testing/drafts.hpp>
+
 #include "support/exact_law.hpp"
 #include "support/function_policies.hpp"
 
@@ -15,20 +17,8 @@
 namespace mutants {
 
 namespace fd = foredraft;
+using law::LawAfter;
 using law::Tokens;
-
-/// q after a text.
-using LawAfter = std::function<fd::Law(const Tokens&)>;
-
-inline fd::Law sparse(const std::vector<double>& p) {
-  fd::Law law;
-  for (std::size_t id = 0; id < p.size(); ++id) {
-    if (p[id] == 0) continue;
-    law.ids.push_back(static_cast<fd::TokenId>(id));
-    law.p.push_back(p[id]);
-  }
-  return law;
-}
 
 /// Which position a random number belongs to.
 enum class KeyBy {
@@ -36,8 +26,7 @@ enum class KeyBy {
   kPosition,  ///< that of the token itself: a later round at the same position sees it again
 };
 
-// ---- drafters
-// ------------------------------------------------------------------------------------
+// ---- drafters ------------------------------------------------------------------------------------
 
 struct Drawing {
   LawAfter draw_from;             // the law a token is drawn from
@@ -52,7 +41,7 @@ struct Drawing {
 };
 
 /// A chain of tokens, each drawn given those before it.
-inline ChainFunction drawn(Drawing how) {
+inline TreeFunction drawn(Drawing how) {
   return {[how](const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
     Tokens text(context.tokens.begin(), context.tokens.end());
     for (int i = 0; i < limit.depth; ++i) {
@@ -75,7 +64,7 @@ inline ChainFunction drawn(Drawing how) {
 }
 
 /// A chain of tokens that are a function of the text before.
-inline ChainFunction point_mass(std::function<fd::TokenId(const Tokens&)> token_after) {
+inline TreeFunction point_mass(std::function<fd::TokenId(const Tokens&)> token_after) {
   return {[token_after](const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
     Tokens text(context.tokens.begin(), context.tokens.end());
     for (int i = 0; i < limit.depth; ++i) {
@@ -85,8 +74,74 @@ inline ChainFunction point_mass(std::function<fd::TokenId(const Tokens&)> token_
   }};
 }
 
-// ---- acceptance rules
-// ----------------------------------------------------------------------------
+/// A chain that offers no token of a mask, a set that grammars and word lists are made of.
+struct Masking {
+  LawAfter draw_from;
+  fd::TokenId forbidden = 0;
+  bool before_drawing = true;  // mutant: false, the draft ends before a drawn token of the mask
+};
+
+inline TreeFunction masked(Masking how) {
+  return {[how](const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
+    for (int i = 0; i < limit.depth; ++i) {
+      const fd::NodeIndex node = draft.size() - 1;
+      fd::Law q = how.draw_from(law::text_at(context, draft, node));
+      if (how.before_drawing) q = fd::without(q, how.forbidden);
+      const fd::RngKey key{fd::Purpose::kDraft, context.anchor_position(), draft.size()};
+      const fd::TokenId token = q.ids[context.rng->categorical(key, q.ids, q.p)];
+      if (token == how.forbidden) return;
+      draft.drawn_from(node) = q;
+      draft.extend(token);
+    }
+  }};
+}
+
+/// One token, the better of two drafts.
+struct Choosing {
+  LawAfter draw_from;
+  bool hand_over_q = false;  // mutant: the winner of a choice by token is no draw from q
+};
+
+inline TreeFunction better_of_two(Choosing how) {
+  return {[how](const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
+    if (limit.depth == 0) return;
+    const fd::Law q = how.draw_from(law::text_at(context, draft, 0));
+    const auto draw = [&](fd::NodeIndex node) {
+      const fd::RngKey key{fd::Purpose::kDraft, context.anchor_position(), node};
+      return q.ids[context.rng->categorical(key, q.ids, q.p)];
+    };
+    const fd::TokenId a = draw(1);
+    const fd::TokenId b = draw(2);
+    if (how.hand_over_q) draft.drawn_from(0) = q;
+    draft.extend(q(a) >= q(b) ? a : b);
+  }};
+}
+
+/// Two siblings at the anchor.
+struct Ranking {
+  LawAfter draw_from;
+  fd::Siblings made = fd::Siblings::kIndependent;
+  bool after_drawing = false;  // mutant: the likelier sibling is offered first
+};
+
+inline TreeFunction ranked(Ranking how) {
+  return {[how](const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
+    if (limit.depth == 0 || limit.nodes < 2) return;
+    const fd::Law q = draft.drawn_from(0, how.made) =
+        how.draw_from(law::text_at(context, draft, 0));
+    fd::Law rest = q;
+    std::vector<fd::TokenId> tokens;
+    for (int i = 0; i < 2; ++i) {
+      const fd::RngKey key{fd::Purpose::kDraft, context.anchor_position(), i + 1};
+      tokens.push_back(rest.ids[context.rng->categorical(key, rest.ids, rest.p)]);
+      if (how.made == fd::Siblings::kWithoutReplacement) rest = fd::without(rest, tokens.back());
+    }
+    if (how.after_drawing && q(tokens[1]) > q(tokens[0])) std::swap(tokens[0], tokens[1]);
+    for (const fd::TokenId token : tokens) draft.add(0, token);
+  }};
+}
+
+// ---- acceptance rules ----------------------------------------------------------------------------
 
 struct Rejection {
   enum class Residual {
@@ -96,18 +151,20 @@ struct Rejection {
   } residual = Residual::kRight;
   KeyBy key_by = KeyBy::kAnchor;    // mutant: kPosition
   bool ignore_temperature = false;  // mutant: p as if the temperature were 1
+  bool ignore_penalties = false;    // mutant: p before the penalties
 };
 
 /// Rejection sampling as in the book, apart from what `how` says.
-inline ChainRule rejection(Rejection how) {
+inline TreeRule rejection(Rejection how) {
   return {[how](const fd::DraftTree& draft, const fd::RowSampler& rows, fd::Rng& rng) {
     const auto p_after = [&](fd::NodeIndex node) {
-      fd::Law p = rows.law(node);
-      if (!how.ignore_temperature) return p;
-      double sum = 0;
-      for (double& x : p.p) sum += x = std::pow(x, rows.options().temperature);
-      for (double& x : p.p) x /= sum;
-      return p;
+      fd::SamplingOptions options = rows.options();
+      if (how.ignore_temperature && !options.greedy()) options.temperature = 1.0f;
+      if (how.ignore_penalties) {
+        options.repeat_penalty = 1.0f;
+        options.presence_penalty = options.frequency_penalty = 0.0f;
+      }
+      return rows.law(node, options);
     };
     const auto draw = [&](const fd::Law& p, const std::vector<double>& weights,
                           fd::NodeIndex node) {
@@ -150,12 +207,18 @@ inline ChainRule rejection(Rejection how) {
   }};
 }
 
+struct Block {
+  KeyBy key_by = KeyBy::kAnchor;  // mutant: kPosition
+  bool stop_at_first_failure =
+      false;  // mutant: a longer prefix is not tried after a shorter failed
+};
+
 /// Block verification: how long a prefix is accepted is decided for the whole draft at once, with
 /// one test for every length. It draws tests whose tokens are not reached, which is what makes it
 /// sensitive to keys.
 /// @source Sun et al. 2024, arXiv:2403.10444 (p target, q draft)
-inline ChainRule block(KeyBy key_by) {
-  return {[key_by](const fd::DraftTree& draft, const fd::RowSampler& rows, fd::Rng& rng) {
+inline TreeRule block(Block how) {
+  return {[how](const fd::DraftTree& draft, const fd::RowSampler& rows, fd::Rng& rng) {
     const int depth = draft.drafted();  // a chain: node i has depth i
     const auto residual = [&](double reached, fd::NodeIndex node, fd::Law& p) {
       p = rows.law(node);
@@ -180,12 +243,14 @@ inline ChainRule block(KeyBy key_by) {
         accept = either > 0 ? mass / either : 1.0;
       }
       const fd::RngKey key =
-          key_by == KeyBy::kAnchor
+          how.key_by == KeyBy::kAnchor
               ? fd::RngKey{fd::Purpose::kAccept, rows.anchor_position(), node}
               : fd::RngKey{fd::Purpose::kAccept, rows.position_after(node - 1), 0};
       if (rng.bernoulli(key, accept)) {
         accepted = node;
         reached_at_end = reached;
+      } else if (how.stop_at_first_failure) {
+        break;
       }
     }
     fd::Verdict verdict;

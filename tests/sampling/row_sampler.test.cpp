@@ -62,3 +62,22 @@ TEST_CASE("a damaged row is an error when it is read, and only then") {
     CHECK(rows.sampler.law(3)(0) > 0);
   }
 }
+
+TEST_CASE("penalties count the draft down to the node, and nothing beside that path") {
+  const fd::DraftTree draft = two_branches();  // 1; 2, then 1
+  const fd::SamplingOptions options{.presence_penalty = 5.0f, .penalty_last_n = 2};
+  const std::vector<fd::TokenId> tokens{2, 0, 0};
+  const Rows rows(draft, std::vector<std::vector<float>>(4, {3, 2, 1}), options, tokens);
+  CHECK(rows.sampler.argmax(0) == 1);  // seen: 0
+  CHECK(rows.sampler.argmax(1) == 2);  // seen: 0, 1
+  CHECK(rows.sampler.argmax(2) == 1);  // seen: 0, 2
+  CHECK(rows.sampler.argmax(3) == 0);  // seen: 2, 1
+  CHECK(rows.sampler.law(3).ids == std::vector<fd::TokenId>{0});
+}
+
+TEST_CASE("p under other options than the round's") {
+  const fd::DraftTree draft = two_branches();
+  const Rows rows(draft, std::vector<std::vector<float>>(4, {3, 2, 1}), {.temperature = 1.0f});
+  CHECK(rows.sampler.law(0, {.temperature = 1.0f, .top_k = 2}).ids ==
+        std::vector<fd::TokenId>{0, 1});
+}

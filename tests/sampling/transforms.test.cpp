@@ -11,12 +11,14 @@ namespace fd = foredraft;
 
 namespace {
 
+using Ids = std::vector<fd::TokenId>;
+
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 fd::Law apply(const fd::SamplingOptions& options, const std::vector<float>& logits) {
   fd::Transforms transforms;
   fd::Law p;
-  transforms.apply(options, logits, p);
+  transforms.apply(options, logits, {}, p);
   return p;
 }
 
@@ -66,7 +68,7 @@ TEST_CASE("p is what the definitions say, for sizes around every SIMD width") {
        {1u, 2u, 3u, 4u, 7u, 8u, 9u, 15u, 16u, 17u, 31u, 32u, 33u, 64u, 65u, 128u, 129u, 700u}) {
     for (const fd::SamplingOptions& options : kOptions) {
       const std::vector<float> logits = random_logits(random, n);
-      reused.apply(options, logits, law);
+      reused.apply(options, logits, {}, law);
       CAPTURE(n, options.temperature, options.top_k, options.top_p, options.min_p);
       CHECK(error(law, law::p_of(logits, options)) < 1e-13);
       CHECK(std::accumulate(law.p.begin(), law.p.end(), 0.0) == Approx(1.0).epsilon(1e-14));
@@ -87,7 +89,6 @@ TEST_CASE("a tiny temperature and top-k 1 pick the best token, without overflow"
 
 TEST_CASE("ties go to the lower id") {
   const std::vector<float> logits{0.0f, 1.0f, 1.0f, 1.0f, 0.0f};
-  using Ids = std::vector<fd::TokenId>;
   CHECK(apply({}, logits).ids == Ids{1});
   CHECK(apply({.temperature = 1.0f, .top_k = 2}, logits).ids == Ids{1, 2});
   CHECK(apply({.temperature = 1.0f, .top_k = 4}, logits).ids == Ids{0, 1, 2, 3});
@@ -127,11 +128,67 @@ TEST_CASE("rows that are no logits are refused") {
       fd::Transforms transforms;
       fd::Law p;
       try {
-        transforms.apply(options, row, p);
+        transforms.apply(options, row, {}, p);
         FAIL("no error");
       } catch (const fd::Error& error) {
         CHECK(error.code() == fd::ErrorCode::kInvalidLogits);
       }
     }
   }
+}
+
+namespace {
+
+fd::Law penalised(const fd::SamplingOptions& options, const std::vector<fd::TokenId>& history) {
+  fd::Transforms transforms;
+  fd::Law p;
+  transforms.apply(options, std::vector<float>{2.0f, 1.0f, -1.0f, 1.5f}, {history}, p);
+  return p;
+}
+
+}  // namespace
+
+TEST_CASE("penalties change what is best, each in its own way") {
+  CHECK(penalised({}, {0}).ids == Ids{0});
+  CHECK(penalised({.repeat_penalty = 2.0f}, {0}).ids == Ids{3});
+  CHECK(penalised({.presence_penalty = 0.6f}, {0}).ids == Ids{3});
+  CHECK(penalised({.presence_penalty = 0.3f}, {0, 0, 0}).ids == Ids{0});   // once, however often
+  CHECK(penalised({.frequency_penalty = 0.3f}, {0, 0, 0}).ids == Ids{3});  // each time
+  CHECK(penalised({.presence_penalty = -3.5f}, {2}).ids == Ids{2});        // below 0 it attracts
+}
+
+TEST_CASE("penalties look back as far as they are told") {
+  fd::SamplingOptions options{.presence_penalty = 5.0f, .penalty_last_n = 2};
+  CHECK(penalised(options, {0, 1, 2}).ids == Ids{0});
+  options.penalty_last_n = 3;
+  CHECK(penalised(options, {0, 1, 2}).ids == Ids{3});
+  options.penalty_last_n = -1;
+  CHECK(penalised(options, {0, 1, 2}).ids == Ids{3});
+}
+
+TEST_CASE("penalised rows equal the definition, with every other transform") {
+  std::mt19937 random(11);
+  for (fd::SamplingOptions options : kOptions) {
+    for (const auto& [repeat, presence, frequency] :
+         {std::array{1.3f, 0.0f, 0.0f}, std::array{1.0f, 0.7f, 0.0f},
+          std::array{0.7f, -0.4f, 0.2f}}) {
+      options.repeat_penalty = repeat;
+      options.presence_penalty = presence;
+      options.frequency_penalty = frequency;
+      for (const int last_n : {1, 5, -1}) {
+        options.penalty_last_n = last_n;
+        const std::vector<float> logits = random_logits(random, 40);
+        std::vector<fd::TokenId> history(8);
+        for (fd::TokenId& token : history) token = static_cast<fd::TokenId>(random() % 40);
+        fd::Transforms transforms;
+        fd::Law p;
+        transforms.apply(options, logits, {history}, p);
+        CHECK(error(p, law::p_of(logits, options, history)) < 1e-12);
+      }
+    }
+  }
+}
+
+TEST_CASE("ids that the row does not have penalise nothing") {
+  CHECK(penalised({.presence_penalty = 5.0f}, {-1, 4, 99}).ids == Ids{0});
 }

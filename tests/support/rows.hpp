@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <deque>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include <foredraft/core/rng.hpp>
@@ -11,16 +12,23 @@
 /// The rows of a verified draft, written down by hand. @shape logits [nodes of the draft, n_vocab]
 struct Rows {
   Rows(const foredraft::DraftTree& draft, const std::vector<std::vector<float>>& logits,
-       const foredraft::SamplingOptions& sampling, foredraft::Position anchor_position = 10) {
-    const auto need = sampling.greedy() ? foredraft::RowNeed::kArgmax : foredraft::RowNeed::kLogits;
+       const foredraft::SamplingOptions& sampling, foredraft::Position anchor_position = 10)
+      : Rows(draft, logits, sampling,
+             std::vector<foredraft::TokenId>(static_cast<std::size_t>(anchor_position) + 1)) {}
+  Rows(const foredraft::DraftTree& draft, const std::vector<std::vector<float>>& logits,
+       const foredraft::SamplingOptions& sampling, std::vector<foredraft::TokenId> final_tokens)
+      : tokens(std::move(final_tokens)) {
+    const auto need =
+        sampling.argmax_suffices() ? foredraft::RowNeed::kArgmax : foredraft::RowNeed::kLogits;
     scores.reset({need, {}}, static_cast<int>(logits.size()), static_cast<int>(logits[0].size()));
     for (std::size_t row = 0; row < logits.size(); ++row)
       scores.set_row(static_cast<int>(row), logits[row]);
-    sampler.begin(sampling, scores, draft, anchor_position);
+    sampler.begin(sampling, scores, draft, tokens);
   }
   Rows(const Rows&) = delete;
   Rows& operator=(const Rows&) = delete;
 
+  std::vector<foredraft::TokenId> tokens;
   foredraft::Scores scores;
   foredraft::RowSampler sampler;
 };

@@ -3,6 +3,7 @@
 #include <utility>
 #include <variant>
 
+#include <foredraft/acceptance/block_verification.hpp>
 #include <foredraft/acceptance/greedy.hpp>
 #include <foredraft/acceptance/rejection_sampling.hpp>
 #include <foredraft/acceptance/sample_and_match.hpp>
@@ -33,7 +34,7 @@ class AnyAcceptance {
   }
 
  private:
-  std::variant<Greedy, SampleAndMatch, RejectionSampling> rule_;
+  std::variant<Greedy, SampleAndMatch, RejectionSampling, BlockVerification> rule_;
 };
 
 static_assert(Acceptance<AnyAcceptance>);

@@ -13,7 +13,8 @@ struct Greedy {
   static constexpr bool lossless = true;
 
   RowNeed needs(const SamplingOptions& sampling) const {
-    if (sampling.greedy()) return RowNeed::kArgmax;
+    if (sampling.argmax_suffices()) return RowNeed::kArgmax;
+    if (sampling.greedy()) return RowNeed::kLogits;
     throw Error(ErrorCode::kInvalidOption, "a temperature above 0 with greedy acceptance",
                 "temperature 0", "use SampleAndMatch or RejectionSampling to sample");
   }

@@ -18,7 +18,7 @@ struct SampleAndMatch {
   static constexpr bool lossless = true;
 
   RowNeed needs(const SamplingOptions& sampling) const noexcept {
-    return sampling.greedy() ? RowNeed::kArgmax : RowNeed::kLogits;
+    return sampling.argmax_suffices() ? RowNeed::kArgmax : RowNeed::kLogits;
   }
 
   Verdict verify(const DraftTree& draft, const RowSampler& rows, Rng& rng) const {

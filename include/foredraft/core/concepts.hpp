@@ -120,7 +120,7 @@ enum class Shape : std::uint8_t {
 ///     truncate(0);
 ///  7. the text never depends on what it proposes, only the speed does.
 /// Not required: thread safety, copying.
-/// @see NoDraft, PromptLookup, ModelDrafter, AnyDrafter
+/// @see NoDraft, PromptLookup, ModelDrafter, ModelTreeDrafter, AnyDrafter
 template <typename D>
 concept Drafter =
     Truncatable<D> &&
@@ -151,7 +151,7 @@ class RowSampler;
 ///     the q handed over;
 ///  4. needs(sampling) is how much of each row it reads under these options;
 ///  5. `shape` is the widest draft it can verify, `uses_law` whether it makes use of q.
-/// @see Greedy, SampleAndMatch, RejectionSampling
+/// @see Greedy, SampleAndMatch, RejectionSampling, BlockVerification
 template <typename A>
 concept Acceptance = requires(const A acceptance, const DraftTree& draft, const RowSampler& rows,
                               Rng& rng, const SamplingOptions& sampling) {

@@ -11,15 +11,27 @@
 
 namespace foredraft::inline v0 {
 
-/// How p is made from the target's logits. The transforms apply in the order of the members; p is
-/// what is left, renormalised. Every acceptance rule uses this p and nothing else.
+/// How p is made from the target's logits: first the penalties, then the transforms in the order of
+/// the members; p is what is left, renormalised. Every acceptance rule uses this p and nothing else.
 struct SamplingOptions {
   float temperature = 0.0f;  ///< 0: always the best token
   int top_k = 0;             ///< keep the k most probable tokens; 0: all
   float top_p = 1.0f;        ///< keep the fewest tokens whose probability reaches top_p; 1: all
   float min_p = 0.0f;  ///< keep tokens of at least min_p times the greatest probability; 0: all
 
+  /// Penalties on tokens that occurred. The text they look at is the prompt, what was emitted and,
+  /// for the row of a drafted token, the draft up to that token.
+  float repeat_penalty = 1.0f;     ///< divides logits above 0 and multiplies those below; 1: none
+  float presence_penalty = 0.0f;   ///< taken off the logit of a token that occurred
+  float frequency_penalty = 0.0f;  ///< taken off once for each time it occurred
+  int penalty_last_n = 64;         ///< tokens that penalties look back on; -1: all
+
   bool greedy() const noexcept { return temperature == 0.0f; }
+  bool penalises() const noexcept {
+    return repeat_penalty != 1.0f || presence_penalty != 0.0f || frequency_penalty != 0.0f;
+  }
+  /// The best token of a row is all that p depends on, so nobody has to read the whole row.
+  bool argmax_suffices() const noexcept { return greedy() && !penalises(); }
 
   friend bool operator==(const SamplingOptions&, const SamplingOptions&) = default;
 };
@@ -33,6 +45,10 @@ struct Options {
   int top_k = 0;
   float top_p = 1.0f;
   float min_p = 0.0f;
+  float repeat_penalty = 1.0f;
+  float presence_penalty = 0.0f;
+  float frequency_penalty = 0.0f;
+  int penalty_last_n = 64;
   std::uint64_t seed = 0;
   std::uint32_t sequence = 0;  ///< keeps equal seeds apart, e.g. several answers to one prompt
 
@@ -45,11 +61,18 @@ struct Options {
   /// Bytes of a token. Empty: the target's own, where it has a vocabulary.
   std::function<std::string(TokenId)> piece = {};
 
+  /// Natural log probability of every token, and of the `logprobs` most probable ones beside it,
+  /// under the softmax over the whole vocabulary before any transform; at most n_vocab. -1: none.
+  int logprobs = -1;
+
   /// Polled between the steps of a round; true ends the call with everything final kept.
   std::function<bool()> cancelled = {};
   int prefill_block = 512;  ///< prompt tokens per forward pass
 
-  SamplingOptions sampling() const noexcept { return {temperature, top_k, top_p, min_p}; }
+  SamplingOptions sampling() const noexcept {
+    return {temperature,       top_k,         top_p, min_p, repeat_penalty, presence_penalty,
+            frequency_penalty, penalty_last_n};
+  }
 };
 
 /// @errors kInvalidOption for a value out of range, or one that could have no effect
@@ -70,7 +93,26 @@ inline void check(const Options& options) {
   if (!(options.min_p >= 0.0f && options.min_p <= 1.0f)) {
     refuse("min_p " + std::to_string(options.min_p), "a value in [0, 1]", "0 keeps all tokens");
   }
+  if (!(options.repeat_penalty > 0.0f) || std::isinf(options.repeat_penalty)) {
+    refuse("repeat_penalty " + std::to_string(options.repeat_penalty), "a finite value above 0",
+           "1 penalises nothing");
+  }
+  if (!std::isfinite(options.presence_penalty) || !std::isfinite(options.frequency_penalty)) {
+    refuse("a presence or frequency penalty that is not a number", "finite values",
+           "0 penalises nothing");
+  }
+  if (options.penalty_last_n < -1) {
+    refuse("penalty_last_n " + std::to_string(options.penalty_last_n),
+           "-1 (all tokens), or how many of the newest tokens count", "");
+  }
   const SamplingOptions unset;
+  if (options.sampling().penalises()
+          ? options.penalty_last_n == 0
+          : options.penalty_last_n != 0 && options.penalty_last_n != unset.penalty_last_n) {
+    refuse("penalty_last_n " + std::to_string(options.penalty_last_n) +
+               (options.penalty_last_n == 0 ? " with penalties" : " without a penalty"),
+           "a penalty and tokens to look back on", "one without the other has no effect");
+  }
   if (options.temperature == 0.0f &&
       (options.top_k != unset.top_k || options.top_p != unset.top_p ||
        options.min_p != unset.min_p)) {
@@ -79,6 +121,10 @@ inline void check(const Options& options) {
   }
   if (options.n_draft < 0) {
     refuse("n_draft " + std::to_string(options.n_draft), "0 (plain decoding) or more", "");
+  }
+  if (options.logprobs < -1) {
+    refuse("logprobs " + std::to_string(options.logprobs), "-1 (none), 0 (the token alone) or more",
+           "");
   }
   if (options.prefill_block < 1) {
     refuse("prefill_block " + std::to_string(options.prefill_block), "1 or more", "");

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,13 +11,33 @@
 
 namespace foredraft::inline v0 {
 
+/// @units natural log of a probability under the softmax of a raw row
+struct TokenLogprob {
+  TokenId token = 0;
+  float logprob = 0;
+
+  friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
+};
+
+/// What the target's row says about the token that was emitted, before any transform and whatever
+/// was drafted.
+struct Logprobs {
+  float logprob = 0;  ///< of the emitted token
+  /// The most probable tokens, best first, ties to the lower id. Tokens of probability 0 are not
+  /// among them, so there may be fewer than were asked for.
+  std::vector<TokenLogprob> top = {};
+
+  friend bool operator==(const Logprobs&, const Logprobs&) = default;
+};
+
 /// A token that has just become final.
 struct Emitted {
   TokenId token = 0;
   /// Text that may be shown now. It may lag behind the token (a character or a possible stop string
   /// is not complete yet) and then comes with a later one. Empty where the pieces are not known.
   std::string text;
-  bool from_draft = false;  ///< accepted from a draft, not chosen by the target row
+  bool from_draft = false;                ///< accepted from a draft, not chosen by the target row
+  std::optional<Logprobs> logprobs = {};  ///< where Options::logprobs asked for them
 };
 
 enum class FinishReason : std::uint8_t {
@@ -43,6 +64,9 @@ constexpr std::string_view name_of(FinishReason reason) noexcept {
 struct Result {
   std::vector<TokenId> tokens;
   std::vector<bool> from_draft;  // [tokens]
+  /// [tokens]; empty unless Options::logprobs asked. A token that an earlier call made final without
+  /// asking, and this one delivered, has NaN.
+  std::vector<Logprobs> logprobs;
   std::string text;
   FinishReason finish_reason = FinishReason::kLength;
   Stats stats;

@@ -18,6 +18,16 @@ struct Seconds {
   double accept = 0;
   double commit = 0;
   double total = 0;  ///< decoding only: all rounds, emit included, without prefill
+
+  Seconds& operator+=(const Seconds& other) noexcept {
+    prefill += other.prefill;
+    draft += other.draft;
+    verify += other.verify;
+    accept += other.accept;
+    commit += other.commit;
+    total += other.total;
+    return *this;
+  }
 };
 
 /// What happened in one call of Decoder::generate.
@@ -38,6 +48,25 @@ struct Stats {
   std::array<std::int64_t, DraftTree::kMaxNodes> drafted_per_position{};   ///< [depth - 1]
   std::array<std::int64_t, DraftTree::kMaxNodes> accepted_per_position{};  ///< [depth - 1]
   Seconds seconds;
+
+  /// Several calls taken together.
+  Stats& operator+=(const Stats& other) noexcept {
+    prompt_tokens += other.prompt_tokens;
+    reused_tokens += other.reused_tokens;
+    emitted += other.emitted;
+    rounds += other.rounds;
+    drafted += other.drafted;
+    accepted += other.accepted;
+    bonus += other.bonus;
+    corrected += other.corrected;
+    plain += other.plain;
+    for (std::size_t i = 0; i < drafted_per_position.size(); ++i) {
+      drafted_per_position[i] += other.drafted_per_position[i];
+      accepted_per_position[i] += other.accepted_per_position[i];
+    }
+    seconds += other.seconds;
+    return *this;
+  }
 
   double tokens_per_second() const noexcept { return per_second(emitted, seconds.total); }
   double prompt_tokens_per_second() const noexcept {

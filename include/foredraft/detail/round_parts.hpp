@@ -41,7 +41,7 @@ void timed(double& sum, F&& step) {
 struct Call {
   const Options& options;
   Rng* rng;
-  RowNeed need;   // of the acceptance rule under these options
+  RowNeed need;   // of the acceptance rule under these options, and of log probabilities
   bool uses_law;  // of the acceptance rule
   std::function<bool(TokenId)> is_end;
   std::function<std::string(TokenId)> piece;  // empty where nobody knows the text
@@ -132,13 +132,24 @@ Limit draft_limit(const S& s, const Call& call, int made) {
   return {depth, s.drafter.shape == Shape::kChain ? depth : nodes};
 }
 
+template <typename S>
+Context context_of(const S& s, const Call& call) {
+  return {s.tokens, {}, call.options.sampling(), call.uses_law, call.rng};
+}
+
+/// Let the drafter read what it lacks of the final tokens, without a draft.
+template <typename S>
+void catch_up(S& s, const Call& call) {
+  s.draft.reset(s.tokens.back());
+  s.drafter.propose(context_of(s, call), {}, s.draft);
+}
+
 /// @errors what the drafter throws; kInvalidDraft where it broke its contract
 template <typename S>
 void propose(S& s, const Call& call, Limit limit) {
   if (s.cold) return;
   const TokenId anchor = s.tokens.back();
-  s.drafter.propose({s.tokens, {}, call.options.sampling(), call.uses_law, call.rng}, limit,
-                    s.draft);
+  s.drafter.propose(context_of(s, call), limit, s.draft);
   const auto refuse = [](const std::string& found, const std::string& expected) {
     throw Error(ErrorCode::kInvalidDraft, found, expected, "the drafter breaks its contract");
   };

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/options.hpp>
@@ -9,28 +11,35 @@
 namespace foredraft::inline v0 {
 
 /// The rows of a round as an acceptance rule sees them: the best token of a node, or p behind it.
-/// p at a node is the law of the token that follows that node, after all transforms.
+/// p at a node is the law of the token that follows that node, after all transforms; penalties count
+/// the drafted tokens down to the node.
 class RowSampler {
  public:
   /// Look at a round. All arguments but `options` must outlive the use.
+  /// @param tokens all final tokens; the last is the anchor
   void begin(const SamplingOptions& options, const Scores& scores, const DraftTree& draft,
-             Position anchor_position) noexcept {
+             std::span<const TokenId> tokens) noexcept {
     options_ = options;
     scores_ = &scores;
     draft_ = &draft;
-    anchor_position_ = anchor_position;
+    tokens_ = tokens;
   }
 
   const SamplingOptions& options() const noexcept { return options_; }
-  Position anchor_position() const noexcept { return anchor_position_; }
+  Position anchor_position() const noexcept { return static_cast<Position>(tokens_.size()) - 1; }
 
   /// Position of the token that follows `node`.
   Position position_after(NodeIndex node) const noexcept {
-    return anchor_position_ + draft_->depth(node) + 1;
+    return anchor_position() + draft_->depth(node) + 1;
   }
 
   /// The most probable token after `node`. @errors kInvalidLogits
   TokenId argmax(NodeIndex node) const {
+    if (options_.penalises()) {
+      SamplingOptions greedy = options_;
+      greedy.temperature = 0.0f;
+      return law(node, greedy).ids.front();
+    }
     const TokenId best = scores_->argmax(node);
     if (best >= 0) return best;
     throw Error(ErrorCode::kInvalidLogits, "a row of logits with NaN or no finite value",
@@ -40,13 +49,16 @@ class RowSampler {
 
   /// p after `node`. The reference is good until the next call. @errors kInvalidLogits @cost
   /// O(n_vocab)
-  const Law& law(NodeIndex node) const {
-    if (options_.greedy()) {  // only the argmax was asked of the target
+  const Law& law(NodeIndex node) const { return law(node, options_); }
+
+  /// The same under other options than those of the call.
+  const Law& law(NodeIndex node, const SamplingOptions& options) const {
+    if (options.argmax_suffices()) {  // only the argmax was asked of the target
       law_.clear();
       law_.ids.push_back(argmax(node));
       law_.p.push_back(1.0);
     } else {
-      transforms_.apply(options_, scores_->logits(node), law_);
+      transforms_.apply(options, scores_->logits(node), {tokens_, draft_, node}, law_);
     }
     return law_;
   }
@@ -55,7 +67,7 @@ class RowSampler {
   SamplingOptions options_;
   const Scores* scores_ = nullptr;
   const DraftTree* draft_ = nullptr;
-  Position anchor_position_ = 0;
+  std::span<const TokenId> tokens_;
   // Buffers only: what law() returns does not depend on earlier calls.
   mutable Transforms transforms_;
   mutable Law law_;

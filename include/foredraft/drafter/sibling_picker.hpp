@@ -1,0 +1,147 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <foredraft/core/draft_tree.hpp>
+#include <foredraft/core/error.hpp>
+#include <foredraft/core/options.hpp>
+#include <foredraft/core/rng.hpp>
+#include <foredraft/core/round.hpp>
+#include <foredraft/core/scores.hpp>
+#include <foredraft/sampling/transforms.hpp>
+
+namespace foredraft::inline v0 {
+
+/// How a draft model picks its tokens.
+enum class DraftSampling : std::uint8_t {
+  /// The best of the three: argmax at temperature 0; above it coupled for rules that make no use of
+  /// q, else drawn or argmax, whichever was accepted more often lately (see DraftChoice).
+  kAuto,
+  kArgmax,   ///< its best tokens, as point mass
+  kCoupled,  ///< sampled with the noise that will sample the target, as point mass: agrees far more
+             ///< often than chance
+  kDrawn,    ///< drawn from q, which is handed over
+};
+
+/// Gives nodes of a draft their children, from a draft model's rows.
+///
+/// How many children a node gets is settled before any of them is drawn: it is the number asked
+/// for, or as many as q has tokens. So q stays the law of every drawn token.
+class SiblingPicker {
+ public:
+  /// Begin a round. `context` must outlive it.
+  /// @param law how the draft model's rows become q
+  /// @param how any but kAuto
+  /// @param drawn how drawn siblings are made, kIndependent or kWithoutReplacement
+  void begin(const Context& context, const SamplingOptions& law, DraftSampling how,
+             Siblings drawn = Siblings::kIndependent) {
+    context_ = &context;
+    law_ = law;
+    how_ = how;
+    drawn_ = drawn;
+  }
+
+  /// How much of a row add() reads to make `count` children.
+  RowNeed need(int count) const noexcept {
+    return argmax_suffices(count) ? RowNeed::kArgmax : RowNeed::kLogits;
+  }
+
+  /// Give `parent` children, `count` or as many as q allows. `row` of `scores` is that of the
+  /// parent.
+  /// @errors kInvalidLogits
+  /// @cost O(n_vocab) for q, and once more for each coupled child; O(support of q) for each drawn
+  /// one
+  void add(NodeIndex parent, int count, const Scores& scores, int row, DraftTree& draft) {
+    if (count <= 0) return;
+    switch (how_) {
+      case DraftSampling::kDrawn: add_drawn(parent, count, scores.logits(row), draft); break;
+      case DraftSampling::kCoupled: add_coupled(parent, count, scores.logits(row), draft); break;
+      case DraftSampling::kAuto:
+      case DraftSampling::kArgmax: add_best(parent, count, scores, row, draft); break;
+    }
+  }
+
+ private:
+  bool argmax_suffices(int count) const noexcept {
+    const bool best = how_ == DraftSampling::kArgmax || how_ == DraftSampling::kAuto;
+    return best && count <= 1 && !law_.penalises();
+  }
+
+  void add_drawn(NodeIndex parent, int count, std::span<const float> logits, DraftTree& draft) {
+    Law& q = draft.drawn_from(parent, drawn_);
+    transforms_.apply(law_, logits, {context_->tokens, &draft, parent}, q);
+    weights_ = q.p;
+    const bool replace = drawn_ != Siblings::kWithoutReplacement;
+    const int n = replace ? count : std::min(count, possible());
+    for (int i = 0; i < n; ++i) {
+      // Siblings never share a key: it holds the index that the drawn token will have.
+      const RngKey key{Purpose::kDraft, context_->anchor_position(), draft.size()};
+      const std::size_t chosen = context_->rng->categorical(key, q.ids, weights_);
+      draft.add(parent, q.ids[chosen]);
+      if (!replace) weights_[chosen] = 0.0;
+    }
+  }
+
+  /// The noise belongs to the tokens, not to the draw: taken tokens left out, the same key yields
+  /// the next one in the order of the perturbed weights. The first child is the coupled sample.
+  /// @source Gumbel top-k: Kool et al. 2019, arXiv:1903.06059
+  void add_coupled(NodeIndex parent, int count, std::span<const float> logits, DraftTree& draft) {
+    transforms_.apply(law_, logits, {context_->tokens, &draft, parent}, q_);
+    weights_ = q_.p;
+    const Position position = context_->anchor_position() + draft.depth(parent) + 1;
+    const RngKey key{Purpose::kTargetSample, position, 0};
+    const int n = std::min(count, possible());
+    for (int i = 0; i < n; ++i) {
+      const std::size_t chosen = context_->rng->categorical(key, q_.ids, weights_);
+      draft.add(parent, q_.ids[chosen]);
+      weights_[chosen] = 0.0;
+    }
+  }
+
+  void add_best(NodeIndex parent, int count, const Scores& scores, int row, DraftTree& draft) {
+    if (argmax_suffices(count)) {
+      const TokenId best = scores.argmax(row);
+      if (best < 0) {
+        throw Error(ErrorCode::kInvalidLogits,
+                    "a row of the draft model with NaN or no finite value", "finite logits",
+                    "the draft model's weights are damaged");
+      }
+      draft.add(parent, best);
+      return;
+    }
+    // Temperature and cuts leave the order of the tokens alone; the penalties do not.
+    SamplingOptions ranking = law_;
+    ranking.temperature = 1.0f;
+    ranking.top_k = count;
+    ranking.top_p = 1.0f;
+    ranking.min_p = 0.0f;
+    transforms_.apply(ranking, scores.logits(row), {context_->tokens, &draft, parent}, q_);
+    order_.resize(q_.size());
+    for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
+    std::sort(order_.begin(), order_.end(), [this](std::size_t a, std::size_t b) {
+      return q_.p[a] != q_.p[b] ? q_.p[a] > q_.p[b] : a < b;  // ids ascend with the index
+    });
+    for (const std::size_t i : order_) draft.add(parent, q_.ids[i]);
+  }
+
+  int possible() const noexcept {
+    return static_cast<int>(
+        std::count_if(weights_.begin(), weights_.end(), [](double w) { return w > 0; }));
+  }
+
+  const Context* context_ = nullptr;
+  SamplingOptions law_;
+  DraftSampling how_ = DraftSampling::kArgmax;
+  Siblings drawn_ = Siblings::kIndependent;
+  // Buffers.
+  Transforms transforms_;
+  Law q_;
+  std::vector<double> weights_;  // of q's tokens, 0 for those already taken
+  std::vector<std::size_t> order_;
+};
+
+}  // namespace foredraft::inline v0

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include <foredraft/core/error.hpp>
+#include <foredraft/core/result.hpp>
+#include <foredraft/core/types.hpp>
+
+namespace foredraft::inline v0 {
+
+namespace detail {
+
+/// log(sum(exp(logits))) in two parts: added to a large logit, the second one would lose its digits.
+struct LogSumExp {
+  double greatest = 0;
+  double rest = 0;  // log(sum(exp(logits - greatest)))
+
+  float logprob(float logit) const noexcept {
+    return static_cast<float>(static_cast<double>(logit) - greatest - rest);
+  }
+};
+
+/// Added up in the order of ids: a function of the row alone.
+/// @errors kInvalidLogits for NaN, +inf, or a row without any value above -inf
+inline LogSumExp log_sum_exp(std::span<const float> logits) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  float greatest = -kInfinity;
+  bool nan = false;
+  for (const float logit : logits) {
+    nan |= logit != logit;
+    greatest = std::max(greatest, logit);
+  }
+  if (nan || std::isinf(greatest)) {
+    throw Error(ErrorCode::kInvalidLogits, "a row of logits with NaN, +inf or no finite value",
+                "finite logits, -inf for impossible tokens",
+                "the weights or the target's forward pass are damaged");
+  }
+  double sum = 0;
+  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - greatest);
+  return {greatest, std::log(sum)};
+}
+
+/// The `k` greatest logits as log probabilities. A heap of k keeps the pass over the row cheap: of
+/// n_vocab tokens few ever enter it.
+inline std::vector<TokenLogprob> most_probable(std::span<const float> logits, const LogSumExp& sum,
+                                               int k) {
+  const auto likelier = [](const TokenLogprob& a, const TokenLogprob& b) {
+    return a.logprob != b.logprob ? a.logprob > b.logprob : a.token < b.token;
+  };
+  std::vector<TokenLogprob> best;  // holds logits at first; its front is the least of them
+  const std::size_t most = std::min(logits.size(), static_cast<std::size_t>(std::max(k, 0)));
+  best.reserve(most);
+  for (std::size_t id = 0; most > 0 && id < logits.size(); ++id) {
+    const float logit = logits[id];
+    if (logit == -std::numeric_limits<float>::infinity()) continue;
+    if (best.size() == most) {
+      if (logit <= best.front().logprob) continue;  // a tie goes to the lower id, which is there
+      std::pop_heap(best.begin(), best.end(), likelier);
+      best.pop_back();
+    }
+    best.push_back({static_cast<TokenId>(id), logit});
+    std::push_heap(best.begin(), best.end(), likelier);
+  }
+  std::sort_heap(best.begin(), best.end(), likelier);
+  for (TokenLogprob& token : best) token.logprob = sum.logprob(token.logprob);
+  return best;
+}
+
+}  // namespace detail
+
+/// The `k` most probable tokens of a row under the softmax over all of it, best first, ties to the
+/// lower id; tokens of probability 0 are left out.
+/// @shape logits [n_vocab] @units natural log @errors kInvalidLogits for NaN, +inf, or a row
+/// without any value above -inf @cost O(n_vocab + k log k) for the usual small k
+inline std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int k) {
+  return detail::most_probable(logits, detail::log_sum_exp(logits), k);
+}
+
+/// The same, and the log probability of `token`, which is -inf where it is impossible.
+inline Logprobs logprobs_of(std::span<const float> logits, TokenId token, int k) {
+  const detail::LogSumExp sum = detail::log_sum_exp(logits);
+  return {sum.logprob(logits[static_cast<std::size_t>(token)]),
+          detail::most_probable(logits, sum, k)};
+}
+
+}  // namespace foredraft::inline v0

@@ -1,0 +1,135 @@
+#pragma once
+
+#include <exception>
+#include <initializer_list>
+#include <ostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <foredraft/testing/drafts.hpp>
+
+/// Is an acceptance rule lossless? The answer is computed, not sampled.
+namespace foredraft::inline v0::testing {
+
+/// What check_law() found. `worst` describes the case of the greatest distance.
+struct LawReport {
+  double distance = 0;  ///< greatest total variation between the emitted text and the target's law
+  int cases = 0;
+  std::string worst;
+
+  /// 1e-12 is what rounding may move; the least mistake of a rule is many orders larger.
+  bool keeps_the_law() const noexcept { return cases > 0 && distance <= 1e-12; }
+};
+
+inline std::ostream& operator<<(std::ostream& out, const LawReport& report) {
+  out << (report.keeps_the_law() ? "keeps the law: " : "does NOT keep the law: ") << report.cases
+      << " cases, total variation up to " << report.distance;
+  if (!report.worst.empty()) out << "\n  worst: " << report.worst;
+  return out << '\n';
+}
+
+/// Options under which rules are checked: each transform alone, and all together.
+inline const std::vector<SamplingOptions>& law_transforms() {
+  static const std::vector<SamplingOptions> transforms{
+      {.temperature = 0.0f},
+      {.temperature = 0.5f},
+      {.temperature = 1.0f},
+      {.temperature = 2.0f},
+      {.temperature = 1.0f, .top_k = 2},
+      {.temperature = 1.0f, .top_p = 0.7f},
+      {.temperature = 1.5f, .min_p = 0.3f},
+      {.temperature = 0.0f, .repeat_penalty = 1.5f, .frequency_penalty = 0.4f},
+      {.temperature = 0.8f, .repeat_penalty = 1.3f, .presence_penalty = 0.5f, .penalty_last_n = 3},
+      {.temperature = 2.0f,
+       .top_k = 3,
+       .top_p = 0.9f,
+       .min_p = 0.05f,
+       .repeat_penalty = 0.8f,
+       .frequency_penalty = 0.3f,
+       .penalty_last_n = -1},
+  };
+  return transforms;
+}
+
+struct LawSize {
+  int n_vocab;
+  int depth;
+  bool trees = true;  ///< their paths are many: some hundred thousand at 3 tokens and depth 2
+};
+
+/// Total variation between the law of the next 2 (depth + 1) tokens, that is of at least two rounds,
+/// and the target's. Every outcome of every draw is followed through the shipped Decoder.
+/// @errors KeyReuse where two rounds share a random number; what the rule throws
+template <typename D, typename A>
+double law_distance(HashTarget& target, const D& drafter, const A& rule,
+                    const SamplingOptions& sampling, int depth) {
+  Options options{.max_tokens = 1,
+                  .temperature = sampling.temperature,
+                  .top_k = sampling.top_k,
+                  .top_p = sampling.top_p,
+                  .min_p = sampling.min_p,
+                  .repeat_penalty = sampling.repeat_penalty,
+                  .presence_penalty = sampling.presence_penalty,
+                  .frequency_penalty = sampling.frequency_penalty,
+                  .penalty_last_n = sampling.penalty_last_n};
+  Decoder decoder{target, TokenCache{32, 16}, drafter, rule};
+  decoder.generate(Tokens{0, 1}, options);  // the first round after a prompt never drafts
+  const Tokens prefix(decoder.tokens().begin(), decoder.tokens().end());
+  const int n = 2 * (depth + 1);
+  options.n_draft = depth;
+  return total_variation(law_by_rounds(decoder, options, n),
+                         target_law(target, prefix, sampling, n));
+}
+
+/// Adds one case to `report`. Options that the rule refuses (kInvalidOption) are no case.
+inline void check_case(LawReport& report, HashTarget& target,
+                       const NamedDrafter<Shape::kTree>& draft, const TreeRule& rule,
+                       const SamplingOptions& sampling, int depth) {
+  double distance = 1.0;
+  std::string problem;
+  try {
+    distance = law_distance(target, draft.drafter, rule, sampling, depth);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::kInvalidOption) return;
+    problem = std::string(": ") + error.what();
+  } catch (const std::exception& error) {
+    problem = std::string(": ") + error.what();
+  }
+  ++report.cases;
+  if (!(distance > report.distance) && !report.worst.empty()) return;
+  report.distance = distance;
+  std::ostringstream worst;
+  worst << target.vocab_size() << " tokens, depth " << depth << ", " << draft.name
+        << ", temperature " << sampling.temperature << ", top_k " << sampling.top_k << ", top_p "
+        << sampling.top_p << ", min_p " << sampling.min_p
+        << (sampling.penalises() ? ", with penalties" : "") << problem;
+  report.worst = worst.str();
+}
+
+/// Does `rule` leave the target's law alone? Small vocabularies, every transform, every way to
+/// draft: chains, and trees where the rule takes them.
+/// @cost some seconds of one core
+/// @source docs/design/acceptance.md says what is computed and why it suffices
+template <Acceptance A>
+LawReport check_law(const A& rule,
+                    const std::vector<SamplingOptions>& transforms = law_transforms(),
+                    std::initializer_list<LawSize> sizes = {{2, 0}, {3, 1}, {2, 2}}) {
+  LawReport report;
+  const TreeRule any = TreeRule::of(rule);
+  for (const SamplingOptions& sampling : transforms) {
+    for (const auto& [n_vocab, depth, trees] : sizes) {
+      HashTarget target(n_vocab, 0, 1.5, 5);
+      for (const auto& draft : chains_for<Shape::kTree>(target, sampling)) {
+        check_case(report, target, draft, any, sampling, depth);
+      }
+      if (A::shape != Shape::kTree || !trees || depth == 0) continue;
+      for (const auto& draft : trees_for(target, sampling)) {
+        check_case(report, target, draft, any, sampling, depth);
+      }
+    }
+  }
+  return report;
+}
+
+}  // namespace foredraft::inline v0::testing

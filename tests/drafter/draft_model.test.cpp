@@ -1,0 +1,167 @@
+#include <foredraft/drafter/draft_model.hpp>
+
+#include <foredraft/foredraft.hpp>
+
+#include "support/catch.hpp"
+#include "support/toy_target.hpp"
+
+namespace fd = foredraft;
+
+namespace {
+
+using Tokens = std::vector<fd::TokenId>;
+using Model = fd::DraftModel<toy::Target, toy::TokenCache>;
+
+/// Text {7, 8, 9}, anchor 9, and a tree behind it with two equal children:
+/// 9 - 1 - 2
+///   - 1 - 3 - 4
+///   - 5
+struct Tree {
+  Tree() {
+    draft.reset(9);
+    draft.add(0, 1);
+    draft.add(0, 1);
+    draft.add(0, 5);
+    draft.add(1, 2);
+    draft.add(2, 3);
+    draft.add(5, 4);
+  }
+  fd::DraftTree draft;
+};
+const Tokens kText{7, 8, 9};
+
+/// Forward the draft level by level, as drafters do, but for its last level.
+void forward_levels(Model& model, const fd::DraftTree& whole) {
+  fd::DraftTree draft;
+  draft.reset(whole.token(0));
+  for (int depth = 0; depth < whole.max_depth(); ++depth) {
+    if (depth > 0) {
+      for (fd::NodeIndex node = 0; node < whole.size(); ++node) {
+        if (whole.depth(node) == depth) draft.add(whole.parent(node), whole.token(node));
+      }
+    }
+    model.forward(draft, fd::RowNeed::kLogits);
+  }
+}
+
+/// What the cache holds after a round that made `final` final, whatever draft was verified in it.
+Tokens kept(const Tokens& final, const fd::DraftTree& verified) {
+  toy::Target target(16, 0);
+  Model model(target, toy::TokenCache{});
+  model.begin(kText);
+  forward_levels(model, Tree().draft);
+  const fd::Scores scores;
+  const std::vector<fd::NodeIndex> path(final.size(), 0);
+  model.commit({verified, path, final, scores, 2});
+  CHECK(model.cache().staged() == 0);
+  return {model.cache().tokens().begin(), model.cache().tokens().end()};
+}
+
+}  // namespace
+
+TEST_CASE("the deepest match looks through equal siblings") {
+  const Tree tree;
+  const auto match = [&](const Tokens& tokens) {
+    return fd::deepest_match(tree.draft.nodes(), tokens);
+  };
+  CHECK(match({}) == 0);
+  CHECK(match({6, 1}) == 0);
+  CHECK(match({1}) == 1);
+  CHECK(match({1, 2}) == 4);
+  CHECK(match({1, 3}) == 5);  // below the second of the two
+  CHECK(match({1, 3, 4, 4}) == 6);
+  CHECK(match({5, 2}) == 3);
+  CHECK(match({1, 4}) == 1);  // a 4 elsewhere in the tree is no match
+}
+
+TEST_CASE("rows of drafted tokens that turned out final are kept, all but that of the last token") {
+  const Tree tree;
+  CHECK(kept({6}, tree.draft) == Tokens{7, 8, 9});
+  CHECK(kept({1}, tree.draft) == Tokens{7, 8, 9});
+  CHECK(kept({1, 2}, tree.draft) == Tokens{7, 8, 9, 1});
+  CHECK(kept({1, 3}, tree.draft) == Tokens{7, 8, 9, 1});
+  CHECK(kept({1, 3, 6}, tree.draft) == Tokens{7, 8, 9, 1, 3});
+  CHECK(kept({5, 2}, tree.draft) == Tokens{7, 8, 9, 5});
+  CHECK(kept({1, 6, 2}, tree.draft) == Tokens{7, 8, 9, 1});
+  // The last level was never forwarded, so its row cannot be kept: the next round catches up.
+  CHECK(kept({1, 3, 4, 2}, tree.draft) == Tokens{7, 8, 9, 1, 3});
+}
+
+TEST_CASE("rows are kept whoever drafted the tokens, and none from another place") {
+  fd::DraftTree other;
+  other.reset(9);
+  other.extend(1);
+  other.extend(3);
+  CHECK(kept({1, 3, 6}, other) == Tokens{7, 8, 9, 1, 3});
+  other.reset(8);  // another anchor
+  CHECK(kept({1, 3, 6}, other) == Tokens{7, 8});
+}
+
+TEST_CASE("a few final tokens that the cache lacks share the anchor's pass") {
+  toy::Target target(16, 0);
+  Model model(target, toy::TokenCache{});
+  Tokens text{1, 2, 3};
+  fd::DraftTree draft;
+  for (const int grow : {0, 1, 4, 5, 40}) {
+    for (int i = 0; i < grow; ++i) text.push_back(i % 16);
+    draft.reset(text.back());
+    target.passes = 0;
+    model.begin(text);
+    model.forward(draft, fd::RowNeed::kLogits);
+    CAPTURE(grow);
+    CHECK(target.passes == (grow > 4 ? 2 : 1));
+    // Its row is that of the anchor, as if nothing had been missing.
+    const auto row = model.scores().logits(model.row(0));
+    CHECK(std::vector<float>(row.begin(), row.end()) == target.logits_after(text));
+    CHECK(model.cache().size() == static_cast<int>(text.size()) - 1);
+    CHECK(model.cache().staged() == 1);
+  }
+}
+
+TEST_CASE("a pass that fails leaves staged rows behind, and the next round does not see them") {
+  toy::Target target(16, 0);
+  Model model(target, toy::TokenCache{});
+  fd::DraftTree draft;
+  draft.reset(9);
+  model.begin(kText);
+  target.before_forward = [] { throw std::runtime_error("device lost"); };
+  CHECK_THROWS_AS(model.forward(draft, fd::RowNeed::kLogits), std::runtime_error);
+  target.before_forward = {};
+  model.begin(kText);
+  model.forward(draft, fd::RowNeed::kLogits);
+  const auto row = model.scores().logits(model.row(0));
+  CHECK(std::vector<float>(row.begin(), row.end()) == target.logits_after(kText));
+}
+
+TEST_CASE("how deep a draft the cache has room for") {
+  toy::Target target(16, 0);
+  for (int capacity = 1; capacity < 6; ++capacity) {
+    Model model(target, toy::TokenCache{capacity});
+    CHECK(model.begin(kText) == std::max(0, capacity - 2));
+    CHECK(model.cache().size() <= capacity);
+  }
+  Model narrow(target, toy::TokenCache{16, 1});  // one staged row at a time: nothing can wait
+  CHECK(narrow.begin(kText) == 14);
+  CHECK(narrow.cache().size() == 2);
+}
+
+TEST_CASE("truncate, snapshot and restore drop what is staged") {
+  toy::Target target(16, 0);
+  Model model(target, toy::TokenCache{});
+  const auto stage = [&](const Tokens& text) {
+    fd::DraftTree draft;
+    draft.reset(text.back());
+    model.begin(text);
+    model.forward(draft, fd::RowNeed::kNothing);
+  };
+  stage(kText);
+  const auto snapshot = model.snapshot();
+  model.truncate(1);
+  CHECK(model.cache().size() == 1);
+  CHECK(model.cache().staged() == 0);
+  stage({7, 1, 2, 3});
+  model.restore(snapshot);
+  CHECK(model.cache().staged() == 0);
+  CHECK(std::vector<fd::TokenId>(model.cache().tokens().begin(), model.cache().tokens().end()) ==
+        Tokens{7, 8});
+}
