@@ -45,7 +45,7 @@ TEST_CASE("categorical has the law of its weights, for sparse ids too") {
     for (std::size_t i = 0; i < weights.size(); ++i) expected[i] = draws * weights[i] / 10.0;
     for (int i = 0; i < draws; ++i)
       seen[rng.categorical({fd::Purpose::kTargetSample, i, 0}, ids, weights)] += 1;
-    CHECK(stat::g_test(seen, expected) > kFalseAlarm);
+    CHECK(statistics::g_test(seen, expected) > kFalseAlarm);
   }
 }
 
@@ -55,7 +55,7 @@ TEST_CASE("bernoulli has the law of its probability, and keeps to 0 and 1") {
     const int draws = 40000;
     std::vector<double> seen(2);
     for (int i = 0; i < draws; ++i) seen[rng.bernoulli({fd::Purpose::kAccept, i, 3}, p)] += 1;
-    CHECK(stat::g_test(seen, {draws * (1 - p), draws * p}) > kFalseAlarm);
+    CHECK(statistics::g_test(seen, {draws * (1 - p), draws * p}) > kFalseAlarm);
   }
   int wrong = 0;
   for (int i = 0; i < 10000; ++i) {
@@ -114,7 +114,7 @@ TEST_CASE("keys, seeds and sequences that differ in one part are independent") {
     const int draws = 4000;
     std::vector<double> pairs(16);
     for (int i = 0; i < draws; ++i) pairs[draw(base, i) * 4 + draw(other, i)] += 1;
-    CHECK(stat::g_test(pairs, std::vector<double>(16, draws / 16.0)) > kFalseAlarm / 7);
+    CHECK(statistics::g_test(pairs, std::vector<double>(16, draws / 16.0)) > kFalseAlarm / 7);
   }
 }
 

@@ -45,7 +45,7 @@ double smallest_p_value(const fd::SamplingOptions& sampling, const TreeRule& rul
   }
   double smallest = 1;
   for (std::size_t i = 0; i + 1 < kLength; ++i)
-    smallest = std::min(smallest, stat::g_test(seen[i], wanted[i]));
+    smallest = std::min(smallest, statistics::g_test(seen[i], wanted[i]));
   return smallest;
 }
 
@@ -85,6 +85,6 @@ TEST_CASE("texts of different seeds and sequences are independent") {
     by_seed[first_token(seed, 0) * 4 + first_token(seed + 1, 0)] += 1;
     by_sequence[first_token(7, sequence) * 4 + first_token(7, sequence + 1)] += 1;
   }
-  CHECK(stat::g_test(by_seed, wanted) > 1e-6 / 2);
-  CHECK(stat::g_test(by_sequence, wanted) > 1e-6 / 2);
+  CHECK(statistics::g_test(by_seed, wanted) > 1e-6 / 2);
+  CHECK(statistics::g_test(by_sequence, wanted) > 1e-6 / 2);
 }

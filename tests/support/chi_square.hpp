@@ -5,7 +5,7 @@
 #include <vector>
 
 /// Goodness of fit with a false-alarm rate that can be stated.
-namespace stat {
+namespace statistics {
 
 /// P(chi-square with `freedom` degrees > x), the regularised upper incomplete gamma function
 /// Q(freedom / 2, x / 2): its series below the mean, its continued fraction (Lentz) above.
@@ -64,4 +64,4 @@ inline double g_test(const std::vector<double>& seen, const std::vector<double>&
   return cells < 2 ? 1.0 : chi_square_tail(g, cells - 1);
 }
 
-}  // namespace stat
+}  // namespace statistics

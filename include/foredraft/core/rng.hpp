@@ -42,7 +42,7 @@ class Rng {
   /// Index i with probability weights[i] / sum(weights). The noise belongs to (key, ids[i]): two
   /// laws sampled with one key tend to give the same token (Gumbel-max coupling), which is how a
   /// drafter can agree with the target more often than chance.
-  /// @shape ids, weights [n], n >= 1; weights >= 0, at least one > 0
+  /// @shape ids, weights [n], n >= 1; ids ascending; weights >= 0, at least one > 0
   /// @cost O(n)
   virtual std::size_t categorical(RngKey key, std::span<const TokenId> ids,
                                   std::span<const double> weights) = 0;
@@ -77,26 +77,59 @@ class Philox final : public Rng {
 
   std::size_t categorical(RngKey key, std::span<const TokenId> ids,
                           std::span<const double> weights) override {
-    // argmax(log w + Gumbel) is argmin(E / w) with E = -log u exponential. Because -log u >= 1 - u,
-    // most tokens are dismissed without a logarithm.
-    std::size_t best = ids.size();
-    double least = std::numeric_limits<double>::infinity();
-    for (std::size_t i = 0; i < ids.size(); ++i) {
-      if (weights[i] <= 0) continue;
-      const double u = uniform(key, static_cast<std::uint32_t>(ids[i]));
-      if (1.0 - u >= least * weights[i]) continue;
-      const double arrival = -std::log(u) / weights[i];
-      // The first possible token is taken even where its weight is so small that the quotient
-      // overflows.
-      if (arrival < least || best == ids.size()) {
-        least = arrival;
-        best = i;
+    // Two races, first between blocks of neighbouring ids, then within the block that won: a block
+    // of weight W wins with W / sum and a token of it with w / W. So few tokens need a number.
+    Race blocks;
+    std::size_t begin_of_winner = 0;
+    for (std::size_t begin = 0; begin < ids.size();) {
+      const std::uint32_t block = block_of(ids[begin]);
+      double weight = 0;
+      std::size_t end = begin;
+      for (; end < ids.size() && block_of(ids[end]) == block; ++end) weight += weights[end];
+      if (blocks.enter(weight, [&] { return uniform(key, kBlocks | block); })) {
+        begin_of_winner = begin;
       }
+      begin = end;
     }
-    return best;
+    Race tokens;
+    std::size_t winner = ids.size();
+    const std::uint32_t block = block_of(ids[begin_of_winner]);
+    for (std::size_t i = begin_of_winner; i < ids.size() && block_of(ids[i]) == block; ++i) {
+      const auto id = static_cast<std::uint32_t>(ids[i]);
+      if (tokens.enter(weights[i], [&] { return uniform(key, id); })) winner = i;
+    }
+    return winner;
   }
 
  private:
+  /// argmax(log w + Gumbel) is argmin(E / w) with E = -log u exponential: who arrives first wins.
+  class Race {
+   public:
+    /// True where this one is ahead of all before it.
+    template <typename Uniform>
+    bool enter(double weight, Uniform&& uniform) {
+      if (!(weight > 0)) return false;
+      const double u = uniform();
+      // Because -log u >= 1 - u, most are dismissed without a logarithm.
+      if (1.0 - u >= first_ * weight) return false;
+      const double arrival = -std::log(u) / weight;
+      // The first possible one is taken even where its weight is so small that the quotient
+      // overflows.
+      if (!(arrival < first_) && started_) return false;
+      first_ = arrival;
+      return started_ = true;
+    }
+
+   private:
+    double first_ = std::numeric_limits<double>::infinity();
+    bool started_ = false;
+  };
+
+  static constexpr std::uint32_t kBlocks = 1u << 31;  // items of blocks, apart from those of ids
+  static constexpr std::uint32_t block_of(TokenId id) noexcept {
+    return static_cast<std::uint32_t>(id) / 64;
+  }
+
   /// Number in (0, 1) for `item` of a key: two items share one Philox block. It never reaches 0
   /// or 1.
   double uniform(RngKey key, std::uint32_t item) noexcept {

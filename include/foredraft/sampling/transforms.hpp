@@ -1,16 +1,19 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <vector>
+
+#include <xsimd/xsimd.hpp>
 
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/options.hpp>
-#include <foredraft/core/scores.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -34,131 +37,202 @@ class Transforms {
   /// @param history what the penalties look back on; may be empty where there are none
   /// @shape logits [n_vocab] @units out.p sums to 1
   /// @errors kInvalidLogits for NaN, +inf, or a row without any value above -inf
-  /// @cost O(n_vocab), with top-p also a sort of what top-k left
+  /// @cost O(n_vocab): one exponential a token, none for tokens that top-k drops
   void apply(const SamplingOptions& options, std::span<const float> logits, const History& history,
              Law& out) {
-    const TokenId best = Scores::argmax_of(logits);
-    if (best < 0 ||
-        logits[static_cast<std::size_t>(best)] == std::numeric_limits<float>::infinity()) {
-      throw Error(ErrorCode::kInvalidLogits, "a row of logits with NaN, +inf or no finite value",
-                  "finite logits, -inf for impossible tokens",
-                  "the weights or the target's forward pass are damaged");
-    }
     out.clear();
-    if (options.argmax_suffices()) {
-      out.ids.push_back(best);
+    const std::span<const float> row =
+        options.penalises() ? penalised(options, logits, history) : logits;
+    const float greatest = greatest_of(row);
+    if (options.greedy()) {
+      out.ids.push_back(
+          static_cast<TokenId>(std::find(row.begin(), row.end(), greatest) - row.begin()));
       out.p.push_back(1.0);
       return;
     }
-    candidates_.clear();
-    for (std::size_t id = 0; id < logits.size(); ++id) {
-      candidates_.push_back({static_cast<TokenId>(id), logits[id], 0.0});
+    if (options.top_k > 0 && static_cast<std::size_t>(options.top_k) < row.size()) {
+      keep_top_k(row, static_cast<std::size_t>(options.top_k));
+    } else if (options.min_p > 0.0f && options.top_p == 1.0f) {
+      // What min-p will drop needs no weight. The bar is a little low; normalise() is exact.
+      keep_above(row, greatest + options.temperature * (std::log(double{options.min_p}) - 1e-3));
+    } else {
+      keep_all(row);
     }
-    if (options.penalises()) penalise(options, history);
-    scale(options);
-    keep_top_k(options.greedy() ? 1 : options.top_k);
-    for (Candidate& candidate : candidates_) candidate.weight = std::exp(candidate.score);
-    keep_top_p(options.top_p);
-    keep_min_p(options.min_p);
-    if (options.top_k > 0 || options.top_p < 1.0f) {  // else nothing has left the order of ids
-      std::sort(candidates_.begin(), candidates_.end(),
-                [](const Candidate& a, const Candidate& b) { return a.id < b.id; });
-    }
-    const double sum = total();
-    for (const Candidate& candidate : candidates_) {
-      if (candidate.weight <= 0) continue;
-      out.ids.push_back(candidate.id);
-      out.p.push_back(candidate.weight / sum);
-    }
+    weigh(greatest, options.temperature);
+    if (options.top_p < 1.0f) keep_top_p(options.top_p);
+    normalise(options.min_p, out);
   }
 
  private:
-  struct Candidate {
-    TokenId id;
-    double score;   // the logit; after scale() how far below the greatest, in units of temperature
-    double weight;  // exp(score)
-  };
+  using Batch = xsimd::batch<double>;
 
-  static bool likelier(const Candidate& a, const Candidate& b) noexcept {
-    return a.score != b.score ? a.score > b.score : a.id < b.id;
+  /// @errors kInvalidLogits
+  static float greatest_of(std::span<const float> row) {
+    // Eight maxima side by side: one would wait for itself at every step.
+    std::array<float, 8> most;
+    most.fill(-std::numeric_limits<float>::infinity());
+    bool finite = true;  // but for -inf
+    std::size_t i = 0;
+    for (; i + most.size() <= row.size(); i += most.size()) {
+      for (std::size_t lane = 0; lane < most.size(); ++lane) {
+        const float x = row[i + lane];
+        finite &= x <= std::numeric_limits<float>::max();  // false for NaN too
+        most[lane] = x > most[lane] ? x : most[lane];
+      }
+    }
+    for (; i < row.size(); ++i) {
+      finite &= row[i] <= std::numeric_limits<float>::max();
+      most[0] = row[i] > most[0] ? row[i] : most[0];
+    }
+    const float greatest = *std::max_element(most.begin(), most.end());
+    if (finite && greatest >= std::numeric_limits<float>::lowest()) return greatest;
+    throw Error(ErrorCode::kInvalidLogits, "a row of logits with NaN, +inf or no finite value",
+                "finite logits, -inf for impossible tokens",
+                "the weights or the target's forward pass are damaged");
   }
 
   /// @source repeat: Keskar et al. 2019, arXiv:1909.05858, with the sign handled as is usual since;
   /// presence and frequency: as the OpenAI API defines them
-  void penalise(const SamplingOptions& options, const History& history) {
+  std::span<const float> penalised(const SamplingOptions& options, std::span<const float> logits,
+                                   const History& history) {
+    penalised_.assign(logits.begin(), logits.end());
     const std::size_t n = options.penalty_last_n < 0
                               ? history.tokens.size() + DraftTree::kMaxNodes
                               : static_cast<std::size_t>(options.penalty_last_n);
-    history_.clear();
-    for (NodeIndex node = history.node; node > 0 && history_.size() < n;
+    seen_.clear();
+    for (NodeIndex node = history.node; node > 0 && seen_.size() < n;
          node = history.draft->parent(node)) {
-      history_.push_back(history.draft->token(node));
+      seen_.push_back(history.draft->token(node));
     }
-    const auto before = history.tokens.last(std::min(n - history_.size(), history.tokens.size()));
-    history_.insert(history_.end(), before.begin(), before.end());
-    std::sort(history_.begin(), history_.end());
-    for (auto token = history_.begin(); token != history_.end();) {
-      const auto next = std::upper_bound(token, history_.end(), *token);
+    const auto before = history.tokens.last(std::min(n - seen_.size(), history.tokens.size()));
+    seen_.insert(seen_.end(), before.begin(), before.end());
+    std::sort(seen_.begin(), seen_.end());
+    for (auto token = seen_.begin(); token != seen_.end();) {
+      const auto next = std::upper_bound(token, seen_.end(), *token);
       const auto times = static_cast<double>(next - token);
       const auto id = static_cast<std::size_t>(*token);
       token = next;
-      if (id >= candidates_.size()) continue;  // a draft model may know fewer tokens
-      double& score = candidates_[id].score;
-      score = score > 0 ? score / options.repeat_penalty : score * options.repeat_penalty;
-      score -= options.presence_penalty;
-      score -= options.frequency_penalty * times;
+      if (id >= penalised_.size()) continue;  // a draft model may know fewer tokens
+      const double x = penalised_[id];
+      const double repeat = options.repeat_penalty;
+      penalised_[id] =
+          static_cast<float>((x > 0 ? x / repeat : x * repeat) - options.presence_penalty -
+                             options.frequency_penalty * times);
+    }
+    return penalised_;
+  }
+
+  void keep_all(std::span<const float> row) {
+    ids_.resize(row.size());
+    std::iota(ids_.begin(), ids_.end(), 0);
+    weights_.assign(row.begin(), row.end());
+  }
+
+  void keep_above(std::span<const float> row, double bar) {
+    ids_.clear();
+    weights_.clear();
+    for (std::size_t id = 0; id < row.size(); ++id) {
+      if (row[id] < bar) continue;
+      ids_.push_back(static_cast<TokenId>(id));
+      weights_.push_back(row[id]);
     }
   }
 
-  /// The greatest score is taken off before the division: tiny temperatures must not overflow.
-  void scale(const SamplingOptions& options) noexcept {
-    const double temperature = options.greedy() ? 1.0 : options.temperature;
-    double greatest = -std::numeric_limits<double>::infinity();
-    for (const Candidate& candidate : candidates_) greatest = std::max(greatest, candidate.score);
-    for (Candidate& candidate : candidates_) {
-      candidate.score = (candidate.score - greatest) / temperature;
+  /// Keep the k likeliest tokens, in the order of ids. One pass with a bar that rises: whenever
+  /// four times as many tokens as wanted have come over it, all but the best k of them are dropped.
+  void keep_top_k(std::span<const float> row, std::size_t k) {
+    const auto logit = [row](TokenId id) { return row[static_cast<std::size_t>(id)]; };
+    const auto likelier = [&](TokenId a, TokenId b) {
+      return logit(a) != logit(b) ? logit(a) > logit(b) : a < b;
+    };
+    const auto drop_all_but_best = [&] {
+      const auto end = ids_.begin() + static_cast<std::ptrdiff_t>(k);
+      std::nth_element(ids_.begin(), end - 1, ids_.end(), likelier);
+      ids_.erase(end, ids_.end());
+      return logit(ids_.back());
+    };
+    ids_.clear();
+    float bar = -std::numeric_limits<float>::infinity();
+    for (std::size_t id = 0; id < row.size(); ++id) {
+      if (row[id] < bar) continue;
+      ids_.push_back(static_cast<TokenId>(id));
+      if (ids_.size() == 4 * k + 64) bar = drop_all_but_best();
     }
+    if (ids_.size() > k) drop_all_but_best();
+    std::sort(ids_.begin(), ids_.end());
+    weights_.clear();
+    for (const TokenId id : ids_) weights_.push_back(logit(id));
   }
 
-  double total() const noexcept {
-    double sum = 0;
-    for (const Candidate& candidate : candidates_) sum += candidate.weight;
-    return sum;
-  }
-
-  void keep_top_k(int k) {
-    if (k <= 0 || static_cast<std::size_t>(k) >= candidates_.size()) return;
-    std::nth_element(candidates_.begin(), candidates_.begin() + k - 1, candidates_.end(), likelier);
-    candidates_.resize(static_cast<std::size_t>(k));
-  }
-
-  /// Sorts no more than it has to: most of the mass lies in few tokens.
-  void keep_top_p(float p) {
-    if (p >= 1.0f) return;
-    const double enough = static_cast<double>(p) * total();
-    for (std::size_t sorted = 256;; sorted *= 8) {
-      sorted = std::min(sorted, candidates_.size());
-      std::partial_sort(candidates_.begin(),
-                        candidates_.begin() + static_cast<std::ptrdiff_t>(sorted),
-                        candidates_.end(), likelier);
-      double mass = 0;
-      std::size_t keep = 0;
-      while (keep < sorted && mass < enough) mass += candidates_[keep++].weight;
-      if (mass < enough && sorted < candidates_.size()) continue;
-      candidates_.resize(std::max<std::size_t>(keep, 1));
-      return;
+  /// Logits become weights, exp((logit - greatest) / temperature): 1 for the likeliest token. The
+  /// greatest is taken off before the division: tiny temperatures must not overflow.
+  void weigh(double greatest, double temperature) {
+    std::size_t i = 0;
+    for (; i + Batch::size <= weights_.size(); i += Batch::size) {
+      const Batch x = Batch::load_unaligned(&weights_[i]) - Batch(greatest);
+      xsimd::exp(x / Batch(temperature)).store_unaligned(&weights_[i]);
     }
+    for (; i < weights_.size(); ++i) weights_[i] = std::exp((weights_[i] - greatest) / temperature);
   }
 
-  void keep_min_p(float p) {
-    if (p <= 0.0f) return;
-    double greatest = 0;
-    for (const Candidate& candidate : candidates_) greatest = std::max(greatest, candidate.weight);
-    std::erase_if(candidates_, [&](const Candidate& c) { return c.weight < p * greatest; });
+  /// Keep the fewest tokens whose weights reach `p` of the sum. Tokens lighter than the n-th part of
+  /// what may be missing cannot be among them, so few are left to be sorted.
+  void keep_top_p(double p) {
+    const double sum = std::accumulate(weights_.begin(), weights_.end(), 0.0);
+    const double enough = p * sum;
+    const double light = (sum - enough) / static_cast<double>(weights_.size()) * 0.5;
+    order_.clear();
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      if (weights_[i] > light) order_.push_back(i);
+    }
+    std::sort(order_.begin(), order_.end(), [this](std::size_t a, std::size_t b) {
+      return weights_[a] != weights_[b] ? weights_[a] > weights_[b] : a < b;
+    });
+    double mass = 0;
+    std::size_t keep = 0;
+    while (keep < order_.size() && mass < enough) mass += weights_[order_[keep++]];
+    order_.resize(std::max<std::size_t>(keep, 1));
+    std::sort(order_.begin(), order_.end());
+    for (std::size_t i = 0; i < order_.size(); ++i) {  // places only move down
+      ids_[i] = ids_[order_[i]];
+      weights_[i] = weights_[order_[i]];
+    }
+    ids_.resize(order_.size());
+    weights_.resize(order_.size());
   }
 
-  std::vector<Candidate> candidates_;
-  std::vector<TokenId> history_;  // what the penalties look back on, in any order
+  /// Keep tokens of at least `min_p` times the greatest weight, which is 1, and those that are
+  /// possible at all.
+  void normalise(double min_p, Law& out) {
+    const auto kept = [min_p](double weight) { return weight >= min_p && weight > 0; };
+    std::array<double, 8> sums{};  // side by side: one sum would wait for itself at every step
+    std::size_t n = 0;
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      sums[i % sums.size()] += kept(weights_[i]) ? weights_[i] : 0.0;
+      n += kept(weights_[i]);
+    }
+    const double scale = 1.0 / std::accumulate(sums.begin(), sums.end(), 0.0);
+    if (n < weights_.size()) {
+      std::size_t to = 0;
+      for (std::size_t i = 0; to < n; ++i) {
+        ids_[to] = ids_[i];
+        weights_[to] = weights_[i];
+        to += kept(weights_[i]);
+      }
+      ids_.resize(n);
+      weights_.resize(n);
+    }
+    for (double& weight : weights_) weight *= scale;
+    // Handed over, not copied: the buffers of the last law come back as buffers.
+    std::swap(out.ids, ids_);
+    std::swap(out.p, weights_);
+  }
+
+  std::vector<TokenId> ids_;     // tokens still possible, ascending
+  std::vector<double> weights_;  // of ids_: logits, then weights
+  std::vector<std::size_t> order_;
+  std::vector<float> penalised_;  // [n_vocab]
+  std::vector<TokenId> seen_;     // what the penalties look back on, in any order
 };
 
 }  // namespace foredraft::inline v0

@@ -20,17 +20,20 @@ using Tokens = std::vector<TokenId>;
 using JointLaw = std::map<Tokens, double>;
 
 /// Logits after the penalties that `text` brings on, each by its definition.
-inline std::vector<double> penalised(std::span<const float> logits, const SamplingOptions& options,
-                                     std::span<const TokenId> text) {
-  std::vector<double> scores(logits.begin(), logits.end());
+inline std::vector<float> penalised(std::span<const float> logits, const SamplingOptions& options,
+                                    std::span<const TokenId> text) {
+  std::vector<float> scores(logits.begin(), logits.end());
   if (options.penalty_last_n >= 0) {
     text = text.last(std::min(text.size(), static_cast<std::size_t>(options.penalty_last_n)));
   }
   for (std::size_t id = 0; id < scores.size(); ++id) {
     const auto times = std::count(text.begin(), text.end(), static_cast<TokenId>(id));
     if (times == 0) continue;
-    scores[id] *= scores[id] > 0 ? 1.0 / options.repeat_penalty : double{options.repeat_penalty};
-    scores[id] -= options.presence_penalty + options.frequency_penalty * static_cast<double>(times);
+    double score = scores[id];
+    score = score > 0 ? score / options.repeat_penalty : score * options.repeat_penalty;
+    score -= options.presence_penalty;
+    score -= static_cast<double>(times) * options.frequency_penalty;
+    scores[id] = static_cast<float>(score);
   }
   return scores;
 }
@@ -40,7 +43,7 @@ inline std::vector<double> penalised(std::span<const float> logits, const Sampli
 /// @shape result [n_vocab]
 inline std::vector<double> p_of(std::span<const float> raw, const SamplingOptions& options,
                                 std::span<const TokenId> text = {}) {
-  const std::vector<double> logits = penalised(raw, options, text);
+  const std::vector<float> logits = penalised(raw, options, text);
   std::vector<double> p(logits.size(), 0.0);
   if (options.temperature == 0.0f) {
     p[static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin())] =

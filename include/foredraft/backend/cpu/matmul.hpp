@@ -73,6 +73,10 @@ struct Tile {
   /// less bandwidth on Zen 5).
   static constexpr std::size_t kAhead = 8 * 1024;
 
+  /// Sums of two products, code * activation with |activation| <= 127, that fit an int16.
+  static constexpr int kDotsInInt16 =
+      32767 / (2 * 127 * ((1 << (4 + kLayout.high_bits)) - 1));  // 8, 4, 2 for 4, 5, 6 bits
+
   /// Accumulators: [part][row][one of kFloatSums]
   using Sums = F[kParts][M][kFloatSums];
 
@@ -93,7 +97,9 @@ struct Tile {
       if (fetch) prefetch(high, kAhead);
     }
     constexpr int kUnitsPerVector = 8 / kLayout.low_bits;
-    unroll<kLayout.sub_k / 4 / kUnitsPerVector>([&](auto v) __attribute__((always_inline)) {
+    constexpr int kVectors = kLayout.sub_k / 4 / kUnitsPerVector;
+    [[maybe_unused]] I sums[M];  // of int16, until they are full
+    unroll<kVectors>([&](auto v) __attribute__((always_inline)) {
       constexpr int kV = decltype(v)::value;
       const std::byte* line = low + kV * kUnitBytes;
       const I codes = S::load(line);
@@ -111,8 +117,18 @@ struct Tile {
           odd = S::template merge_high<(2 * kV + 1) * kLayout.high_bits - 4, kMask>(odd, plane);
         }
         unroll<M>([&](auto m) __attribute__((always_inline)) {
-          acc[m] = S::dot(acc[m], even, broadcast_codes(m, 8 * kV));
-          acc[m] = S::dot(acc[m], odd, broadcast_codes(m, 8 * kV + 4));
+          const I even_a = broadcast_codes(m, 8 * kV);
+          const I odd_a = broadcast_codes(m, 8 * kV + 4);
+          if constexpr (S::kSumsInt16) {
+            constexpr int kFull = kDotsInInt16 / 2;  // vectors of two dots
+            const I even_sums = S::dot_int16(even, even_a);
+            sums[m] = kV % kFull == 0 ? even_sums : S::add_int16(sums[m], even_sums);
+            sums[m] = S::add_int16(sums[m], S::dot_int16(odd, odd_a));
+            if (kV % kFull == kFull - 1 || kV == kVectors - 1)
+              acc[m] = S::widen_int16(acc[m], sums[m]);
+          } else {
+            acc[m] = S::dot(S::dot(acc[m], even, even_a), odd, odd_a);
+          }
         });
       }
     });

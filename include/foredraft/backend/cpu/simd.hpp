@@ -48,6 +48,8 @@ template <int n, typename F>
 ///   row and four more dot(acc, w, a)        acc + sum of 4 products per lane; w unsigned <= 127, a
 ///   signed dot_offset128(...)    the same for w up to 255, as sum of w * a or of (w - 128) * a:
 ///   start_offset128 knows which dot_pairs(acc, w, a)  acc + sum of 2 products of int16 per lane
+///   kSumsInt16            has dot_int16, sums of 2 products as int16; add_int16; widen_int16, acc +
+///   sums of neighbouring int16. Cheaper than dot where several fit an int16
 ///   merge_high<s, mask>   codes | (plane shifted right by s bits, left by -s) & mask
 ///
 /// Integer operations are exact in all of them; fma rounds once wherever the instruction set has
@@ -135,11 +137,14 @@ struct Avx512Operations {
 
 template <>
 struct Simd<Avx512> : Avx512Operations<Avx512> {
+  static constexpr bool kSumsInt16 = true;
   // Two products of at most 127 * 127 stay below 2^15, so vpmaddubsw does not saturate.
-  [[gnu::always_inline]] static I dot(I acc, I w, I a) {
-    const I pairs = _mm512_maddubs_epi16(w, a);
-    return _mm512_add_epi32(acc, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1)));
+  [[gnu::always_inline]] static I dot_int16(I w, I a) { return _mm512_maddubs_epi16(w, a); }
+  [[gnu::always_inline]] static I add_int16(I a, I b) { return _mm512_add_epi16(a, b); }
+  [[gnu::always_inline]] static I widen_int16(I acc, I sums) {
+    return _mm512_add_epi32(acc, _mm512_madd_epi16(sums, _mm512_set1_epi16(1)));
   }
+  [[gnu::always_inline]] static I dot(I acc, I w, I a) { return widen_int16(acc, dot_int16(w, a)); }
   // For w - 128 the sign moves over to the activation: 128 * 127 * 2 is still below 2^15, 255 * 127
   // * 2 is not.
   [[gnu::always_inline]] static I dot_offset128(I acc, I w, I a) {
@@ -156,6 +161,7 @@ struct Simd<Avx512> : Avx512Operations<Avx512> {
 #if defined(__AVX512VNNI__)
 template <>
 struct Simd<Avx512Vnni> : Avx512Operations<Avx512Vnni> {
+  static constexpr bool kSumsInt16 = false;
   [[gnu::always_inline]] static I dot(I acc, I w, I a) { return _mm512_dpbusd_epi32(acc, w, a); }
   [[gnu::always_inline]] static I dot_offset128(I acc, I w, I a) {
     return _mm512_dpbusd_epi32(acc, w, a);
@@ -206,10 +212,13 @@ struct Simd<Avx2> {
   }
 
   // As for AVX-512 without the int8 dot product: see there why nothing saturates.
-  [[gnu::always_inline]] static I dot(I acc, I w, I a) {
-    const I pairs = _mm256_maddubs_epi16(w, a);
-    return _mm256_add_epi32(acc, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  static constexpr bool kSumsInt16 = true;
+  [[gnu::always_inline]] static I dot_int16(I w, I a) { return _mm256_maddubs_epi16(w, a); }
+  [[gnu::always_inline]] static I add_int16(I a, I b) { return _mm256_add_epi16(a, b); }
+  [[gnu::always_inline]] static I widen_int16(I acc, I sums) {
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
   }
+  [[gnu::always_inline]] static I dot(I acc, I w, I a) { return widen_int16(acc, dot_int16(w, a)); }
   [[gnu::always_inline]] static I dot_offset128(I acc, I w, I a) {
     const I centered = _mm256_xor_si256(w, _mm256_set1_epi8(-128));
     return dot(acc, _mm256_abs_epi8(centered), _mm256_sign_epi8(a, centered));
@@ -267,6 +276,7 @@ struct Simd<Avx2> {
 /// registers and the others to plain arithmetic.
 template <>
 struct Simd<Portable> {
+  static constexpr bool kSumsInt16 = false;
   using I = std::int32_t __attribute__((vector_size(16)));
   using F = float __attribute__((vector_size(16)));
   using U = std::uint32_t __attribute__((vector_size(16)));
