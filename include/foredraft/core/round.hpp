@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include <foredraft/core/draft_tree.hpp>
@@ -24,6 +25,9 @@ struct Context {
   /// mass.
   bool uses_law = false;
   Rng* rng = nullptr;
+  /// Tokens of the target's vocabulary: no other may be drafted, even if a draft model's is padded
+  /// further.
+  int n_vocab = std::numeric_limits<int>::max();
 
   TokenId anchor() const noexcept { return tokens.back(); }
   Position anchor_position() const noexcept { return static_cast<Position>(tokens.size()) - 1; }

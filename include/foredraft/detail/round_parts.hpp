@@ -134,7 +134,7 @@ Limit draft_limit(const S& s, const Call& call, int made) {
 
 template <typename S>
 Context context_of(const S& s, const Call& call) {
-  return {s.tokens, {}, call.options.sampling(), call.uses_law, call.rng};
+  return {s.tokens, {}, call.options.sampling(), call.uses_law, call.rng, s.target.vocab_size()};
 }
 
 /// Let the drafter read what it lacks of the final tokens, without a draft.

@@ -83,7 +83,7 @@ class ModelTreeDrafter {
     const int room = model_.begin(context.tokens);
     const SamplingOptions law = settings_.law.value_or(context.sampling);
     how_ = resolve(context, law);
-    picker_.begin(context, law, how_, settings_.siblings);
+    picker_.begin(context, law, how_, settings_.siblings, model_.vocab_size());
 
     // Every node has a place in the planned tree; a narrow q leaves places empty, and those below
     // them, but moves nobody. Children of place i of a level take the places i * branches and on.

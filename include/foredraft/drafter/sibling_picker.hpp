@@ -37,12 +37,14 @@ class SiblingPicker {
   /// @param law how the draft model's rows become q
   /// @param how any but kAuto
   /// @param drawn how drawn siblings are made, kIndependent or kWithoutReplacement
+  /// @param n_vocab tokens of a row; those beyond context.n_vocab are padding and never picked
   void begin(const Context& context, const SamplingOptions& law, DraftSampling how,
-             Siblings drawn = Siblings::kIndependent) {
+             Siblings drawn = Siblings::kIndependent, int n_vocab = 0) {
     context_ = &context;
     law_ = law;
     how_ = how;
     drawn_ = drawn;
+    padded_ = n_vocab > context.n_vocab;
   }
 
   /// How much of a row add() reads to make `count` children.
@@ -58,8 +60,10 @@ class SiblingPicker {
   void add(NodeIndex parent, int count, const Scores& scores, int row, DraftTree& draft) {
     if (count <= 0) return;
     switch (how_) {
-      case DraftSampling::kDrawn: add_drawn(parent, count, scores.logits(row), draft); break;
-      case DraftSampling::kCoupled: add_coupled(parent, count, scores.logits(row), draft); break;
+      case DraftSampling::kDrawn: add_drawn(parent, count, logits_of(scores, row), draft); break;
+      case DraftSampling::kCoupled:
+        add_coupled(parent, count, logits_of(scores, row), draft);
+        break;
       case DraftSampling::kAuto:
       case DraftSampling::kArgmax: add_best(parent, count, scores, row, draft); break;
     }
@@ -68,7 +72,13 @@ class SiblingPicker {
  private:
   bool argmax_suffices(int count) const noexcept {
     const bool best = how_ == DraftSampling::kArgmax || how_ == DraftSampling::kAuto;
-    return best && count <= 1 && !law_.penalises();
+    return best && count <= 1 && !law_.penalises() && !padded_;
+  }
+
+  /// The row without the padding.
+  std::span<const float> logits_of(const Scores& scores, int row) const noexcept {
+    const std::span<const float> all = scores.logits(row);
+    return all.first(std::min(all.size(), static_cast<std::size_t>(context_->n_vocab)));
   }
 
   void add_drawn(NodeIndex parent, int count, std::span<const float> logits, DraftTree& draft) {
@@ -119,7 +129,7 @@ class SiblingPicker {
     ranking.top_k = count;
     ranking.top_p = 1.0f;
     ranking.min_p = 0.0f;
-    transforms_.apply(ranking, scores.logits(row), {context_->tokens, &draft, parent}, q_);
+    transforms_.apply(ranking, logits_of(scores, row), {context_->tokens, &draft, parent}, q_);
     order_.resize(q_.size());
     for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
     std::sort(order_.begin(), order_.end(), [this](std::size_t a, std::size_t b) {
@@ -137,6 +147,7 @@ class SiblingPicker {
   SamplingOptions law_;
   DraftSampling how_ = DraftSampling::kArgmax;
   Siblings drawn_ = Siblings::kIndependent;
+  bool padded_ = false;
   // Buffers.
   Transforms transforms_;
   Law q_;
