@@ -101,6 +101,21 @@ std::vector<std::string> reversed_arguments(int argc, char** argv) {
 
 std::shared_ptr<CLI::Formatter> help_formatter() { return std::make_shared<Formatter>(); }
 
+std::string read_text_file(const std::string& file) {
+  const auto refuse = [&file](const std::string& why) {
+    throw fd::Error(fd::ErrorCode::kIo, "'" + file + "': " + why, "a text file that can be read");
+  };
+  // A stream opens a folder without complaint and then reads nothing from it.
+  std::error_code ignored;
+  if (std::filesystem::is_directory(file, ignored)) refuse("a folder");
+  errno = 0;
+  std::ifstream in(file, std::ios::binary);
+  if (!in) refuse(errno != 0 ? std::strerror(errno) : "cannot be opened");
+  std::string text = contents(in);
+  if (in.bad()) refuse("cannot be read");
+  return text;
+}
+
 void TextArgument::add_to(CLI::App& app, const std::string& what) {
   text_option_ = app.add_option("-p,--prompt", text_, what)->type_name("TEXT");
   file_option_ = app.add_option("-f,--file", file_,
@@ -117,19 +132,7 @@ void TextArgument::check() const {
 
 std::string TextArgument::read() const {
   if (text_option_->count() > 0) return text_;
-  if (file_ == "-") return contents(std::cin);
-  const auto refuse = [this](const std::string& why) {
-    throw fd::Error(fd::ErrorCode::kIo, "'" + file_ + "': " + why, "a text file that can be read");
-  };
-  // A stream opens a folder without complaint and then reads nothing from it.
-  std::error_code ignored;
-  if (std::filesystem::is_directory(file_, ignored)) refuse("a folder");
-  errno = 0;
-  std::ifstream in(file_, std::ios::binary);
-  if (!in) refuse(errno != 0 ? std::strerror(errno) : "cannot be opened");
-  std::string text = contents(in);
-  if (in.bad()) refuse("cannot be read");
-  return text;
+  return file_ == "-" ? contents(std::cin) : read_text_file(file_);
 }
 
 void MachineArguments::add_to(CLI::App& app) {

@@ -20,6 +20,9 @@ std::vector<std::string> reversed_arguments(int argc, char** argv);
 /// Help that names those spellings too.
 std::shared_ptr<CLI::Formatter> help_formatter();
 
+/// The file as it is, byte for byte. @errors kIo
+std::string read_text_file(const std::string& file);
+
 /// -p TEXT or -f FILE, exactly one of them.
 class TextArgument {
  public:

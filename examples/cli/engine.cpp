@@ -59,9 +59,11 @@ void forward(Model& model, Cache& cache, std::span<const fd::TokenId> tokens, st
   cache.commit(path);
 }
 
-Model load(fd::Cpu& cpu, const fd::Gguf& file, const std::filesystem::path& path) {
+Model load(fd::Cpu& cpu, const fd::Gguf& file, const std::filesystem::path& path,
+           fd::LoadOptions options = {}) {
   ProgressBar bar("loading " + visible(path.stem().string()));
-  return fd::load(cpu, file, [&](std::size_t done, std::size_t total) { bar.show(done, total); });
+  options.progress = [&](std::size_t done, std::size_t total) { bar.show(done, total); };
+  return fd::load(cpu, file, options);
 }
 
 fd::AnyAcceptance acceptance(AcceptanceRule rule) {
@@ -74,14 +76,15 @@ fd::AnyAcceptance acceptance(AcceptanceRule rule) {
 }
 
 /// Refuse what cannot fit before half of it is read.
-void require_room(const fd::Gguf& target, const fd::Gguf* draft, int n_ctx) {
+void require_room(const fd::Gguf& target, const fd::Gguf* draft, const EngineSettings& settings) {
+  const int n_ctx = settings.n_ctx;
   const Survey need = survey(target);
   const int context = n_ctx > 0 ? n_ctx : default_context(need.config.n_ctx);
   double bytes = static_cast<double>(need.weight_bytes) + need.cache_bytes(context) +
                  need.pass_bytes(kBlock, kVerifiedRows);
   std::string what = "weights and a context of " + std::to_string(context);
   if (draft != nullptr) {
-    const Survey extra = survey(*draft);
+    const Survey extra = survey(*draft, settings.draft_options);
     bytes += static_cast<double>(extra.weight_bytes) +
              extra.cache_bytes(std::min(context, extra.config.n_ctx)) + extra.pass_bytes(kBlock, 1);
     what += " for two models";
@@ -106,10 +109,13 @@ Engine::Engine(const EngineSettings& settings) {
   const fd::Gguf file = fd::Gguf::open(settings.model);
   std::optional<fd::Gguf> draft_file;
   if (!settings.draft.empty()) draft_file = fd::Gguf::open(settings.draft);
-  require_room(file, draft_file ? &*draft_file : nullptr, settings.n_ctx);
+  require_room(file, draft_file ? &*draft_file : nullptr, settings);
   parts_ = std::make_unique<Parts>(settings);
+  // The smaller one first: it is the one whose options its file may refuse.
+  if (draft_file) {
+    parts_->draft.emplace(load(parts_->cpu, *draft_file, settings.draft, settings.draft_options));
+  }
   parts_->target.emplace(load(parts_->cpu, file, settings.model));
-  if (draft_file) parts_->draft.emplace(load(parts_->cpu, *draft_file, settings.draft));
   parts_->load_seconds = seconds_since(begin);
 }
 
@@ -133,6 +139,11 @@ fd::AnyDrafter<> Engine::drafter(const Method& method, const fd::SamplingOptions
   if (method.draft_temperature) {
     settings.law = sampling;
     settings.law->temperature = *method.draft_temperature;
+    if (settings.law->greedy()) {  // the best token is left by any cut
+      settings.law->top_k = 0;
+      settings.law->top_p = 1.0f;
+      settings.law->min_p = 0.0f;
+    }
   }
   // The decoder only sees AnyDrafter, so the vocabularies are compared here.
   fd::check_same_vocabulary(*parts_->target, *parts_->draft);

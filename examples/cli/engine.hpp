@@ -13,6 +13,7 @@
 #include <foredraft/drafter/any_drafter.hpp>
 #include <foredraft/io/tokenizer.hpp>
 #include <foredraft/model/config.hpp>
+#include <foredraft/model/load_options.hpp>
 
 #include "usage.hpp"
 
@@ -46,9 +47,10 @@ struct Listener {
 
 struct EngineSettings {
   std::filesystem::path model;
-  std::filesystem::path draft;  ///< empty: none
-  int threads = 0;              ///< 0: as many as the machine grants
-  std::optional<fd::cpu::Isa> isa;
+  std::filesystem::path draft = {};    ///< empty: none
+  fd::LoadOptions draft_options = {};  ///< what becomes of it while it is loaded
+  int threads = 0;                     ///< 0: as many as the machine grants
+  std::optional<fd::cpu::Isa> isa = {};
   int n_ctx = 0;  ///< of the cache, as far as it is known before loading; 0: the default
 };
 

@@ -88,7 +88,12 @@ int run(GenerateArguments& a) {
     throw fd::Error(fd::ErrorCode::kEmptyPrompt, "a prompt without text", "at least one character",
                     "give it with -p TEXT or -f FILE");
   }
-  Engine engine({model, draft, a.machine.threads, isa, a.n_ctx});
+  Engine engine({.model = model,
+                 .draft = draft,
+                 .draft_options = a.draft_load.options(),
+                 .threads = a.machine.threads,
+                 .isa = isa,
+                 .n_ctx = a.n_ctx});
   const auto prompt = encode_prompt(engine.tokenizer(), std::move(text), a.raw);
   const int n_ctx = resolve_context(a, engine.config().n_ctx, prompt.size());
 
@@ -103,7 +108,8 @@ int run(GenerateArguments& a) {
                        .isa = std::string(engine.isa()),
                        .load_seconds = engine.load_seconds(),
                        .logprobs = a.options.logprobs >= 0,
-                       .draft_temperature = a.draft_temperature};
+                       .draft_temperature = a.draft_temperature,
+                       .draft_load = a.draft_load};
   Summary summary;
   Printer print;
   fd::FinishReason end = fd::FinishReason::kLength;

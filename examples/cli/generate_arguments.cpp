@@ -52,6 +52,7 @@ Speculation GenerateArguments::resolve() const {
   }
   check_samples();
   if (draft_temperature) check_draft_temperature(chosen);
+  draft_load.check(chosen == Speculation::kDraft);
   return chosen;
 }
 
@@ -165,7 +166,8 @@ void GenerateArguments::add_sampling(CLI::App& command) {
       ->type_name("P");
   command
       .add_option("-s,--seed", options.seed,
-                  "one seed, one text; without effect at temperature 0 [0]")
+                  "one seed, one text with --spec-acceptance match, however it is drafted; without "
+                  "effect at temperature 0 [0]")
       // CLI11 reads -1 as 2^64 - 1.
       ->check([](const std::string& text) {
         return text.starts_with('-') ? "a seed is 0 or more" : std::string();
@@ -220,6 +222,7 @@ void GenerateArguments::add_speculation(CLI::App& command) {
       .add_option("--draft-temp", draft_temperature,
                   "temperature of the draft model; 0: it drafts its best token [as --temp]")
       ->type_name("T");
+  draft_load.add_to(command);
 }
 
 }  // namespace cli

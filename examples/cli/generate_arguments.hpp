@@ -9,6 +9,7 @@
 #include <foredraft/core/options.hpp>
 
 #include "arguments.hpp"
+#include "draft_arguments.hpp"
 #include "engine.hpp"
 
 namespace cli {
@@ -27,6 +28,7 @@ struct GenerateArguments {
   int n_ctx = 0;
   int samples = 1;
   std::optional<float> draft_temperature;
+  DraftArguments draft_load;
   fd::Options options;
 
   void add_to(CLI::App& command);

@@ -44,7 +44,7 @@ int run(const Arguments& a) {
   const auto isa = a.machine.isa();
   const auto model = find_model(a.model);
   const std::string text = a.text.read();
-  Engine engine({model, {}, a.machine.threads, isa, 0});
+  Engine engine({.model = model, .threads = a.machine.threads, .isa = isa});
   const auto tokens = engine.tokenizer().encode(text, {.add_bos = true, .parse_special = true});
   if (tokens.empty()) {
     throw fd::Error(fd::ErrorCode::kEmptyPrompt, "a text without tokens", "at least one token",

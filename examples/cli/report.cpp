@@ -79,6 +79,10 @@ Json to_json(const fd::Result& result, int sample, const RunFacts& facts) {
       {"threads", facts.threads},         {"isa", facts.isa},
   };
   if (facts.draft_temperature) settings["draft_temperature"] = shortest(*facts.draft_temperature);
+  const DraftArguments& draft = facts.draft_load;
+  if (!draft.format.empty()) settings["quantize_draft"] = draft.format;
+  if (draft.n_vocab > 0) settings["draft_vocab"] = draft.n_vocab;
+  if (!draft.counts_file.empty()) settings["draft_vocab_counts"] = draft.counts_file;
   return object;
 }
 

@@ -7,6 +7,7 @@
 
 #include <foredraft/core/result.hpp>
 
+#include "draft_arguments.hpp"
 #include "output.hpp"
 #include "usage.hpp"
 
@@ -24,6 +25,7 @@ struct RunFacts {
   double load_seconds = 0;
   bool logprobs = false;  ///< they were asked for
   std::optional<float> draft_temperature = {};
+  DraftArguments draft_load = {};
 };
 
 /// The object that `generate --json` prints for a text. @param sample counts from 0

@@ -1,6 +1,8 @@
 #include "survey.hpp"
 
 #include <algorithm>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include <foredraft/backend/cpu/panel_layout.hpp>
@@ -35,7 +37,7 @@ constexpr int kStagedRows = 512;  // default of LinearCache
 
 }  // namespace
 
-Survey survey(const fd::Gguf& file) {
+Survey survey(const fd::Gguf& file, const fd::LoadOptions& options) {
   Survey found;
   found.config = fd::read_config(file);
   const fd::GgufValue* tokens = file.find("tokenizer.ggml.tokens");
@@ -47,7 +49,13 @@ Survey survey(const fd::Gguf& file) {
   found.config.n_vocab =
       static_cast<int>(std::min<std::uint64_t>(tokens->count, std::uint64_t{1} << 30));
   MeasuringBackend backend;
-  fd::read_weights(backend, file, found.config);
+  // Which tokens the head keeps does not matter for its size; a count out of range is refused when
+  // the model is loaded.
+  std::vector<fd::TokenId> head_tokens(
+      static_cast<std::size_t>(std::clamp(options.head_tokens, 0, found.config.n_vocab)));
+  std::iota(head_tokens.begin(), head_tokens.end(), 0);
+  fd::read_weights(backend, file, found.config, {.requantize = options.requantize},
+                   std::move(head_tokens));
   found.weight_bytes = backend.bytes;
   return found;
 }

@@ -4,6 +4,7 @@
 
 #include <foredraft/io/gguf.hpp>
 #include <foredraft/model/config.hpp>
+#include <foredraft/model/load_options.hpp>
 
 #include "usage.hpp"
 
@@ -20,8 +21,9 @@ struct Survey {
   double pass_bytes(int rows, int logit_rows) const;
 };
 
-/// @errors what fd::load would throw: kUnsupportedModel, kShapeMismatch, kCorruptFile
-Survey survey(const fd::Gguf& file);
+/// @errors what fd::load would throw: kUnsupportedModel, kShapeMismatch, kCorruptFile,
+///   kInvalidOption
+Survey survey(const fd::Gguf& file, const fd::LoadOptions& options = {});
 
 /// Context where the user names none: what the model was trained for, within reason.
 int default_context(int trained);

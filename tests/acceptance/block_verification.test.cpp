@@ -124,3 +124,16 @@ TEST_CASE("where p equals q everything is accepted") {
     CHECK(fd::BlockVerification{}.verify(draft, rows.sampler, rng).accepted() == 3);
   }
 }
+
+TEST_CASE("a prefix that is worth nothing stays so, whatever ratio follows") {
+  fd::DraftTree draft;
+  draft.reset(0);
+  draft.drawn_from(0) = {{0, 1}, {0.5, 0.5}};
+  draft.extend(0);
+  draft.drawn_from(1) = {{0, 1}, {1e-310, 1.0}};
+  draft.extend(0);
+  const Rows rows(draft, {{-INFINITY, 0}, {0, 0}, {0, 0}}, kSampled);  // the first is impossible
+  ScriptedRng rng({false, false}, {1});
+  fd::BlockVerification{}.verify(draft, rows.sampler, rng);
+  CHECK(rng.questions[0].probability == 0.0);
+}

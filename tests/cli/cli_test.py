@@ -20,7 +20,8 @@ class Help(CliTest):
         self.assertIn("generate", self.succeeds("--help").stdout)
         text = self.succeeds("generate", "--help").stdout
         for option in ("-md,--model-draft", "--spec-draft-n-max", "--spec-acceptance", "--seed", "--raw", "--samples",
-                       "--logprobs", "--draft-temp", "--repeat-penalty", "--repeat-last-n"):
+                       "--logprobs", "--draft-temp", "--quantize-draft", "--draft-vocab", "--draft-vocab-counts",
+                       "--repeat-penalty", "--repeat-last-n"):
             self.assertIn(option, text)
 
 
@@ -65,6 +66,15 @@ class Usage(CliTest):
             ("--draft-temp at temperature 0", (*generate, "--draft-temp", "0.5", "-md", "x")),
             ("--draft-temp -1", (*generate, "--draft-temp", "-1", "--temp", "1", "-md", "x")),
             ("--draft-temp inf", (*generate, "--draft-temp", "inf", "--temp", "1", "-md", "x")),
+            ("--quantize-draft without a draft model", (*generate, "--quantize-draft", "q4_0")),
+            ("--quantize-draft", (*generate, "--quantize-draft", "q4_k", "-md", "x")),
+            ("--draft-vocab without a draft model", (*generate, "--draft-vocab", "100")),
+            ("--draft-vocab", (*generate, "--draft-vocab", "0", "-md", "x")),
+            ("--draft-vocab-counts without a draft", (*generate, "--draft-vocab-counts", "x")),
+            ("add --draft-vocab N", (*generate, "--draft-vocab-counts", "x", "-md", "x")),
+            ("3 to 257", (*generate, "--draft-vocab", "2", "-md", self.alphabet())),
+            ("3 to 257", (*generate, "--draft-vocab", "258", "-md", self.alphabet())),
+            ("3 to 257", (*generate, "--draft-vocab", str(2**31 - 1), "-md", self.alphabet())),
             ("repeat_penalty 0", (*generate, "--repeat-penalty", "0")),
             ("finite", (*generate, "--presence-penalty", "inf")),
             ("finite", (*generate, "--frequency-penalty", "nan")),
@@ -133,6 +143,18 @@ class BadFiles(CliTest):
         file = self.alphabet("plain.gguf", chat=None)
         self.assertIn("--raw", self.fails(1, "[unsupported-model]", "generate", "-m", file, "-p", "a").stderr)
         self.succeeds("generate", "-m", file, "-p", "a", "--raw")
+
+    def test_draft_models_that_cannot_be_requantized(self):
+        def head(value):
+            return tiny_gguf.floats([tiny_gguf.D_MODEL, tiny_gguf.N_VOCAB],
+                                    [value] * (tiny_gguf.D_MODEL * tiny_gguf.N_VOCAB))
+        base = ("generate", "-m", self.alphabet(), "-p", "a", "--quantize-draft", "q4_0", "-md")
+        for name, value in (("inf.gguf", float("inf")), ("great.gguf", 1e30)):
+            file = self.alphabet(name, tensor_overrides={"output.weight": head(value)})
+            self.assertIn("'output.weight'", self.fails(1, "[unsupported-model]", *base, file).stderr)
+        small = (tiny_gguf.zeros(tiny_gguf.N_VOCAB, tiny_gguf.D_MODEL))
+        file = self.alphabet("four.gguf", tensor_overrides={"output.weight": small})
+        self.assertIn("which nothing needs", self.fails(2, "[invalid-option]", *base, file).stderr)
 
     def test_nan_weights(self):
         nan = tiny_gguf.floats([tiny_gguf.D_MODEL], [float("nan")] * tiny_gguf.D_MODEL)
@@ -279,6 +301,58 @@ class Generate(CliTest):
             self.assertLess(found["stats"]["acceptance_rate"], usual["stats"]["acceptance_rate"])
             if rule == "match":
                 self.assertEqual(found["text"], usual["text"])
+
+    def test_cheaper_draft_model(self):
+        model = self.endless_alphabet()
+        base = ("generate", "-m", model, "--raw", "-p", "abc", "-n", 60)
+        plain = self.json_of(*base, "--spec-type", "none")
+        usual = self.json_of(*base, "-md", model)
+        for key in ("quantize_draft", "draft_vocab", "draft_vocab_counts"):
+            self.assertNotIn(key, usual["settings"])
+        frequent = range(ord("a"), ord("z") + 1)
+        lines = self.write("counts.txt", "\n".join(f" {token}\t{token} " for token in frequent).encode() + b"\n\n")
+        pairs = self.write("pairs.json", json.dumps([[token, 7] for token in frequent]).encode())
+        members = self.write("counts.json", json.dumps({str(token): 2**40 for token in frequent}).encode())
+        # Whether the draft knows the alphabet: all of it, none of it, all but the least frequent a.
+        for arguments, known in [
+            (("--quantize-draft", "q4_0"), 26), (("--quantize-draft", "q8_0"), 26),
+            (("--draft-vocab", 257), 26), (("--draft-vocab", 90), 0),
+            (("--draft-vocab", 28, "--draft-vocab-counts", lines), 26),
+            (("--draft-vocab", 28, "--draft-vocab-counts", pairs), 26),
+            (("--draft-vocab", 28, "--draft-vocab-counts", members), 26),
+            (("--draft-vocab", 27, "--draft-vocab-counts", lines, "--quantize-draft", "q4_0"), 25),
+        ]:
+            with self.subTest(arguments=arguments):
+                found = self.json_of(*base, "-md", model, *arguments)
+                self.assertEqual((found["tokens"], found["text"]), (plain["tokens"], plain["text"]))
+                rate = found["stats"]["acceptance_rate"]
+                self.assertTrue({0: rate == 0, 25: 0.5 < rate < 1, 26: rate == 1}[known], rate)
+                settings = found["settings"]
+                if "--quantize-draft" in arguments:
+                    self.assertEqual(settings["quantize_draft"], arguments[arguments.index("--quantize-draft") + 1])
+                if "--draft-vocab" in arguments:
+                    self.assertEqual(settings["draft_vocab"], arguments[arguments.index("--draft-vocab") + 1])
+                    self.assertEqual("draft_vocab_counts" in settings, "--draft-vocab-counts" in arguments)
+        seeded = [self.json_of(*base, "--temp", 2, "--seed", 3, *kind)["tokens"]
+                  for kind in (("--spec-type", "none"), ("-md", model, "--draft-vocab", 110),
+                               ("-md", model, "--draft-vocab", 110, "--quantize-draft", "q4_0"))]
+        self.assertEqual(seeded[0], seeded[1])
+        self.assertEqual(seeded[0], seeded[2])
+
+    def test_counts_that_are_none(self):
+        model = self.alphabet()
+        base = ("generate", "-m", model, "-md", model, "-p", "a", "--draft-vocab", 100, "--draft-vocab-counts")
+        for expected, data in [("nothing", b" \n"), ("line 2", b"1 5\n2\n"), ("line 1", b"a 5\n"),
+                               ("line 1", b"1 5 6\n"), ("line 1", b"1 -5\n"), ("line 1", b"-1 5\n"),
+                               ("token 1 again", b"1 5\n1 5\n"), ("line 1", b"99999999999 1\n"),
+                               ("damaged", b"{"), ("no pairs", b"[1, 2]"), ("JSON 1.5", b"[[1, 1.5]]"),
+                               ("JSON 18446744073709551615", b"[[1, 18446744073709551615]]"),
+                               ('"x"', b'{"x": 1}'), ("damaged", b"[" * 100000)]:
+            with self.subTest(data=data[:20]):
+                self.fails(1, expected, *base, self.write("counts", data))
+        self.fails(1, "[token-out-of-range]", *base, self.write("counts", b"258 1\n"))
+        self.fails(1, "[io]", *base, "no/such/file")
+        self.fails(1, "[io]", *base, self.folder)
 
     def test_samples(self):
         model = self.endless_alphabet()

@@ -118,7 +118,7 @@ TEST_CASE("keys, seeds and sequences that differ in one part are independent") {
   }
 }
 
-TEST_CASE("the noise belongs to the token: what else is on offer does not change who wins") {
+TEST_CASE("within a block of ids, what else is on offer does not change who wins") {
   fd::Philox rng(3);
   const std::vector<fd::TokenId> ids{2, 5, 6, 9, 12, 13};
   const std::vector<double> weights{0.1, 0.3, 0.2, 0.05, 0.15, 0.2};
@@ -156,4 +156,29 @@ TEST_CASE("a token of weight 0 never wins, however small the others") {
     }
     CHECK(wrong == 0);
   }
+}
+
+TEST_CASE("a draw has its law across many blocks of ids, and couples there, too") {
+  // 300 ids with gaps, of very different weights, in five blocks and more.
+  std::vector<fd::TokenId> ids;
+  std::vector<double> p, q;
+  for (int i = 0; i < 300; ++i) {
+    ids.push_back(3 * i + i % 3);
+    p.push_back(std::exp(-0.02 * i) * (1 + i % 7));
+    q.push_back(p.back() * (1 + 0.4 * (i % 2)));
+  }
+  const double sum = std::accumulate(p.begin(), p.end(), 0.0);
+  constexpr int n = 40000;
+  std::vector<double> seen(ids.size()), wanted;
+  for (const double weight : p) wanted.push_back(n * weight / sum);
+  fd::Philox rng(5);
+  int coupled = 0;
+  for (int i = 0; i < n; ++i) {
+    const fd::RngKey key{fd::Purpose::kTargetSample, i, 0};
+    const std::size_t winner = rng.categorical(key, ids, p);
+    seen[winner] += 1;
+    coupled += rng.categorical(key, ids, q) == winner;
+  }
+  CHECK(statistics::g_test(seen, wanted) > kFalseAlarm);
+  CHECK(coupled > 0.75 * n);  // sum min(p, q) is .83, an independent draw would be right in .006
 }

@@ -14,6 +14,7 @@ import headers  # noqa: E402
 import layers  # noqa: E402
 import links  # noqa: E402
 import standalone  # noqa: E402
+import tile_stack  # noqa: E402
 import weak_symbols  # noqa: E402
 
 TABLE = """
@@ -219,6 +220,28 @@ class WeakSymbols(Tree):
         self.assertTrue(all("AVX-512" in what for what in wide.values()))
         self.assertEqual(self.compile(inside.format("inline avx512"), "-march=x86-64-v4"), {})
         self.assertEqual(len(self.compile(inside.format("inline other"), "-march=x86-64-v3")), 1)
+
+
+class TileStack(unittest.TestCase):
+    HEAD = ("0000000000000000 <foredraft::v0::cpu::Tile<foredraft::v0::cpu::InstructionSet<(foredraft::v0::cpu::"
+            "Isa)3, (foredraft::v0::cpu::Isa)3>, (foredraft::v0::TensorType)12, 2>::run(int)>:\n")
+    RESULT = "  10:\tvmovaps %zmm1,0x40(%rsp)\n"
+
+    def found(self, body):
+        return tile_stack.problems(tile_stack.traffic(self.HEAD + body))
+
+    def test_results_may_be_stored(self):
+        self.assertEqual(self.found(2 * self.RESULT), [])
+
+    def test_further_stores_are_spills(self):
+        self.assertEqual(len(self.found(3 * self.RESULT)), 1)
+
+    def test_loads_are_spills(self):
+        self.assertEqual(len(self.found("  10:\tvpaddd 0x40(%rsp),%zmm1,%zmm2\n")), 1)
+
+    def test_other_memory_and_other_functions_do_not_count(self):
+        self.assertEqual(self.found("  10:\tvmovaps 0x40(%rdi),%zmm1\n" * 9), [])
+        self.assertEqual(self.found("0000000000000010 <other()>:\n" + 9 * self.RESULT), [])
 
 
 if __name__ == "__main__":

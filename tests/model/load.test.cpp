@@ -38,11 +38,12 @@ TEST_CASE("a model is loaded with its vocabulary, reporting progress to the end"
   const auto bytes = tiny.file();
   fd::Reference backend;
   std::size_t done = 0, total = 1;
-  auto model = fd::load(backend, fd::Gguf::parse(bytes), [&](std::size_t d, std::size_t t) {
+  const auto note = [&](std::size_t d, std::size_t t) {
     CHECK(d > done);
     done = d;
     total = t;
-  });
+  };
+  auto model = fd::load(backend, fd::Gguf::parse(bytes), {.progress = note});
   CHECK(done == total);
   CHECK(model.vocab_size() == 307);
   CHECK(model.piece('A') == "A");

@@ -114,14 +114,18 @@ TEST_CASE("llama.cpp#5657: drafts work at temperature 0, near 0, and with top_k 
   }
 }
 
-TEST_CASE("vllm#44869: a drawn draft without its q is refused, not taken for another kind") {
+TEST_CASE(
+    "vllm#44869: a drawn draft without a law it can come from is refused, not taken for another "
+    "kind") {
   toy::Target target(8);
-  for (const fd::Law& q : {fd::Law{}, fd::Law{{0, 7}, {0.5, 0.5}}, fd::Law{{2}, {0.0}}}) {
+  for (const fd::Law& q : {fd::Law{}, fd::Law{{0, 7}, {0.5, 0.5}}, fd::Law{{2}, {0.0}},
+                           fd::Law{{2, 5}, {0.25, 0.25}}, fd::Law{{5, 2}, {0.5, 0.5}},
+                           fd::Law{{1, 2}, {std::nan(""), 1.0}}, fd::Law{{1, 2}, {-0.5, 1.5}}}) {
     bool broken = true;
     const ft::ChainFunction drafter{[&](const fd::Context&, fd::Limit limit, fd::DraftTree& draft) {
       if (!broken || limit.depth == 0) return;
       draft.drawn_from(0) = q;
-      draft.extend(2);  // which q cannot have given
+      draft.extend(2);
     }};
     for (const auto& rule : kRulesThatDraw) {
       broken = true;

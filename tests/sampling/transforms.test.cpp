@@ -192,3 +192,16 @@ TEST_CASE("penalised rows equal the definition, with every other transform") {
 TEST_CASE("ids that the row does not have penalise nothing") {
   CHECK(penalised({.presence_penalty = 5.0f}, {-1, 4, 99}).ids == Ids{0});
 }
+
+TEST_CASE("equal logits have equal weights wherever they stand in the row") {
+  std::mt19937 random(6);
+  for (int i = 0; i < 2000; ++i) {
+    const std::size_t n = 3 + random() % 30;
+    std::vector<float> logits(n);
+    for (float& x : logits) x = static_cast<float>(random() % 1000) / 100.0f;
+    const std::size_t a = random() % (n - 1);
+    logits[n - 1] = logits[a];
+    const fd::Law p = apply({.temperature = 0.7f}, logits);
+    CHECK(p.p[a] == p.p[n - 1]);
+  }
+}

@@ -48,3 +48,18 @@ TEST_CASE("a rule that throws is refuted with its own words") {
   CHECK(report.distance == 1.0);
   CHECK(report.worst.find("out of ideas") != std::string::npos);
 }
+
+TEST_CASE("what a rule refuses is counted, not passed over") {
+  const ft::LawReport report = ft::check_law(fd::Greedy{}, {{}, {.temperature = 1.0f}}, {{2, 1}});
+  CHECK(report.keeps_the_law());
+  CHECK(report.refused == report.cases);
+  std::ostringstream text;
+  text << report;
+  CHECK(text.str().find("more refused by the rule") != std::string::npos);
+  // A refusal in the middle of a round is no refusal of the options.
+  const ft::TreeRule capricious{
+      [](const fd::DraftTree&, const fd::RowSampler&, fd::Rng&) -> fd::Verdict {
+        throw fd::Error(fd::ErrorCode::kInvalidOption, "a hard case", "an easy one", "");
+      }};
+  CHECK(ft::check_law(capricious, {{.temperature = 1.0f}}, {{2, 1}}).distance == 1.0);
+}

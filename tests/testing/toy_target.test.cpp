@@ -31,3 +31,15 @@ TEST_CASE("a broken contract is a logic error") {
   CHECK_THROWS_AS(cache.stage(std::vector<fd::Node>{{1, fd::kCommitted}, {1, 0}, {1, 1}}),
                   std::logic_error);
 }
+
+TEST_CASE("any number of nodes may be staged, and a copy has room of its own") {
+  ft::TokenCache cache(2048, 1024);
+  std::vector<fd::Node> nodes{{1, fd::kCommitted}};
+  while (nodes.size() < 1000) nodes.push_back({1, static_cast<int>(nodes.size()) - 1});
+  cache.stage(nodes);
+  ft::TokenCache copy = cache;
+  const fd::TokenId* before = copy.tokens().data();
+  copy.commit(std::vector<fd::NodeIndex>{0, 1, 2});
+  CHECK(copy.staged() == 997);
+  CHECK(copy.tokens().data() == before);  // committing allocates nothing
+}

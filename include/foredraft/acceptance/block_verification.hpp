@@ -21,7 +21,7 @@ namespace foredraft::inline v0 {
 /// Behind an accepted prefix comes a token of max(R_i P_{i+1} - Q_{i+1}, 0) renormalised, behind the
 /// whole draft one of P. A shorter prefix may pass where a longer one does not, and the other way
 /// round: all tests are independent, and stopping at the first failure would be biased.
-/// @cost O(support of P and Q) a drafted token
+/// @cost a row of p, O(n_vocab), for each node of the draft
 /// @source Sun et al. 2024, arXiv:2403.10444, Alg. 2
 struct BlockVerification {
   static constexpr Shape shape = Shape::kChain;
@@ -71,7 +71,9 @@ struct BlockVerification {
       const double either = mass + (1.0 - worth);
       prefixes.worth[at(node)] = worth;
       prefixes.passes[at(node)] = either > 0 ? mass / either : 1.0;
-      worth = std::min(1.0, worth * likelihood_ratio(p, q, draft.token(node + 1)));
+      const double ratio = likelihood_ratio(p, q, draft.token(node + 1));
+      // Nothing is worth less than nothing: 0 times a ratio that overflows must stay 0.
+      worth = worth > 0 ? std::min(1.0, worth * ratio) : 0.0;
     }
     prefixes.worth[at(draft.drafted())] = worth;
     prefixes.passes[at(draft.drafted())] = worth;

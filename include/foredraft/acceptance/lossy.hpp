@@ -14,12 +14,13 @@ namespace foredraft::inline v0 {
 /// text depends on the drafter.
 namespace lossy {
 
-/// The deepest node all of whose ancestors are `acceptable(p, token)`, p being the law before the
-/// token; among equally deep ones the likeliest path, then the first node. Behind it comes the
-/// target's best token.
-template <typename LawOf, typename Acceptable>
+/// The deepest node that is acceptable with all its ancestors; among equally deep ones the likeliest
+/// path, then the first node. Behind it comes the target's best token.
+/// @param law_of  p behind a node
+/// @param least_of  of such a p, the probability that an acceptable token has to exceed
+template <typename LawOf, typename LeastOf>
 Verdict longest_acceptable(const DraftTree& draft, const RowSampler& rows, LawOf&& law_of,
-                           Acceptable&& acceptable) {
+                           LeastOf&& least_of) {
   struct Reached {
     bool accepted = false;
     double log_p = 0;  // of the path
@@ -38,9 +39,10 @@ Verdict longest_acceptable(const DraftTree& draft, const RowSampler& rows, LawOf
     NodeIndex child = draft.first_child(node);
     if (child < 0) continue;
     const Law& p = law_of(node);
+    const double least = least_of(p);
     for (; child >= 0; child = draft.next_child(node, child)) {
       const TokenId token = draft.token(child);
-      at(child) = {acceptable(p, token), at(node).log_p + std::log(p(token))};
+      at(child) = {p(token) > least, at(node).log_p + std::log(p(token))};
     }
   }
   Verdict verdict;
@@ -75,7 +77,7 @@ struct TypicalAcceptance {
   Verdict verify(const DraftTree& draft, const RowSampler& rows, Rng&) const {
     return longest_acceptable(
         draft, rows, [&](NodeIndex node) -> const Law& { return rows.law(node); },
-        [this](const Law& p, TokenId token) { return p(token) > threshold(p); });
+        [this](const Law& p) { return threshold(p); });
   }
 
  private:
@@ -110,9 +112,10 @@ struct RelaxedAcceptance {
     best.min_p = 0.0f;
     return longest_acceptable(
         draft, rows, [&](NodeIndex node) -> const Law& { return rows.law(node, best); },
-        [this](const Law& p, TokenId token) {
+        [this](const Law& p) {
           const double greatest = *std::max_element(p.p.begin(), p.p.end());
-          return p(token) > 0 && std::log(greatest) - std::log(p(token)) <= delta;
+          // Within delta, the border included.
+          return std::nextafter(greatest * std::exp(-delta), 0.0);
         });
   }
 };

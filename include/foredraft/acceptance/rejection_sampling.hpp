@@ -16,7 +16,7 @@ namespace foredraft::inline v0 {
 ///  - independent: the same q for each (multi-round rejection of SpecInfer);
 ///  - without replacement: q without the siblings before (Sequoia).
 /// A drawn token that a transform of p forbids has p(d) = 0 and is rejected like any other.
-/// @cost O(support of p and q) a verified token
+/// @cost a row of p, O(n_vocab), for each node that is reached; O(support) for each rejection
 /// @source Leviathan et al. 2023, arXiv:2211.17192, Alg. 1; Miao et al. 2023, arXiv:2305.09781,
 /// Alg. 2; Chen et al. 2024, arXiv:2402.12374, Alg. 2 (p target, q draft)
 struct RejectionSampling {
@@ -62,8 +62,10 @@ struct RejectionSampling {
   }
 };
 
-/// The name that trees of independent siblings are known by.
+/// The names by which the field knows it on trees of independent siblings, and of siblings without
+/// replacement.
 using MultiRoundRejection = RejectionSampling;
+using WithoutReplacement = RejectionSampling;
 
 static_assert(Acceptance<RejectionSampling>);
 

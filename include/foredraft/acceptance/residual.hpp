@@ -37,9 +37,8 @@ inline double residual_mass(double scale, const Law& p, const Law& q) noexcept {
 
 /// max(scale * p - q, 0), renormalised: the law of the token that replaces a rejected draft.
 ///
-/// A rejection is exactly as probable as this law has mass, so the mass is 0 only where rounding
-/// made a rejection possible that exact arithmetic excludes. Then p itself is as right as any other
-/// law, and is returned.
+/// Where it has no mass, exact arithmetic never asks for it: a rejection is only as probable as the
+/// mass is large. So rounding did, p itself is as right as any other law, and is returned.
 /// @cost O(support of p and q)
 inline Law residual(double scale, const Law& p, const Law& q) {
   const double mass = residual_mass(scale, p, q);

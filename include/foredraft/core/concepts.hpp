@@ -33,7 +33,7 @@ struct Request {
 ///  4. both are noexcept and allocate nothing; a device fault they meet is thrown by the next
 ///     forward, and the sequence can be rebuilt from its tokens;
 ///  5. snapshot() holds the state at size(), and restore() brings it back with nothing staged; a
-///     value-initialised Snapshot is the empty state.
+///     value-initialised Snapshot is the empty state, to which restore() goes back without throwing.
 /// Not required: thread safety, copying.
 /// @cost stage O(rows), commit O(rows of the path); state where a type differs
 /// @see LinearCache
@@ -118,7 +118,9 @@ enum class Shape : std::uint8_t {
 ///     decoder is built;
 ///  6. truncate(n) forgets what was learnt beyond the first n tokens of the sequence; reset() is
 ///     truncate(0);
-///  7. the text never depends on what it proposes, only the speed does.
+///  7. what it proposes changes the speed, not the law of the text: not the text itself at
+///     temperature 0 and under SampleAndMatch; under rules that test with q another draft gives
+///     another text of the same law.
 /// Not required: thread safety, copying.
 /// @see NoDraft, PromptLookup, ModelDrafter, ModelTreeDrafter, AnyDrafter
 template <typename D>

@@ -75,11 +75,15 @@ struct Options {
   }
 };
 
+namespace detail {
+[[noreturn]] inline void refuse(const std::string& found, const char* expected, const char* hint) {
+  throw Error(ErrorCode::kInvalidOption, found, expected, hint);
+}
+}  // namespace detail
+
 /// @errors kInvalidOption for a value out of range, or one that could have no effect
-inline void check(const Options& options) {
-  const auto refuse = [](const std::string& found, const char* expected, const char* hint) {
-    throw Error(ErrorCode::kInvalidOption, found, expected, hint);
-  };
+inline void check(const SamplingOptions& options) {
+  using detail::refuse;
   if (!(options.temperature >= 0.0f) || std::isinf(options.temperature)) {
     refuse("temperature " + std::to_string(options.temperature), "a finite value >= 0",
            "0 picks the best token, 1 leaves the model's law as it is");
@@ -106,7 +110,7 @@ inline void check(const Options& options) {
            "-1 (all tokens), or how many of the newest tokens count", "");
   }
   const SamplingOptions unset;
-  if (options.sampling().penalises()
+  if (options.penalises()
           ? options.penalty_last_n == 0
           : options.penalty_last_n != 0 && options.penalty_last_n != unset.penalty_last_n) {
     refuse("penalty_last_n " + std::to_string(options.penalty_last_n) +
@@ -119,6 +123,12 @@ inline void check(const Options& options) {
     refuse("top_k, top_p or min_p at temperature 0", "a temperature above 0",
            "at temperature 0 the best token always wins, so these would have no effect");
   }
+}
+
+/// @errors kInvalidOption for a value out of range, or one that could have no effect
+inline void check(const Options& options) {
+  using detail::refuse;
+  check(options.sampling());
   if (options.n_draft < 0) {
     refuse("n_draft " + std::to_string(options.n_draft), "0 (plain decoding) or more", "");
   }

@@ -19,7 +19,8 @@ enum class Purpose : std::uint8_t {
 };
 
 /// Names one random decision. For kTargetSample `position` is that of the sampled token, so the
-/// same seed gives the same text whatever was drafted. For all others it is the position of the
+/// same seed gives the same text whatever was drafted; a drafter may look at the same numbers, as
+/// point mass, because whatever is drafted the rules draw with other ones. For all others it is the position of the
 /// round's anchor, which no two rounds share: keyed by the token's own position, a second round
 /// would see the first one's numbers again and the law would be wrong.
 struct RngKey {
@@ -39,9 +40,10 @@ class Rng {
   /// True with the given probability; never for 0, always for 1 and above.
   virtual bool bernoulli(RngKey key, double probability) = 0;
 
-  /// Index i with probability weights[i] / sum(weights). The noise belongs to (key, ids[i]): two
-  /// laws sampled with one key tend to give the same token (Gumbel-max coupling), which is how a
-  /// drafter can agree with the target more often than chance.
+  /// Index i with probability weights[i] / sum(weights). The noise belongs to the key and to ids,
+  /// not to weights or places: two laws sampled with one key tend to give the same token, which is
+  /// how a drafter can agree with the target more often than chance (Gumbel-max coupling; Daliri et
+  /// al. 2024, arXiv:2408.07978).
   /// @shape ids, weights [n], n >= 1; ids ascending; weights >= 0, at least one > 0
   /// @cost O(n)
   virtual std::size_t categorical(RngKey key, std::span<const TokenId> ids,
@@ -77,7 +79,7 @@ class Philox final : public Rng {
 
   std::size_t categorical(RngKey key, std::span<const TokenId> ids,
                           std::span<const double> weights) override {
-    // Two races, first between blocks of neighbouring ids, then within the block that won: a block
+    // Two races (Gumbel-max twice), first between blocks of neighbouring ids, then within the block that won: a block
     // of weight W wins with W / sum and a token of it with w / W. So few tokens need a number.
     Race blocks;
     std::size_t begin_of_winner = 0;

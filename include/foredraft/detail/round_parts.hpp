@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <span>
@@ -144,6 +146,22 @@ void catch_up(S& s, const Call& call) {
   s.drafter.propose(context_of(s, call), {}, s.draft);
 }
 
+/// A q has to be a law, or the rules that divide by it make a law of their own.
+/// @errors kInvalidDraft
+inline void check_law(const Law& q) {
+  std::array<double, 4> sums{};
+  bool valid = q.ids.size() == q.p.size();
+  for (std::size_t i = 0; valid && i < q.size(); ++i) {
+    valid = q.p[i] >= 0 && (i == 0 || q.ids[i - 1] < q.ids[i]);  // false for NaN too
+    sums[i % sums.size()] += q.p[i];
+  }
+  const double sum = sums[0] + sums[1] + sums[2] + sums[3];
+  if (valid && std::abs(sum - 1.0) < 1e-6) return;
+  throw Error(ErrorCode::kInvalidDraft, "a q that is no law, with sum " + std::to_string(sum),
+              "ascending ids, probabilities that sum to 1",
+              "hand over the very law that the tokens were drawn from");
+}
+
 /// @errors what the drafter throws; kInvalidDraft where it broke its contract
 template <typename S>
 void propose(S& s, const Call& call, Limit limit) {
@@ -167,6 +185,10 @@ void propose(S& s, const Call& call, Limit limit) {
     if (node.token < 0 || node.token >= s.target.vocab_size()) {
       refuse("drafted token " + std::to_string(node.token),
              "a token below " + std::to_string(s.target.vocab_size()));
+    }
+    if (call.uses_law && s.draft.siblings(node.parent) != Siblings::kPointMass &&
+        &node == &s.draft.nodes()[static_cast<std::size_t>(s.draft.first_child(node.parent))]) {
+      check_law(s.draft.law(node.parent));
     }
   }
 }

@@ -22,8 +22,13 @@ class DraftChoice {
   /// @param probe_every rounds from one trial of the other way to the next, at least 2
   /// @param decay weight of a way's earlier rounds at its next one. 0.95: some 20 rounds count,
   /// which tells rates apart that differ by .1, and follows the text from one passage to the next
-  explicit DraftChoice(int probe_every = 16, double decay = 0.95) noexcept
-      : probe_every_(probe_every), decay_(decay) {}
+  /// @errors kInvalidOption
+  explicit DraftChoice(int probe_every = 16, double decay = 0.95)
+      : probe_every_(probe_every), decay_(decay) {
+    if (probe_every >= 2 && decay >= 0.0 && decay <= 1.0) return;
+    throw Error(ErrorCode::kInvalidOption, "a choice of drafts that never settles",
+                "probe_every of 2 or more, decay from 0 to 1", "");
+  }
 
   /// The way of the next round: kDrawn or kArgmax.
   DraftSampling way() const noexcept {
@@ -43,7 +48,10 @@ class DraftChoice {
   }
 
   /// Forget everything.
-  void reset() noexcept { *this = DraftChoice(probe_every_, decay_); }
+  void reset() noexcept {
+    drawn_ = argmax_ = {};
+    rounds_ = 0;
+  }
 
   friend bool operator==(const DraftChoice&, const DraftChoice&) = default;
 

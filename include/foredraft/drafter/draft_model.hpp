@@ -52,8 +52,8 @@ class DraftModel {
 
   DraftModel(T& model, C cache) : model_(&model), cache_(std::move(cache)) {}
 
-  /// Nodes of one draft that forward() can take.
   int vocab_size() const { return model_->vocab_size(); }
+  /// Nodes of one draft that forward() can take.
   int max_nodes() const noexcept { return std::min(cache_.max_staged(), DraftTree::kMaxNodes); }
   const C& cache() const noexcept { return cache_; }
 

@@ -44,7 +44,6 @@ class ModelTreeDrafter {
   struct Snapshot {
     typename DraftModel<T, C>::Snapshot model;
     DraftChoice choice;
-    int learnt_from = 0;
   };
 
   static constexpr Proposal proposal = Proposal::kLaw;
@@ -61,6 +60,7 @@ class ModelTreeDrafter {
       throw Error(ErrorCode::kInvalidOption, std::to_string(children) + " children in branching",
                   "1 to 63", "make the list shorter for a tree that is less deep");
     }
+    if (settings_.law) check(*settings_.law);
     if (settings_.siblings == Siblings::kPointMass) {
       throw Error(ErrorCode::kInvalidOption, "drawn siblings that are point mass",
                   "kIndependent or kWithoutReplacement",
@@ -127,18 +127,15 @@ class ModelTreeDrafter {
 
   void truncate(int n) noexcept {
     model_.truncate(n);
-    // An estimate has no positions that it could go back to: any of it goes with the last of it.
-    if (n < learnt_from_) {
-      choice_ = settings_.choice;
-      learnt_from_ = 0;
-    }
+    // Another text begins, even if with the same words: a seed's text must not depend on what was
+    // generated before.
+    choice_ = settings_.choice;
   }
   void reset() noexcept { truncate(0); }
-  Snapshot snapshot() const { return {model_.snapshot(), choice_, learnt_from_}; }
+  Snapshot snapshot() const { return {model_.snapshot(), choice_}; }
   void restore(const Snapshot& snapshot) {
     model_.restore(snapshot.model);
     choice_ = snapshot.choice;
-    learnt_from_ = snapshot.learnt_from;
   }
 
   const C& cache() const noexcept { return model_.cache(); }
@@ -165,18 +162,16 @@ class ModelTreeDrafter {
     if (!choosing_ || depth == 0 ||
         !std::equal(nodes.begin(), nodes.end(), own_.begin(), own_.begin() + n_own_))
       return;
-    const int accepted = round.draft.depth(deepest_match(nodes, round.tokens));
+    const int accepted = static_cast<int>(round.path.size()) - 1;
     // Behind the accepted positions one more was tried, unless draft or round ended there.
     const int tried = std::min({accepted + 1, depth, static_cast<int>(round.tokens.size())});
     choice_.learn(how_, accepted, tried);
-    learnt_from_ = round.anchor_position + 1 + static_cast<int>(round.tokens.size());
   }
 
   DraftModel<T, C> model_;
   ModelTreeSettings settings_;
   SiblingPicker picker_;
   DraftChoice choice_;
-  int learnt_from_ = 0;                           // tokens that the choice has learnt from
   bool choosing_ = false;                         // the last draft's way was chosen ...
   DraftSampling how_ = {};                        // ... and is this one
   std::array<Node, DraftTree::kMaxNodes> own_{};  // the last draft

@@ -96,9 +96,10 @@ class SiblingPicker {
     }
   }
 
-  /// The noise belongs to the tokens, not to the draw: taken tokens left out, the same key yields
-  /// the next one in the order of the perturbed weights. The first child is the coupled sample.
-  /// @source Gumbel top-k: Kool et al. 2019, arXiv:1903.06059
+  /// The noise belongs to the key, not to the draw: taken tokens left out, the same key yields the
+  /// next token that the target may well be sampled to be. The first child is the coupled sample.
+  /// With noise for each token that is Gumbel top-k.
+  /// @source Kool et al. 2019, arXiv:1903.06059
   void add_coupled(NodeIndex parent, int count, std::span<const float> logits, DraftTree& draft) {
     transforms_.apply(law_, logits, {context_->tokens, &draft, parent}, q_);
     weights_ = q_.p;

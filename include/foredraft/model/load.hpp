@@ -1,13 +1,16 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
+#include <utility>
+#include <vector>
 
 #include <foredraft/backend/backend.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/io/gguf.hpp>
 #include <foredraft/io/tokenizer.hpp>
 #include <foredraft/model/config.hpp>
+#include <foredraft/model/head_tokens.hpp>
+#include <foredraft/model/load_options.hpp>
 #include <foredraft/model/model.hpp>
 #include <foredraft/model/weights.hpp>
 
@@ -15,21 +18,30 @@ namespace foredraft::inline v0 {
 
 /// Make a model from an open GGUF file. The file may be closed afterwards: weights are packed into
 /// the backend's memory.
-/// @errors kUnsupportedModel, kShapeMismatch, kCorruptFile, kOutOfMemory
+/// @errors kUnsupportedModel, kShapeMismatch, kCorruptFile, kOutOfMemory; kInvalidOption and
+///   kTokenOutOfRange for options that are out of range or would have no effect
 /// @cost one read of the file
 template <typename B>
-Model<B> load(B& backend, const Gguf& file, const LoadProgress& progress = {}) {
+Model<B> load(B& backend, const Gguf& file, const LoadOptions& options = {}) {
   ModelConfig config = read_config(file);
   Tokenizer tokenizer = Tokenizer::from(file);
   config.n_vocab = static_cast<int>(tokenizer.vocabulary().size());
-  ModelWeights<B> weights = read_weights(backend, file, config, progress);
+  std::vector<TokenId> head_tokens;
+  if (options.head_tokens != 0) {
+    head_tokens =
+        most_frequent_tokens(tokenizer.vocabulary(), options.head_tokens, options.token_counts);
+  } else if (!options.token_counts.empty()) {
+    throw Error(ErrorCode::kInvalidOption, "token_counts without head_tokens",
+                "how many tokens to keep by their counts", "set head_tokens");
+  }
+  ModelWeights<B> weights = read_weights(backend, file, config, options, std::move(head_tokens));
   return Model<B>(backend, std::move(config), std::move(weights), std::move(tokenizer));
 }
 
 /// @errors also kIo
 template <typename B>
-Model<B> load(B& backend, const std::filesystem::path& file, const LoadProgress& progress = {}) {
-  return load(backend, Gguf::open(file), progress);
+Model<B> load(B& backend, const std::filesystem::path& file, const LoadOptions& options = {}) {
+  return load(backend, Gguf::open(file), options);
 }
 
 }  // namespace foredraft::inline v0

@@ -14,6 +14,7 @@
 #include <foredraft/io/tokenizer.hpp>
 #include <foredraft/io/vocabulary_difference.hpp>
 #include <foredraft/model/config.hpp>
+#include <foredraft/model/head_tokens.hpp>
 #include <foredraft/model/rope.hpp>
 #include <foredraft/model/weights.hpp>
 
@@ -43,6 +44,8 @@ class Model {
   CacheShape shape() const noexcept { return config_.cache_shape(); }
   const ModelConfig& config() const noexcept { return config_; }
   const Tokenizer& tokenizer() const noexcept { return tokenizer_; }
+  /// The tokens that the head knows, ascending; empty: all. Others have logit -inf.
+  std::span<const TokenId> head_tokens() const noexcept { return weights_.head_tokens; }
   bool is_end(TokenId token) const noexcept { return tokenizer_.is_end(token); }
   std::string piece(TokenId token) const { return std::string(tokenizer_.piece(token)); }
 
@@ -189,9 +192,19 @@ class Model {
 
   template <typename C, typename T>
   void hand_out(std::span<Request<C>> requests, const Pass<T>& pass) noexcept {
+    // Rows of a trimmed head become tokens. They ascend, so the first of equals is the lowest id.
+    const std::vector<TokenId>& kept = weights_.head_tokens;
     const TokenId* best = pass.argmax.data();
     for (Request<C>& request : requests) {
-      for (TokenId& argmax : request.scores->argmax()) argmax = *best++;
+      for (TokenId& argmax : request.scores->argmax()) {
+        argmax = kept.empty() || *best < 0 ? *best : kept[static_cast<std::size_t>(*best)];
+        ++best;
+      }
+    }
+    if (kept.empty()) return;
+    for (float* logits : pass.logits) {
+      if (logits != nullptr)
+        spread_logits(kept, {logits, static_cast<std::size_t>(config_.n_vocab)});
     }
   }
 

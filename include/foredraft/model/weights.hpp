@@ -1,16 +1,19 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/tensor.hpp>
+#include <foredraft/core/types.hpp>
 #include <foredraft/io/gguf.hpp>
+#include <foredraft/model/changed_matrix.hpp>
 #include <foredraft/model/config.hpp>
+#include <foredraft/model/load_options.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -39,15 +42,13 @@ struct ModelWeights {
   typename B::Matrix embedding;         // [n_vocab, d_model]
   std::vector<LayerWeights<B>> layers;  // [n_layers]
   std::vector<float> output_norm;       // [d_model]
-  std::optional<typename B::Matrix>
-      head;                         // [n_vocab, d_model]; absent where the embedding serves as head
-  std::vector<float> rope_factors;  // [n_rot / 2] or empty: frequencies are divided by these
+  // [n_vocab or head_tokens, d_model]; absent where the embedding serves as head
+  std::optional<typename B::Matrix> head;
+  std::vector<float> rope_factors;   // [n_rot / 2] or empty: frequencies are divided by these
+  std::vector<TokenId> head_tokens;  // of each row of a trimmed head, ascending; else empty
 
   const typename B::Matrix& output() const noexcept { return head ? *head : embedding; }
 };
-
-/// Called as progress(bytes done, bytes in all) while weights are packed.
-using LoadProgress = std::function<void(std::size_t, std::size_t)>;
 
 namespace detail {
 
@@ -55,17 +56,37 @@ namespace detail {
 template <typename B>
 class WeightReader {
  public:
-  WeightReader(B& backend, const Gguf& file, const LoadProgress& progress)
-      : backend_(backend), file_(file), progress_(progress) {
+  WeightReader(B& backend, const Gguf& file, const LoadOptions& options)
+      : backend_(backend), file_(file), options_(options) {
     for (const auto& tensor : file.tensors()) total_ += tensor.data.size();
   }
 
   bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
 
-  typename B::Matrix matrix(const std::string& name, int n_out, int n_in) {
+  /// A matrix exactly as the file has it.
+  typename B::Matrix unchanged(const std::string& name, int n_out, int n_in) {
     typename B::Matrix packed = backend_.pack(checked_view(name, n_out, n_in));
     report(name);
     return packed;
+  }
+
+  /// A matrix as the options want it. @param tokens the rows to keep; empty: all
+  typename B::Matrix matrix(const std::string& name, int n_out, int n_in,
+                            std::span<const TokenId> tokens = {}) {
+    typename B::Matrix packed = changed(name, n_out, n_in, tokens);
+    report(name);
+    return packed;
+  }
+
+  /// The output head where another part of the model has the same tensor and reports it.
+  typename B::Matrix second_copy(const std::string& name, int n_out, int n_in,
+                                 std::span<const TokenId> tokens) {
+    return changed(name, n_out, n_in, tokens);
+  }
+
+  bool changes(const std::string& name) const {
+    const auto* tensor = file_.find_tensor(name);
+    return tensor != nullptr && wanted_type(file_.view(*tensor)) != tensor->type;
   }
 
   std::vector<float> vector(const std::string& name, int n) {
@@ -80,6 +101,19 @@ class WeightReader {
   }
 
  private:
+  TensorType wanted_type(const TensorView& view) const {
+    const auto to = options_.requantize;
+    return to && shrinks(view.type, view.n_in, *to) ? *to : view.type;
+  }
+
+  typename B::Matrix changed(const std::string& name, int n_out, int n_in,
+                             std::span<const TokenId> tokens) {
+    const TensorView view = checked_view(name, n_out, n_in);
+    const TensorType to = wanted_type(view);
+    return to == view.type && tokens.empty() ? backend_.pack(view)
+                                             : pack_changed(backend_, name, view, tokens, to);
+  }
+
   TensorView checked_view(const std::string& name, int n_out, int n_in) const {
     const auto* tensor = file_.find_tensor(name);
     const std::string expected = "[" + std::to_string(n_out) + ", " + std::to_string(n_in) + "]";
@@ -99,30 +133,60 @@ class WeightReader {
 
   void report(const std::string& name) {
     done_ += file_.find_tensor(name)->data.size();
-    if (progress_) progress_(done_, total_);
+    if (options_.progress) options_.progress(done_, total_);
   }
 
   B& backend_;
   const Gguf& file_;
-  const LoadProgress& progress_;
+  const LoadOptions& options_;
   std::size_t done_ = 0;
   std::size_t total_ = 0;
 };
 
+/// Refuse to requantize where nothing would come of it.
+inline void check_requantize(const Gguf& file, TensorType to) {
+  const auto layout = layout_of(to);
+  const std::string format(layout ? layout->name : "an unknown format");
+  if (!quantizable(to)) {
+    throw Error(ErrorCode::kInvalidOption, "requantize to " + format, "Q4_0 or Q8_0", "");
+  }
+  const bool untied = file.find_tensor("output.weight") != nullptr;
+  for (const auto& tensor : file.tensors()) {
+    const bool only_table = tensor.name == "token_embd.weight" && untied;
+    if (tensor.shape.size() == 2 && !only_table &&
+        shrinks(tensor.type, static_cast<std::size_t>(tensor.shape[0]), to))
+      return;
+  }
+  throw Error(ErrorCode::kInvalidOption, "requantize to " + format + ", which nothing needs",
+              "a file with a matrix of more bits", "load it as it is");
+}
+
 }  // namespace detail
 
 /// Take the weights out of a file and pack them for a backend.
-/// @errors kShapeMismatch, kUnsupportedModel (a tensor type), kOutOfMemory
+/// @param head_tokens  rows that the head keeps, ascending; empty: all. Of the options only
+///   `requantize` and `progress` are read.
+/// @errors kShapeMismatch, kUnsupportedModel (a tensor type, weights that cannot be requantized),
+///   kInvalidOption (requantizing to a format that quantize_row() lacks, or that makes nothing
+///   smaller), kOutOfMemory
 template <typename B>
 ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
-                             const LoadProgress& progress = {}) {
-  detail::WeightReader<B> reader(backend, file, progress);
+                             const LoadOptions& options = {},
+                             std::vector<TokenId> head_tokens = {}) {
+  detail::WeightReader<B> reader(backend, file, options);
+  if (options.requantize) detail::check_requantize(file, *options.requantize);
   const int q_rows = c.n_heads * c.d_head;
   const int kv_rows = c.n_kv_heads * c.d_head;
-  ModelWeights<B> weights{reader.matrix("token_embd.weight", c.n_vocab, c.d_model), {}, {}, {}, {}};
+  const std::string embedding = "token_embd.weight";
+  const std::string head = "output.weight";
+  ModelWeights<B> weights{
+      reader.unchanged(embedding, c.n_vocab, c.d_model), {}, {}, {}, {}, std::move(head_tokens)};
   weights.output_norm = reader.vector("output_norm.weight", c.d_model);
-  if (reader.has("output.weight"))
-    weights.head = reader.matrix("output.weight", c.n_vocab, c.d_model);
+  if (reader.has(head)) {
+    weights.head = reader.matrix(head, c.n_vocab, c.d_model, weights.head_tokens);
+  } else if (reader.changes(embedding) || !weights.head_tokens.empty()) {
+    weights.head = reader.second_copy(embedding, c.n_vocab, c.d_model, weights.head_tokens);
+  }
   weights.rope_factors = reader.optional_vector("rope_freqs.weight", c.n_rot / 2);
   // Every layer has tensors of its own, so a count beyond theirs is a lie: found out before memory
   // is asked for.

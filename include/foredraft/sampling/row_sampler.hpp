@@ -47,7 +47,7 @@ class RowSampler {
                 "the weights or the target's forward pass are damaged");
   }
 
-  /// p after `node`. The reference is good until the next call. @errors kInvalidLogits @cost
+  /// p after `node`. The reference is good until law() or argmax() is called again. @errors kInvalidLogits @cost
   /// O(n_vocab)
   const Law& law(NodeIndex node) const { return law(node, options_); }
 

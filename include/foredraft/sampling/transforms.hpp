@@ -167,12 +167,14 @@ class Transforms {
   /// Logits become weights, exp((logit - greatest) / temperature): 1 for the likeliest token. The
   /// greatest is taken off before the division: tiny temperatures must not overflow.
   void weigh(double greatest, double temperature) {
-    std::size_t i = 0;
-    for (; i + Batch::size <= weights_.size(); i += Batch::size) {
+    // Filled up to whole batches, so that equal logits have equal weights wherever they stand.
+    const std::size_t n = weights_.size();
+    weights_.resize((n + Batch::size - 1) / Batch::size * Batch::size, greatest);
+    for (std::size_t i = 0; i < n; i += Batch::size) {
       const Batch x = Batch::load_unaligned(&weights_[i]) - Batch(greatest);
       xsimd::exp(x / Batch(temperature)).store_unaligned(&weights_[i]);
     }
-    for (; i < weights_.size(); ++i) weights_[i] = std::exp((weights_[i] - greatest) / temperature);
+    weights_.resize(n);
   }
 
   /// Keep the fewest tokens whose weights reach `p` of the sum. Tokens lighter than the n-th part of

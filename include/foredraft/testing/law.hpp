@@ -16,6 +16,7 @@ namespace foredraft::inline v0::testing {
 struct LawReport {
   double distance = 0;  ///< greatest total variation between the emitted text and the target's law
   int cases = 0;
+  int refused = 0;  ///< cases that the rule's needs() refused: it does not work under such options
   std::string worst;
 
   /// 1e-12 is what rounding may move; the least mistake of a rule is many orders larger.
@@ -25,6 +26,7 @@ struct LawReport {
 inline std::ostream& operator<<(std::ostream& out, const LawReport& report) {
   out << (report.keeps_the_law() ? "keeps the law: " : "does NOT keep the law: ") << report.cases
       << " cases, total variation up to " << report.distance;
+  if (report.refused > 0) out << "; " << report.refused << " more refused by the rule";
   if (!report.worst.empty()) out << "\n  worst: " << report.worst;
   return out << '\n';
 }
@@ -82,22 +84,25 @@ double law_distance(HashTarget& target, const D& drafter, const A& rule,
                          target_law(target, prefix, sampling, n));
 }
 
-/// Adds one case to `report`. Options that the rule refuses (kInvalidOption) are no case.
+/// Adds one case to `report`. Options that the rule's needs() refuses are no case.
 inline void check_case(LawReport& report, HashTarget& target,
                        const NamedDrafter<Shape::kTree>& draft, const TreeRule& rule,
                        const SamplingOptions& sampling, int depth) {
   double distance = 1.0;
   std::string problem;
   try {
+    (void)rule.needs(sampling);
+  } catch (const Error&) {
+    ++report.refused;
+    return;
+  }
+  try {
     distance = law_distance(target, draft.drafter, rule, sampling, depth);
-  } catch (const Error& error) {
-    if (error.code() == ErrorCode::kInvalidOption) return;
-    problem = std::string(": ") + error.what();
   } catch (const std::exception& error) {
     problem = std::string(": ") + error.what();
   }
   ++report.cases;
-  if (!(distance > report.distance) && !report.worst.empty()) return;
+  if (distance <= report.distance && !report.worst.empty()) return;  // not so for NaN
   report.distance = distance;
   std::ostringstream worst;
   worst << target.vocab_size() << " tokens, depth " << depth << ", " << draft.name

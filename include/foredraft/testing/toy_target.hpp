@@ -23,9 +23,22 @@ class TokenCache {
 
   explicit TokenCache(int capacity = 1024, int max_staged = 512)
       : capacity_(capacity), max_staged_(max_staged) {
-    tokens_.reserve(static_cast<std::size_t>(capacity + max_staged));
-    staged_.reserve(static_cast<std::size_t>(max_staged));
+    reserve();
   }
+  TokenCache(const TokenCache& other) : TokenCache(other.capacity_, other.max_staged_) {
+    *this = other;
+  }
+  TokenCache& operator=(const TokenCache& other) {
+    capacity_ = other.capacity_;
+    max_staged_ = other.max_staged_;
+    tokens_ = other.tokens_;
+    staged_ = other.staged_;
+    reserve();  // copying a vector leaves its spare room behind
+    return *this;
+  }
+  TokenCache(TokenCache&&) noexcept = default;
+  TokenCache& operator=(TokenCache&&) noexcept = default;
+  ~TokenCache() = default;
 
   int size() const { return static_cast<int>(tokens_.size()); }
   int capacity() const { return capacity_; }
@@ -46,17 +59,18 @@ class TokenCache {
   void commit(std::span<const NodeIndex> path) noexcept {
     for (const NodeIndex node : path)
       tokens_.push_back(staged_[static_cast<std::size_t>(node)].token);
-    // Keep the subtree below the end of the path; `renumbered` is the new index of each node, -2
+    // Keep the subtree below the end of the path; `renumbered_` is the new index of each node, -2
     // where it is dropped.
     const NodeIndex end = path.empty() ? kCommitted : path.back();
     std::size_t kept = 0;
-    int renumbered[512];
     for (int i = 0; i < staged(); ++i) {
       const Node node = staged_[static_cast<std::size_t>(i)];
       const bool root = node.parent == end && (path.empty() || i > end);
-      const int parent = root ? kCommitted : (node.parent < 0 ? -2 : renumbered[node.parent]);
+      const int parent =
+          root ? kCommitted
+               : (node.parent < 0 ? -2 : renumbered_[static_cast<std::size_t>(node.parent)]);
       const bool keep = root || parent >= 0;
-      renumbered[i] = keep ? static_cast<int>(kept) : -2;
+      renumbered_[static_cast<std::size_t>(i)] = keep ? static_cast<int>(kept) : -2;
       if (keep) staged_[kept++] = {node.token, parent};
     }
     staged_.resize(kept);
@@ -83,10 +97,18 @@ class TokenCache {
   }
 
  private:
+  /// Commits allocate nothing.
+  void reserve() {
+    tokens_.reserve(static_cast<std::size_t>(capacity_ + max_staged_));
+    staged_.reserve(static_cast<std::size_t>(max_staged_));
+    renumbered_.resize(static_cast<std::size_t>(max_staged_));
+  }
+
   int capacity_;
   int max_staged_;
   std::vector<TokenId> tokens_;
   std::vector<Node> staged_;
+  std::vector<int> renumbered_;  // by commit, of the staged nodes
 };
 static_assert(Cache<TokenCache>);
 static_assert(Truncatable<TokenCache>);

@@ -57,6 +57,15 @@ template <int n, typename F>
 template <class Arch>
 struct Simd;
 
+#if defined(__SSE2__)
+/// Keeps the compiler from turning a chain of integer additions into a tree: exact as well, but all
+/// terms of a tree are alive at once, and the accumulators of a tile no longer fit the registers.
+template <typename V>
+[[gnu::always_inline]] inline void in_this_order(V& v) {
+  __asm__("" : "+v"(v));
+}
+#endif
+
 #if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 
 /// What AVX-512 does with and without the int8 dot product.
@@ -140,9 +149,15 @@ struct Simd<Avx512> : Avx512Operations<Avx512> {
   static constexpr bool kSumsInt16 = true;
   // Two products of at most 127 * 127 stay below 2^15, so vpmaddubsw does not saturate.
   [[gnu::always_inline]] static I dot_int16(I w, I a) { return _mm512_maddubs_epi16(w, a); }
-  [[gnu::always_inline]] static I add_int16(I a, I b) { return _mm512_add_epi16(a, b); }
+  [[gnu::always_inline]] static I add_int16(I a, I b) {
+    I sum = _mm512_add_epi16(a, b);
+    in_this_order(sum);
+    return sum;
+  }
   [[gnu::always_inline]] static I widen_int16(I acc, I sums) {
-    return _mm512_add_epi32(acc, _mm512_madd_epi16(sums, _mm512_set1_epi16(1)));
+    I sum = _mm512_add_epi32(acc, _mm512_madd_epi16(sums, _mm512_set1_epi16(1)));
+    in_this_order(sum);
+    return sum;
   }
   [[gnu::always_inline]] static I dot(I acc, I w, I a) { return widen_int16(acc, dot_int16(w, a)); }
   // For w - 128 the sign moves over to the activation: 128 * 127 * 2 is still below 2^15, 255 * 127
@@ -214,9 +229,15 @@ struct Simd<Avx2> {
   // As for AVX-512 without the int8 dot product: see there why nothing saturates.
   static constexpr bool kSumsInt16 = true;
   [[gnu::always_inline]] static I dot_int16(I w, I a) { return _mm256_maddubs_epi16(w, a); }
-  [[gnu::always_inline]] static I add_int16(I a, I b) { return _mm256_add_epi16(a, b); }
+  [[gnu::always_inline]] static I add_int16(I a, I b) {
+    I sum = _mm256_add_epi16(a, b);
+    in_this_order(sum);
+    return sum;
+  }
   [[gnu::always_inline]] static I widen_int16(I acc, I sums) {
-    return _mm256_add_epi32(acc, _mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
+    I sum = _mm256_add_epi32(acc, _mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
+    in_this_order(sum);
+    return sum;
   }
   [[gnu::always_inline]] static I dot(I acc, I w, I a) { return widen_int16(acc, dot_int16(w, a)); }
   [[gnu::always_inline]] static I dot_offset128(I acc, I w, I a) {

@@ -1,0 +1,159 @@
+#include "draft_arguments.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <limits>
+#include <utility>
+
+#include <foredraft/core/error.hpp>
+
+#include "arguments.hpp"
+#include "output.hpp"
+#include "terminal.hpp"
+
+namespace cli {
+
+namespace {
+
+// No vocabulary comes near it; a mistyped id does not ask for gigabytes.
+constexpr std::int64_t kMostId = 1 << 24;
+
+fd::Error corrupt(const std::string& found) {
+  return fd::Error(fd::ErrorCode::kCorruptFile, found, "a token id and a count >= 0, each id once",
+                   "one pair a line, or JSON {\"id\": count}");
+}
+
+class Counts {
+ public:
+  void add(std::int64_t id, std::int64_t count, const std::string& where) {
+    if (id < 0 || id > kMostId || count < 0) throw corrupt(where);
+    const auto at = static_cast<std::size_t>(id);
+    if (at >= counts_.size()) counts_.resize(at + 1, kUnknown);
+    if (counts_[at] != kUnknown) throw corrupt(where + ", token " + std::to_string(id) + " again");
+    counts_[at] = count;
+  }
+  std::vector<std::int64_t> take() {
+    for (std::int64_t& count : counts_) count = count == kUnknown ? 0 : count;
+    return std::move(counts_);
+  }
+
+ private:
+  static constexpr std::int64_t kUnknown = -1;
+  std::vector<std::int64_t> counts_;
+};
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  const std::size_t begin = text.find_first_not_of(kBlank);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
+}
+
+/// A whole number and nothing else. @errors kCorruptFile
+std::int64_t number(std::string_view text, const std::string& where) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) throw corrupt(where);
+  return value;
+}
+
+std::int64_t number(const Json& value) {
+  if (!value.is_number_integer() ||
+      (value.is_number_unsigned() &&
+       value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max())) {
+    throw corrupt("JSON " + value.dump().substr(0, 40));
+  }
+  return value.get<std::int64_t>();
+}
+
+std::vector<std::int64_t> parse_json(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  Counts counts;
+  if (json.is_object()) {
+    for (const auto& [id, count] : json.items()) {
+      const std::string where = "\"" + visible(id) + "\"";
+      counts.add(number(std::string_view(id), where), number(count), where);
+    }
+  } else if (json.is_array()) {
+    for (const Json& pair : json) {
+      if (!pair.is_array() || pair.size() != 2) throw corrupt("JSON that holds no pairs");
+      counts.add(number(pair[0]), number(pair[1]), "JSON " + pair.dump());
+    }
+  } else {
+    throw corrupt("JSON that is damaged");
+  }
+  return counts.take();
+}
+
+}  // namespace
+
+std::vector<std::int64_t> parse_counts(std::string_view text) {
+  const std::string_view content = trimmed(text);
+  if (content.empty()) throw corrupt("nothing");
+  if (content.front() == '{' || content.front() == '[') return parse_json(content);
+  Counts counts;
+  for (int n = 1; !text.empty(); ++n) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = trimmed(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.empty()) continue;
+    const std::string where = "line " + std::to_string(n);
+    const std::size_t space = line.find_first_of(" \t");
+    if (space == std::string_view::npos) throw corrupt(where);
+    counts.add(number(line.substr(0, space), where), number(trimmed(line.substr(space)), where),
+               where);
+  }
+  return counts.take();
+}
+
+void DraftArguments::add_to(CLI::App& command) {
+  command
+      .add_option("--quantize-draft", format,
+                  "hold the draft model's weights in q4_0 or q8_0 where that makes them smaller; "
+                  "it changes what is drafted, not the text [as the file has them]")
+      ->check(CLI::IsMember({"q4_0", "q8_0"}))
+      ->type_name("FORMAT");
+  command
+      .add_option("--draft-vocab", n_vocab,
+                  "the draft model knows the N most frequent tokens only; the text may hold all "
+                  "the same [all]")
+      ->check(CLI::PositiveNumber)
+      ->type_name("N");
+  command
+      .add_option("--draft-vocab-counts", counts_file,
+                  "which tokens are frequent: lines 'id count', or JSON [the tokenizer's order]")
+      ->type_name("FILE");
+}
+
+void DraftArguments::check(bool with_draft_model) const {
+  const std::string found = !format.empty()        ? "--quantize-draft"
+                            : n_vocab > 0          ? "--draft-vocab"
+                            : !counts_file.empty() ? "--draft-vocab-counts"
+                                                   : "";
+  if (!with_draft_model && !found.empty()) {
+    throw UsageError(found + " without a draft model, which it is for", "add -md FILE");
+  }
+  if (!counts_file.empty() && n_vocab == 0) {
+    throw UsageError("--draft-vocab-counts without --draft-vocab",
+                     "add --draft-vocab N: how many tokens to keep by their counts");
+  }
+}
+
+fd::LoadOptions DraftArguments::options() const {
+  fd::LoadOptions options{.head_tokens = n_vocab};
+  if (!format.empty()) {
+    options.requantize = format == "q4_0" ? fd::TensorType::kQ4_0 : fd::TensorType::kQ8_0;
+  }
+  if (counts_file.empty()) return options;
+  const std::string text = read_text_file(counts_file);
+  try {
+    options.token_counts = parse_counts(text);
+  } catch (const fd::Error& error) {
+    throw fd::Error(error.code(), "'" + visible(counts_file) + "': " + error.found(),
+                    error.expected(), error.hint());
+  }
+  return options;
+}
+
+}  // namespace cli
