@@ -1,6 +1,8 @@
 // The text of real models is the same with and without drafts. The part that runs by default is
-// small; the whole grid of depths, drafters, instruction sets and threads is `test.golden.equality
-// [grid]`, which takes hours.
+// small; the whole grid of depths, drafters, instruction sets and threads takes hours:
+//
+//   test.golden.equality "[grid]"                           all of it
+//   test.golden.equality "[qwen]" -c "avx2, threads: 2"     a part
 
 #include <foredraft/models.hpp>
 
@@ -89,7 +91,11 @@ void check_all(const Grid& grid) {
   std::vector<fd::cpu::Isa> isas = fd::cpu::executable_isas();
   std::reverse(isas.begin(), isas.end());
   for (const fd::cpu::Isa isa : isas) {
-    for (const int threads : {2, 1}) check(grid, isa, threads);
+    for (const int threads : {2, 1}) {
+      DYNAMIC_SECTION(fd::cpu::name_of(isa) << ", threads: " << threads) {
+        check(grid, isa, threads);
+      }
+    }
   }
 }
 
