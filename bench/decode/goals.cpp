@@ -1,0 +1,301 @@
+// The goals that one model and one machine decide: how much of the memory's speed plain decoding
+// reaches (K1), what further rows cost at 256 and at 4096 positions (K3), the use of the int8 dot
+// product (K5), what the host does between forward passes (K6), attention at a long context (K8).
+//
+// Everything is measured in turns, and ratios are taken turn by turn. The result is one JSON object
+// with every value; a table goes to the error stream.
+
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include "../micro/peaks.hpp"
+#include "../support/summary.hpp"
+#include "host_work.hpp"
+#include "model_path.hpp"
+#include "passes.hpp"
+
+namespace {
+
+namespace fd = foredraft;
+using bench::summary;
+using Json = nlohmann::ordered_json;
+using Values = std::vector<double>;
+
+struct Arguments {
+  std::string model;
+  std::vector<int> rows{1, 2, 3, 4, 5, 6, 7, 8, 12, 16};
+  std::vector<int> positions{256, 4096};
+  int threads = 0;
+  int repetitions = 9;
+  std::string isa;
+};
+
+/// Passes that together take long enough to be measured; the median of one turn.
+template <typename F>
+double steady(F&& seconds_of_one) {
+  Values values{seconds_of_one()};
+  const double wanted = 0.03;
+  const int more = std::clamp(static_cast<int>(wanted / std::max(values[0], 1e-6)), 0, 14);
+  for (int i = 0; i < more; ++i) values.push_back(seconds_of_one());
+  return bench::median(values);
+}
+
+/// Products a second of the kernel for M = 8 and weights that stay in the second level cache.
+double products_from_cache(const fd::cpu::KernelTable& kernels, const fd::cpu::PackedMatrix& w,
+                           const bench::RandomActivations& in, std::vector<float>& out) {
+  constexpr int kCalls = 200;
+  double best = 0;
+  for (int i = 0; i < 5; ++i) {  // the best, as for the peak
+    const auto begin = bench::Clock::now();
+    for (int call = 0; call < kCalls; ++call) {
+      kernels.matmul(w.panels(), in.view(), 0, w.n_panels(), out.data(),
+                     static_cast<std::size_t>(w.n_out()), {});
+    }
+    best = std::max(best, 8.0 * kCalls * w.n_out() * w.n_in() / bench::seconds_since(begin));
+  }
+  return best;
+}
+
+/// What the turns gathered.
+struct Measured {
+  Values stream, stream_of_one, dot, dot_of_all, fma;
+  std::map<int, std::map<int, Values>> pass;  // [positions][rows] seconds
+  std::map<std::string, Values> dot_use;      // by format
+  std::map<int, Values> attention;            // [rows] seconds
+};
+
+const std::pair<const char*, fd::TensorType> kFormats[] = {{"Q4_K", fd::TensorType::kQ4_K},
+                                                           {"Q6_K", fd::TensorType::kQ6_K},
+                                                           {"Q5_0", fd::TensorType::kQ5_0},
+                                                           {"Q4_1", fd::TensorType::kQ4_1},
+                                                           {"Q8_0", fd::TensorType::kQ8_0}};
+
+Measured measure(const Arguments& a, fd::Cpu& cpu, bench::Passes& passes) {
+  fd::Cpu one({.threads = 1, .isa = cpu.isa()});
+  bench::StreamRead stream(cpu);
+  bench::StreamRead stream_of_one(one);
+  const auto& kernels = bench::kernels_of(cpu.isa());
+  constexpr std::size_t kOut = 256;
+  constexpr std::size_t kIn = 1536;
+  std::vector<float> out(8 * kOut);
+  const int longest = *std::max_element(a.positions.begin(), a.positions.end());
+  Measured m;
+  for (int turn = 0; turn <= a.repetitions; ++turn) {  // the first one warms up
+    std::fprintf(stderr, "\rturn %d of %d", turn, a.repetitions);
+    const auto note = [&](Values& to, double value) {
+      if (turn > 0) to.push_back(value);
+    };
+    for (const int position : a.positions) {
+      for (const int rows : a.rows) {
+        if (rows == 1) note(m.stream, stream.bytes_per_second());  // beside what it is compared to
+        note(m.pass[position][rows], steady([&] { return passes.verification(rows, position); }));
+      }
+    }
+    note(m.stream_of_one, stream_of_one.bytes_per_second());
+    for (const int rows : {1, 8}) {
+      note(m.attention[rows], steady([&] { return passes.attention(rows, longest); }));
+    }
+    note(m.fma, bench::fma_peak(cpu));
+    note(m.dot_of_all, bench::dot_peak(cpu));
+    for (const auto& [name, type] : kFormats) {
+      const auto weights = bench::random_matrices(type, kOut, kIn, 0);
+      const bench::RandomActivations in(kernels, type, 8, kIn);
+      const double dot = bench::dot_peak(one);
+      if (name == kFormats[0].first) note(m.dot, dot);
+      note(m.dot_use[name], products_from_cache(kernels, weights[0], in, out) / dot);
+    }
+  }
+  std::fprintf(stderr, "\n");
+  return m;
+}
+
+Json host_work(const Arguments& a, bench::Model& model) {
+  struct Kind {
+    const char* name;
+    fd::Options options;
+  };
+  const Kind kinds[] = {
+      {"greedy", {.max_tokens = 96, .ignore_end = true}},
+      {"temperature 0.8, top-k 40, top-p 0.95",
+       {.max_tokens = 96, .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .ignore_end = true}},
+      {"temperature 1", {.max_tokens = 96, .temperature = 1.0f, .ignore_end = true}}};
+  Json result;
+  std::map<std::string, Values> per_round, rows, drafted, per_row;
+  for (int turn = 0; turn <= a.repetitions; ++turn) {
+    double greedy = 0;
+    for (const Kind& kind : kinds) {
+      const auto work = bench::host_work(model, kind.options);
+      if (kind.options.temperature == 0.0f) greedy = work.per_round;
+      if (turn == 0) continue;
+      per_round[kind.name].push_back(1e6 * work.per_round);
+      rows[kind.name].push_back(work.rows);
+      drafted[kind.name].push_back(work.drafted);
+      per_row[kind.name].push_back(1e6 * (work.per_round - greedy) / work.rows);
+    }
+  }
+  for (const Kind& kind : kinds) {
+    Json one{{"microseconds_a_round", summary(per_round[kind.name])},
+             {"rows_read_a_round", bench::median(rows[kind.name])},
+             {"drafted_a_round", bench::median(drafted[kind.name])}};
+    if (kind.options.temperature > 0) one["microseconds_a_row"] = summary(per_row[kind.name]);
+    result[kind.name] = one;
+  }
+  return result;
+}
+
+/// Times of `rows` rows over those of one row, turn by turn.
+Values relative(const std::map<int, Values>& passes, int rows) {
+  return bench::ratios(passes.at(rows), passes.at(1));
+}
+
+Json report(const Arguments& a, const Measured& m, const bench::Passes& passes,
+            const bench::WeightBytes& bytes) {
+  Json out;
+  // stream holds one value for each of the positions in every turn.
+  const std::size_t stride = a.positions.size();
+  Values stream;
+  for (std::size_t i = 0; i < m.stream.size(); i += stride) stream.push_back(m.stream[i]);
+  const double best = *std::max_element(m.stream.begin(), m.stream.end());
+  const int shortest = a.positions.front();
+  const int longest = *std::max_element(a.positions.begin(), a.positions.end());
+  Values rate;
+  for (const double seconds : m.pass.at(shortest).at(1)) rate.push_back(bytes.packed / seconds);
+  const auto scaled = [](Values values, double factor) {
+    for (double& value : values) value *= factor;
+    return values;
+  };
+  out["weight_bytes"] = {{"packed", bytes.packed}, {"in_file", bytes.in_file}};
+  out["weights"] = bytes.values;
+  out["stream_read_GB_per_s"] = {{"all_threads", summary(scaled(m.stream, 1e-9))},
+                                 {"1_thread", summary(scaled(m.stream_of_one, 1e-9))},
+                                 {"best", best * 1e-9}};
+  out["dot_int8_GMAC_per_s_1_thread"] = summary(scaled(m.dot, 1e-9));
+  out["dot_int8_GMAC_per_s_all_threads"] = summary(scaled(m.dot_of_all, 1e-9));
+  out["fma_f32_GMAC_per_s_all_threads"] = summary(scaled(m.fma, 1e-9));
+  for (const auto& [position, rows] : m.pass) {
+    for (const auto& [n, seconds] : rows) {
+      out["pass_seconds"][std::to_string(position)][std::to_string(n)] = summary(seconds);
+    }
+  }
+  out["K1"] = {{"GB_per_s", summary(scaled(rate, 1e-9))},
+               {"of_stream_read_in_turn", summary(bench::ratios(rate, stream))},
+               {"of_best_stream_read", bench::median(rate) / best}};
+  for (const auto& [position, rows] : m.pass) {
+    for (const auto& [n, seconds] : rows) {
+      if (n > 1)
+        out["K3"][std::to_string(position)][std::to_string(n)] = summary(relative(rows, n));
+    }
+  }
+  for (const auto& [name, use] : m.dot_use) out["K5"][name] = summary(use);
+  Values read, macs;
+  for (std::size_t i = 0; i < stream.size(); ++i) {
+    read.push_back(passes.attention_bytes(longest) / m.attention.at(1)[i] / stream[i]);
+    macs.push_back(passes.attention_macs(8, longest) / m.attention.at(8)[i] / m.fma[i]);
+  }
+  out["K8"] = {{"positions", longest},
+               {"M1_of_stream_read", summary(read)},
+               {"M8_of_fma_peak", summary(macs)},
+               {"seconds", {{"1", summary(m.attention.at(1))}, {"8", summary(m.attention.at(8))}}}};
+  return out;
+}
+
+void print_table(const Json& out) {
+  const auto line = [](const std::string& what, const Json& s, double goal) {
+    std::fprintf(stderr, "%-52s %8.3f  (p10 %.3f, p90 %.3f)", what.c_str(),
+                 s["median"].get<double>(), s["p10"].get<double>(), s["p90"].get<double>());
+    if (goal > 0) std::fprintf(stderr, "  goal %.2f", goal);
+    std::fprintf(stderr, "\n");
+  };
+  line("stream read, all threads, GB/s", out["stream_read_GB_per_s"]["all_threads"], 0);
+  line("K1 weights, GB/s", out["K1"]["GB_per_s"], 0);
+  line("K1 of the stream read, in turn", out["K1"]["of_stream_read_in_turn"], 0);
+  std::fprintf(stderr, "%-52s %8.3f\n", "K1 of the best stream read",
+               out["K1"]["of_best_stream_read"].get<double>());
+  for (const auto& [position, rows] : out["K3"].items()) {
+    for (const auto& [n, s] : rows.items()) {
+      const double goal = position != "256" ? 0
+                          : n == "4"        ? 1.1
+                          : n == "8"        ? 1.5
+                          : n == "16"       ? 3
+                                            : 0;
+      line("K3 T(" + n + ")/T(1) at " + position, s, goal);
+    }
+  }
+  for (const auto& [format, s] : out["K5"].items()) line("K5 dot use, M = 8, " + format, s, 0.73);
+  for (const auto& [name, work] : out["K6"].items()) {
+    line("K6 us a round, " + name, work["microseconds_a_round"], name == "greedy" ? 20 : 0);
+    if (work.contains("microseconds_a_row"))
+      line("   us a row read", work["microseconds_a_row"], 50);
+  }
+  line("K8 attention M = 1 of the stream read", out["K8"]["M1_of_stream_read"], 0.75);
+  line("K8 attention M = 8 of the multiply-add peak", out["K8"]["M8_of_fma_peak"], 0.65);
+}
+
+int run(Arguments a) {
+  std::optional<fd::cpu::Isa> isa;
+  for (const fd::cpu::Isa one : fd::cpu::executable_isas()) {
+    if (a.isa == fd::cpu::name_of(one)) isa = one;
+  }
+  if (!a.isa.empty() && !isa) {
+    throw fd::Error(fd::ErrorCode::kInvalidOption, "--isa " + a.isa, "one that this machine runs");
+  }
+  a.rows.push_back(1);  // what the others are compared with
+  std::sort(a.rows.begin(), a.rows.end());
+  a.rows.erase(std::unique(a.rows.begin(), a.rows.end()), a.rows.end());
+  std::sort(a.positions.begin(), a.positions.end());
+  fd::Cpu cpu{{.threads = a.threads, .isa = isa}};
+  const auto path = cli::find_model(a.model);
+  const fd::Gguf file = fd::Gguf::open(path);
+  bench::Model model = fd::load(cpu, file);
+  Json out{{"model", path.stem().string()},
+           {"isa", fd::cpu::name_of(cpu.isa())},
+           {"threads", cpu.threads()},
+           {"repetitions", a.repetitions}};
+  {
+    bench::Passes passes(cpu, model, a.positions.back());
+    const Measured measured = measure(a, cpu, passes);
+    out.update(report(a, measured, passes, bench::weight_bytes(file)));
+  }
+  out["K6"] = host_work(a, model);
+  print_table(out);
+  std::cout << out.dump(1) << '\n';
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments a;
+  CLI::App app("Goals K1, K3, K5, K6 and K8 for one model, as JSON.");
+  app.add_option("-m,--model", a.model, "a file, or a name")->required();
+  app.add_option("--rows", a.rows, "rows of the forward passes")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--positions", a.positions, "positions before them")
+      ->delimiter(',')
+      ->check(CLI::Range(16, 65536))
+      ->capture_default_str();
+  app.add_option("-r,--repetitions", a.repetitions, "turns")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("-t,--threads", a.threads, "0: as many as the machine grants")
+      ->capture_default_str();
+  app.add_option("--isa", a.isa, "instruction set; the widest without it");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    return run(a);
+  } catch (const std::exception& error) {
+    std::cerr << "error: " << error.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,200 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <foredraft/backend/cpu/cpu.hpp>
+#include <foredraft/backend/cpu/panel_layout.hpp>
+#include <foredraft/cache/linear.hpp>
+#include <foredraft/model/load.hpp>
+
+#include "../support/random_weights.hpp"
+
+namespace bench {
+
+namespace fd = foredraft;
+
+using Model = fd::Model<fd::Cpu>;
+using Cache = fd::LinearCache<fd::f16>;
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Bytes of the matrices that every forward pass reads.
+struct WeightBytes {
+  double packed = 0;   ///< as they lie in memory
+  double in_file = 0;  ///< the same matrices in the file
+  double values = 0;   ///< weights: multiply-adds of one row
+};
+
+/// All matrices but an embedding that is not the head too: of that one, a pass reads single rows.
+inline WeightBytes weight_bytes(const fd::Gguf& file) {
+  WeightBytes sum;
+  const bool own_head = file.find_tensor("output.weight") != nullptr;
+  for (const auto& tensor : file.tensors()) {
+    if (tensor.data.empty()) continue;
+    const fd::TensorView view = file.view(tensor);
+    if (view.n_out <= 1 || (own_head && tensor.name == "token_embd.weight")) continue;
+    const auto layout = fd::cpu::panel_layout(view.type);
+    const auto block_k = static_cast<std::size_t>(layout.block_k);
+    const std::size_t panels = (view.n_out + fd::cpu::kPanelRows - 1) / fd::cpu::kPanelRows;
+    sum.packed +=
+        static_cast<double>(panels * ((view.n_in + block_k - 1) / block_k) * layout.bytes);
+    sum.in_file += static_cast<double>(view.data.size());
+    sum.values += static_cast<double>(view.n_out * view.n_in);
+  }
+  return sum;
+}
+
+/// Times forward passes of one model at any position of a text. What the text says does not matter:
+/// keys and values are noise, and tokens are any.
+class Passes {
+ public:
+  static constexpr int kBlock = 512;        // tokens of a prompt in one pass
+  static constexpr int kVerifiedRows = 64;  // most rows of a verification
+
+  Passes(fd::Cpu& cpu, Model& model, int n_positions)
+      : cpu_(cpu), model_(model), cache_(model.shape(), n_positions + kBlock, kBlock) {
+    const auto& c = model.config();
+    const auto row = static_cast<std::size_t>(c.d_head);
+    const auto noise = random_floats(row * 61, 0.3f);
+    for (int layer = 0; layer < c.n_layers; ++layer) {
+      const auto kv = cache_.layer(layer);
+      for (int head = 0; head < c.n_kv_heads; ++head) {
+        const std::size_t from = static_cast<std::size_t>(head) * kv.head_stride;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(n_positions) * row; ++i) {
+          kv.k[from + i] = fd::f16(noise[i % noise.size()]);
+          kv.v[from + i] = kv.k[from + i];
+        }
+      }
+    }
+  }
+
+  /// A verification: m rows behind `position` committed ones, the best token of each.
+  /// @units seconds
+  double verification(int m, int position) {
+    go_to(position);
+    cache_.stage(chain(0, m));
+    const auto begin = Clock::now();
+    forward(m, m);
+    const double seconds = seconds_since(begin);
+    cache_.discard();
+    return seconds;
+  }
+
+  /// m tokens into an empty cache, in blocks of 512. Up to 64 tokens the best token of every row is
+  /// computed, as in a verification; beyond that only the last row's, as in a prompt.
+  double prompt(int m) {
+    go_to(0);
+    const auto begin = Clock::now();
+    for (int done = 0; done < m;) {
+      const int count = std::min(m - done, kBlock);
+      cache_.stage(chain(done, count));
+      done += count;
+      forward(count, m <= kVerifiedRows ? count : done == m ? 1 : 0);
+      cache_.commit(path(count));
+    }
+    return seconds_since(begin);
+  }
+
+  /// n tokens one by one from an empty cache.
+  double decoding(int n) {
+    go_to(0);
+    const auto begin = Clock::now();
+    for (int i = 0; i < n; ++i) {
+      const fd::Node node{static_cast<fd::TokenId>(i == 0 ? 100 : std::max(0, best())), -1};
+      cache_.stage(std::span(&node, 1));
+      forward(1, 1);
+      cache_.commit(path(1));
+    }
+    return seconds_since(begin);
+  }
+
+  /// Attention alone, of all layers one after the other, for m rows that end at `position`.
+  double attention(int m, int position) {
+    const auto& c = model_.config();
+    go_to(position - m);
+    cache_.stage(chain(0, m));
+    const std::vector<fd::SequenceRows> rows{cache_.rows(0, m, 0)};
+    std::vector<fd::KvLayer<fd::f16>> layers;
+    for (int layer = 0; layer < c.n_layers; ++layer) layers.push_back(cache_.layer(layer));
+    const auto q = random_floats(static_cast<std::size_t>(m * c.n_heads * c.d_head));
+    std::vector<float> out(q.size());
+    const fd::PassShape shape{m, c.d_model, c.d_ff, c.n_heads, c.n_kv_heads, c.d_head};
+    const float scale = 1.0f / std::sqrt(static_cast<float>(c.d_head));
+    const auto begin = Clock::now();
+    cpu_.run(shape, [&](auto& lane) noexcept {
+      for (const auto& layer : layers) {
+        lane.attend(fd::AttendArgs<fd::f16>{q.data(), m, c.n_heads, c.n_kv_heads, c.d_head, scale,
+                                            rows, std::span(&layer, 1), out.data()});
+      }
+    });
+    const double seconds = seconds_since(begin);
+    cache_.discard();
+    return seconds;
+  }
+
+  /// Bytes of keys and values that attention() reads.
+  double attention_bytes(int position) const {
+    const auto& c = model_.config();
+    return 2.0 * sizeof(fd::f16) * c.n_layers * c.n_kv_heads * c.d_head * position;
+  }
+  /// Multiply-adds of attention(); a row sees those before it and itself.
+  double attention_macs(int m, int position) const {
+    const auto& c = model_.config();
+    const double seen = m * (position - (m - 1) / 2.0);
+    return 2.0 * c.n_layers * c.n_heads * c.d_head * seen;
+  }
+
+ private:
+  static std::vector<fd::Node> chain(int first, int count) {
+    std::vector<fd::Node> nodes;
+    for (int i = 0; i < count; ++i) nodes.push_back({100 + (first + i) * 37 % 1000, i - 1});
+    return nodes;
+  }
+  static std::vector<fd::NodeIndex> path(int count) {
+    std::vector<fd::NodeIndex> nodes;
+    for (int i = 0; i < count; ++i) nodes.push_back(i);
+    return nodes;
+  }
+
+  void go_to(int position) {
+    cache_.truncate(position);
+    while (cache_.size() < position) {
+      const int count = std::min(position - cache_.size(), kBlock);
+      cache_.stage(chain(0, count));
+      cache_.commit(path(count));
+    }
+  }
+
+  /// One pass; the best token of the last `n_read` rows is wanted.
+  void forward(int count, int n_read) {
+    std::vector<fd::Request<Cache>> requests;
+    const int n_unread = count - n_read;
+    if (n_unread > 0) {
+      requests.push_back({&cache_, 0, n_unread, {fd::RowNeed::kNothing, {}}, &unread_});
+    }
+    if (n_read > 0) {
+      requests.push_back({&cache_, n_unread, n_read, {fd::RowNeed::kArgmax, {}}, &scores_});
+    }
+    model_.forward(std::span(requests));
+  }
+
+  fd::TokenId best() const { return scores_.argmax(0); }
+
+  fd::Cpu& cpu_;
+  Model& model_;
+  Cache cache_;
+  fd::Scores scores_;
+  fd::Scores unread_;
+};
+
+}  // namespace bench

@@ -1,0 +1,242 @@
+// Speed of every operator beside the matrix product, on one thread, with the sizes of a model of
+// 1.5 billion weights (Qwen2.5: 12 query heads and 2 KV heads of 128, d_model 1536, d_ff 8960,
+// n_vocab 151936).
+//
+//   bench.operators --benchmark_filter='attention|peak' --benchmark_repetitions=5 [--isa=avx2]
+
+#include <benchmark/benchmark.h>
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <random>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include <foredraft/core/half.hpp>
+#include <foredraft/core/rng.hpp>
+#include <foredraft/drafter/prompt_lookup.hpp>
+#include <foredraft/sampling/transforms.hpp>
+
+#include "machine.hpp"
+
+namespace {
+
+namespace fd = foredraft;
+using bench::Machine;
+
+constexpr int kModel = 1536;
+constexpr int kFeedForward = 8960;
+constexpr int kHeads = 12;
+constexpr int kKvHeads = 2;
+constexpr int kHead = 128;
+constexpr int kVocab = 151936;
+constexpr std::size_t kFromMemory = std::size_t{192} << 20;  // several last level caches
+
+/// Attention of M rows to `positions` positions. Keys and values of ever other layers come from
+/// memory, as in a forward pass.
+template <typename T>
+void attention(benchmark::State& state) {
+  const int positions = static_cast<int>(state.range(0));
+  const int n_rows = static_cast<int>(state.range(1));
+  constexpr int kGroup = kHeads / kKvHeads;
+  const auto head = static_cast<std::size_t>(positions) * kHead;
+  const std::size_t n_heads = kFromMemory / (2 * head * sizeof(T)) + 1;
+  // A little noise written again and again: what it holds does not matter.
+  std::vector<T> memory(2 * n_heads * head);
+  const auto noise = bench::random_floats(head, 0.3f);
+  for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<T>(noise[i % head]);
+  const auto q = bench::random_floats(static_cast<std::size_t>(n_rows * kHeads * kHead));
+  std::vector<float> out(q.size());
+  std::vector<float> workspace(fd::cpu::attend_workspace(kHead) + 16);
+
+  fd::cpu::AttendTask<T> task;
+  task.q = q.data();
+  task.out = out.data();
+  task.row_stride = kHeads * kHead;
+  task.d_head = kHead;
+  task.group = kGroup;
+  task.scale = 1.0f / std::sqrt(static_cast<float>(kHead));
+  task.size = positions - n_rows;  // the rows themselves are staged behind these
+  task.end = n_rows * kGroup;
+  task.workspace = reinterpret_cast<float*>(
+      (reinterpret_cast<std::uintptr_t>(workspace.data()) + 63) & ~std::uintptr_t{63});
+  std::size_t next = 0;
+  for (auto _ : state) {
+    task.k = memory.data() + 2 * next * head;
+    task.v = task.k + head;
+    next = next + 1 == n_heads ? 0 : next + 1;
+    if constexpr (std::is_same_v<T, float>) {
+      Machine::get().kernels.attend_float(task);
+    } else {
+      Machine::get().kernels.attend_half(task);
+    }
+    benchmark::ClobberMemory();
+  }
+  bench::count_bytes(state, 2.0 * static_cast<double>(head) * sizeof(T));
+  bench::count_macs(state, 2.0 * static_cast<double>(head) * n_rows * kGroup, Machine::get().fma);
+}
+
+/// Norm of one row, and its codes in the format that `type` weights want.
+void norm_quantize(benchmark::State& state, fd::TensorType type) {
+  const auto& kernels = Machine::get().kernels;
+  const auto x = bench::random_floats(kModel);
+  const bench::RandomActivations activations(kernels, type, 1, kModel);
+  std::vector<float> normed(kModel);
+  for (auto _ : state) {
+    kernels.rms_norm(x.data(), x.data(), 1e-6f, kModel, normed.data());
+    kernels.quantize_row(normed.data(), activations.view(), 0);
+    benchmark::ClobberMemory();
+  }
+  bench::count_bytes(state, 4.0 * kModel, false);
+}
+
+/// All heads of one row.
+void rope(benchmark::State& state, fd::RopeKind kind) {
+  auto heads = bench::random_floats((kHeads + kKvHeads) * kHead);
+  const std::vector<float> cos(kHead / 2, 0.6f);
+  const std::vector<float> sin(kHead / 2, 0.8f);
+  for (auto _ : state) {
+    for (int head = 0; head < kHeads + kKvHeads; ++head) {
+      Machine::get().kernels.rope(kind, kHead, cos.data(), sin.data(),
+                                  &heads[static_cast<std::size_t>(head) * kHead]);
+    }
+    benchmark::ClobberMemory();
+  }
+  bench::count_bytes(state, 4.0 * static_cast<double>(heads.size()), false);
+}
+
+void silu_times_up(benchmark::State& state) {
+  const auto gate = bench::random_floats(kFeedForward);
+  const auto up = gate;
+  std::vector<float> work(gate.size());
+  for (auto _ : state) {
+    std::memcpy(work.data(), gate.data(), 4 * gate.size());  // in place, so it must start anew
+    Machine::get().kernels.gated_activation(fd::Activation::kSilu, work.data(), up.data(),
+                                            kFeedForward);
+    benchmark::ClobberMemory();
+  }
+  bench::count_bytes(state, 8.0 * kFeedForward, false);
+}
+
+void argmax(benchmark::State& state) {
+  const auto values = bench::random_floats(static_cast<std::size_t>(state.range(0)));
+  for (auto _ : state) {
+    fd::cpu::Best best;
+    Machine::get().kernels.argmax(values.data(), static_cast<int>(values.size()), 0, best);
+    benchmark::DoNotOptimize(best);
+  }
+  bench::count_bytes(state, 4.0 * static_cast<double>(values.size()), false);
+}
+
+/// The output head with the argmax of M rows, weights from memory.
+void head(benchmark::State& state) {
+  auto& cpu = Machine::get().cpu;
+  const auto n_rows = static_cast<std::size_t>(state.range(0));
+  constexpr auto kType = fd::TensorType::kQ6_K;
+  const auto weights = bench::random_matrices(kType, kVocab, kModel, 0);
+  const auto x = bench::random_floats(n_rows * kModel);
+  std::vector<std::int32_t> rows;
+  for (std::size_t i = 0; i < n_rows; ++i) rows.push_back(static_cast<std::int32_t>(i));
+  std::vector<fd::TokenId> best(n_rows);
+  const std::vector<float*> no_logits(n_rows, nullptr);
+  const fd::PassShape shape{
+      static_cast<int>(n_rows), kModel, kFeedForward, kHeads, kKvHeads, kHead};
+  for (auto _ : state) {
+    cpu.run(shape, [&](auto& lane) noexcept {
+      lane.head({x.data(), rows, {x.data(), 1e-6f}, &weights[0], best, no_logits});
+    });
+    benchmark::DoNotOptimize(best.data());
+  }
+  bench::count_bytes(state, static_cast<double>(weights[0].bytes()));
+  bench::count_macs(state, static_cast<double>(n_rows) * kModel * kVocab, Machine::get().dot);
+}
+
+/// p of one row of logits, and a draw from it.
+void sample(benchmark::State& state, fd::SamplingOptions options) {
+  const auto logits = bench::random_floats(kVocab, 3.0f);
+  fd::Transforms transforms;
+  fd::Law law;
+  fd::Philox rng(1);
+  fd::Position position = 0;
+  for (auto _ : state) {
+    transforms.apply(options, logits, {}, law);
+    const fd::RngKey key{fd::Purpose::kTargetSample, ++position, 0};
+    benchmark::DoNotOptimize(rng.categorical(key, law.ids, law.p));
+  }
+  bench::count_bytes(state, 4.0 * kVocab, false);
+  state.counters["kept"] = static_cast<double>(law.ids.size());
+}
+
+/// A text of `n` tokens whose words are as unequal as those of a language (Zipf), and which ends
+/// with a copy of an earlier place.
+std::vector<fd::TokenId> text(std::size_t n) {
+  std::vector<double> weights;
+  for (int rank = 1; rank <= 20000; ++rank) weights.push_back(1.0 / rank);
+  std::discrete_distribution<fd::TokenId> word(weights.begin(), weights.end());
+  std::mt19937 random(3);
+  std::vector<fd::TokenId> tokens(n);
+  for (auto& token : tokens) token = word(random);
+  std::copy_n(tokens.begin() + static_cast<std::ptrdiff_t>(n / 3), 12, tokens.end() - 12);
+  return tokens;
+}
+
+/// K7: a draft of 8 tokens behind a text that is indexed.
+void lookup_propose(benchmark::State& state) {
+  const auto tokens = text(static_cast<std::size_t>(state.range(0)));
+  fd::PromptLookup lookup;
+  fd::DraftTree draft;
+  int drafted = 0;
+  for (auto _ : state) {
+    draft.reset(tokens.back());
+    lookup.propose({tokens, {}, {}, false, nullptr}, {8, 8}, draft);
+    drafted = draft.drafted();
+    benchmark::DoNotOptimize(drafted);
+  }
+  state.counters["drafted"] = drafted;
+}
+
+/// The other part of K7: entering a text, a token an item.
+void lookup_insert(benchmark::State& state) {
+  const auto tokens = text(static_cast<std::size_t>(state.range(0)));
+  fd::PromptLookup lookup;
+  fd::DraftTree draft;
+  for (auto _ : state) {
+    lookup.reset();
+    draft.reset(tokens.back());
+    lookup.propose({tokens, {}, {}, false, nullptr}, {}, draft);
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+
+void register_all() {
+  using benchmark::RegisterBenchmark;
+  const auto attend = [](const char* name, auto function) {
+    auto* one = RegisterBenchmark(name, function);
+    one->ArgNames({"positions", "M"})->ArgsProduct({{256, 4096}, {1, 8}})->UseRealTime();
+  };
+  attend("attention/f16", attention<fd::f16>);
+  attend("attention/f32", attention<float>);
+  RegisterBenchmark("norm_quantize/per_256", norm_quantize, fd::TensorType::kQ4_K);
+  RegisterBenchmark("norm_quantize/per_32", norm_quantize, fd::TensorType::kQ4_0);
+  RegisterBenchmark("rope/adjacent", rope, fd::RopeKind::kAdjacent);
+  RegisterBenchmark("rope/halves", rope, fd::RopeKind::kHalves);
+  RegisterBenchmark("silu_times_up", silu_times_up);
+  RegisterBenchmark("argmax", argmax)->Arg(kVocab)->Arg(262144);
+  RegisterBenchmark("head/Q6_K", head)->ArgName("M")->Arg(1)->Arg(8)->UseRealTime();
+  RegisterBenchmark("sample/temperature_1", sample, fd::SamplingOptions{.temperature = 1.0f});
+  RegisterBenchmark("sample/top_k_40_top_p_0.95", sample,
+                    fd::SamplingOptions{.temperature = 0.8f, .top_k = 40, .top_p = 0.95f});
+  RegisterBenchmark("sample/top_p_0.95", sample,
+                    fd::SamplingOptions{.temperature = 0.8f, .top_p = 0.95f});
+  RegisterBenchmark("sample/min_p_0.05", sample,
+                    fd::SamplingOptions{.temperature = 0.8f, .min_p = 0.05f});
+  RegisterBenchmark("prompt_lookup/propose", lookup_propose)->Arg(32768);
+  RegisterBenchmark("prompt_lookup/insert", lookup_insert)->Arg(32768);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return bench::run_benchmarks(argc, argv, register_all); }

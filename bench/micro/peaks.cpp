@@ -1,0 +1,127 @@
+#include "peaks.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <new>
+#include <vector>
+
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+namespace bench {
+
+const ProbeTable& probes_portable() noexcept;
+#if defined(__x86_64__)
+const ProbeTable& probes_avx2() noexcept;
+const ProbeTable& probes_avx512() noexcept;
+const ProbeTable& probes_avx512_vnni() noexcept;
+#endif
+
+const ProbeTable& probes_of(fd::cpu::Isa isa) {
+#if defined(__x86_64__)
+  switch (isa) {
+    case fd::cpu::Isa::kAvx2: return probes_avx2();
+    case fd::cpu::Isa::kAvx512: return probes_avx512();
+    case fd::cpu::Isa::kPortable: return probes_portable();
+    // Wider sets have the int8 dot product of this one too.
+    default: return probes_avx512_vnni();
+  }
+#else
+  (void)isa;
+  return probes_portable();
+#endif
+}
+
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// f(lane) on all lanes at once. @return its time
+template <typename F>
+double time_of(fd::Cpu& cpu, F&& f) {
+  const auto begin = Clock::now();
+  cpu.run(fd::PassShape{}, [&](auto& lane) noexcept { f(lane); });
+  return seconds_since(begin);
+}
+
+/// Whoever reads the result keeps the loops from being removed.
+std::atomic<double> g_sink{0};
+
+template <typename Loop>
+double rate(fd::Cpu& cpu, Loop loop, double work_per_step) {
+  constexpr std::int64_t kSteps = 200'000;  // about a millisecond
+  double best = 0;
+  for (int i = 0; i < 5; ++i) {
+    const double seconds = time_of(cpu, [&](auto& lane) {
+      const double result = static_cast<double>(loop(kSteps));
+      if (lane.index() == 0) g_sink.store(result, std::memory_order_relaxed);
+    });
+    best = std::max(best, work_per_step * static_cast<double>(kSteps) * cpu.threads() / seconds);
+  }
+  return best;
+}
+
+}  // namespace
+
+void StreamRead::Free::operator()(std::byte* memory) const noexcept {
+  ::operator delete(memory, std::align_val_t{kHugePage});
+}
+
+StreamRead::StreamRead(fd::Cpu& cpu, std::size_t bytes) : cpu_(cpu) {
+  const auto lanes = static_cast<std::size_t>(cpu.threads());
+  bytes_ = std::max(bytes / lanes / kHugePage, std::size_t{1}) * kHugePage * lanes;
+  memory_.reset(static_cast<std::byte*>(::operator new(bytes_, std::align_val_t{kHugePage})));
+#if defined(__linux__)
+  (void)madvise(memory_.get(), bytes_, MADV_HUGEPAGE);
+#endif
+  // Each lane has its part near itself.
+  time_of(cpu_, [&](auto& lane) {
+    const std::size_t part = bytes_ / static_cast<std::size_t>(lane.count());
+    std::memset(memory_.get() + static_cast<std::size_t>(lane.index()) * part, 1, part);
+  });
+  double best = 0;
+  for (const int streams : {1, 2, 4}) {
+    for (const std::size_t ahead : {std::size_t{0}, std::size_t{2048}, std::size_t{8192}}) {
+      double rate = 0;
+      for (int i = 0; i < 3; ++i) rate = std::max(rate, timed(streams, ahead));
+      if (rate <= best) continue;
+      best = rate;
+      streams_ = streams;
+      ahead_ = ahead;
+    }
+  }
+}
+
+double StreamRead::bytes_per_second() { return timed(streams_, ahead_); }
+
+double StreamRead::timed(int streams, std::size_t ahead) {
+  const ProbeTable& probes = probes_of(cpu_.isa());
+  const double seconds = time_of(cpu_, [&](auto& lane) {
+    const std::size_t part = bytes_ / static_cast<std::size_t>(lane.count());
+    const auto sum = probes.read(memory_.get() + static_cast<std::size_t>(lane.index()) * part,
+                                 part, streams, ahead);
+    if (lane.index() == 0) g_sink.store(sum, std::memory_order_relaxed);
+  });
+  return static_cast<double>(bytes_) / seconds;
+}
+
+double dot_peak(fd::Cpu& cpu) {
+  const ProbeTable& probes = probes_of(cpu.isa());
+  return rate(cpu, probes.dot, probes.macs_per_dot);
+}
+
+double fma_peak(fd::Cpu& cpu) {
+  const ProbeTable& probes = probes_of(cpu.isa());
+  return rate(cpu, probes.fma, probes.macs_per_fma);
+}
+
+}  // namespace bench

@@ -1,0 +1,131 @@
+"""Measure everything and draw the plots: python3 bench/run_all.py --build build/release [--peers-python PYTHON]
+
+Writes bench/results/{micro,goals-MODEL,peers-MODEL,perplexity-MODEL}.json, docs/design/images/*.svg and the tables of
+docs/design/kernels.md. Nothing else
+may run meanwhile. A step that fails is reported and left out; the others go on. About 30 minutes for three models.
+
+PYTHON is one that has the peers (see peers/compare.py --install) and, for the plots, matplotlib.
+"""
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import measured
+
+HERE = pathlib.Path(__file__).resolve().parent
+STEPS = ("micro", "goals", "peers", "perplexity", "plots")
+# What a 1.5B model in Q4_K_M and a 135M one in Q4_1 are made of.
+MATMUL_FILTER = "(memory/8960x1536|cache)/(Q4_K|Q6_K|Q5_0|Q4_1|Q8_0|F16)/(1|2|4|8|16|512)/"
+
+
+def model_file(name):
+    """The file behind a model's name, as the program `foredraft` finds it."""
+    if os.path.exists(name):
+        return pathlib.Path(name)
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "foredraft/models"
+    for folder in (os.environ.get("FOREDRAFT_MODELS"), cache):
+        if folder and (pathlib.Path(folder) / f"{name}.gguf").exists():
+            return pathlib.Path(folder) / f"{name}.gguf"
+    raise FileNotFoundError(f"no model {name}: python3 examples/fetch_model.py {name}")
+
+
+def run_json(command):
+    print("+", " ".join(map(str, command)), file=sys.stderr, flush=True)
+    out = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=3600).stdout
+    return json.loads(out)
+
+
+def micro(args):
+    """Median, p10 and p90 of every operator over repetitions."""
+    programs = args.build / "bench"
+    head = measured.origin(programs / "bench.matmul")
+    benchmarks = {}
+    for program, pattern in (("matmul", MATMUL_FILTER + "|peak"), ("operators", ".")):
+        out = run_json([programs / f"bench.{program}", f"--benchmark_filter={pattern}", "--benchmark_format=json",
+                        f"--benchmark_repetitions={3 if args.quick else 7}",
+                        f"--benchmark_min_time={0.02 if args.quick else 0.1}"])
+        head["isa"] = out["context"]["isa"]
+        for run in out["benchmarks"]:
+            if run["run_type"] != "iteration" or run["name"].startswith("peak") and program == "operators":
+                continue
+            one = benchmarks.setdefault(run["run_name"].replace("/real_time", ""), {})
+            one.setdefault("time_ns", []).append(run["real_time"])
+            for counter in ("GB/s", "GMAC/s", "of_stream", "of_peak", "threads", "drafted", "kept", "items_per_second"):
+                if counter in run:
+                    one.setdefault(counter, []).append(run[counter])
+    for one in benchmarks.values():
+        for name, values in one.items():
+            one[name] = {k: v for k, v in measured.summary(values).items() if k != "values"} if len(set(values)) > 1 \
+                else values[0]
+    measured.write(measured.RESULTS / "micro.json", {**head, "benchmarks": benchmarks})
+
+
+def goals(args):
+    program = args.build / "bench/bench.goals"
+    for model in args.models:
+        head = measured.origin(program)
+        out = run_json([program, "-m", model, "-t", str(args.threads), "-r", "2" if args.quick else "9",
+                        *(["--rows", "1,4,8"] if args.quick else [])])
+        measured.write(measured.RESULTS / f"goals-{out['model']}.json", {**head, **out})
+
+
+def peers(args):
+    for model in args.models:
+        path = model_file(model)
+        subprocess.run([args.peers_python, HERE / "peers/compare.py", "-m", path, "--serve",
+                        args.build / "bench/bench.serve", "-t", str(args.threads), "-r", "2" if args.quick else "9",
+                        "-o", measured.RESULTS / f"peers-{path.stem}.json"], check=True, timeout=7200)
+
+
+def perplexity(args):
+    program = args.build / "bench/bench.perplexity"
+    for model in args.perplexity_models:
+        head = measured.origin(program)
+        out = run_json([program, "-m", model, "-f", HERE / "data/text.txt", "-t", str(args.threads),
+                        "--reference", str(args.reference), *(["-n", "1024"] if args.quick else [])])
+        measured.write(measured.RESULTS / f"perplexity-{out['model']}.json", {**head, **out})
+
+
+def plots(args):
+    images = measured.RESULTS / "images" if args.results else measured.ROOT / "docs/design/images"
+    subprocess.run([args.peers_python, HERE / "plots.py", measured.RESULTS, images], check=True, timeout=600)
+    page = "-" if args.results else measured.ROOT / "docs/design/kernels.md"
+    subprocess.run([sys.executable, HERE / "tables.py", measured.RESULTS, page], check=True, timeout=60)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, default=measured.ROOT / "build/release", help="build folder")
+    parser.add_argument("--peers-python", default=sys.executable)
+    parser.add_argument("--models", default="qwen2.5-coder-1.5b,qwen2.5-coder-0.5b,smollm2-135m")
+    parser.add_argument("--perplexity-models", default="smollm2-135m,qwen2.5-coder-0.5b")
+    parser.add_argument("--steps", default=",".join(STEPS))
+    parser.add_argument("-t", "--threads", type=int, default=0, help="0: as many as the machine grants")
+    parser.add_argument("--reference", type=int, default=256, help="tokens of the slow reference backend; 0: none")
+    parser.add_argument("--results", type=pathlib.Path, help="another folder for the result files and plots, to try")
+    parser.add_argument("--quick", action="store_true", help="few repetitions, to try the scripts")
+    args = parser.parse_args()
+    args.models = args.models.split(",")
+    args.perplexity_models = args.perplexity_models.split(",")
+    if args.results:
+        measured.RESULTS = args.results.resolve()
+    measured.RESULTS.mkdir(parents=True, exist_ok=True)
+    busy = measured.busy()
+    if busy > 0.05:
+        print(f"warning: {100 * busy:.0f} % of the machine is busy with something else", file=sys.stderr)
+    failed = []
+    for step in args.steps.split(","):
+        try:
+            {"micro": micro, "goals": goals, "peers": peers, "perplexity": perplexity, "plots": plots}[step](args)
+        except (OSError, subprocess.SubprocessError, ValueError) as error:
+            print(f"{step}: {error}", file=sys.stderr)
+            failed.append(step)
+    if failed:
+        sys.exit("failed: " + ", ".join(failed))
+
+
+if __name__ == "__main__":
+    main()

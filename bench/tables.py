@@ -1,0 +1,160 @@
+"""Put the result files into the documentation: python3 bench/tables.py [RESULTS [PAGE]]
+
+Rewrites what stands between `<!-- begin NAME -->` and `<!-- end NAME -->` in docs/design/kernels.md, for the names
+below; `-` as PAGE prints all of it. A table without result files is left as it is.
+"""
+import json
+import pathlib
+import re
+import sys
+
+import measured
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def number(value):
+    return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
+    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
+
+
+def source(files):
+    """Where numbers come from, as a sentence."""
+    first = next(iter(files.values()))
+    engine = first.get("engines", {}).get("foredraft", first)
+    machine = first["machine"]
+    busy = machine.get("busy_before", 0)
+    disturbed = f"; {100 * busy:.0f} % of the machine was busy with something else" if busy > 0.05 else ""
+    return (f"{machine['cpu']}, {machine['cores']} cores, threads: {engine['threads']}, {engine['isa']}, "
+            f"{first['date'][:10]}, commit {first['commit']}{disturbed}.")
+
+
+def passes(results):
+    """Tokens/s of forward passes and T(M)/T(1), ours and theirs, for every model."""
+    files = measured.load(results, "peers")
+    parts = [source(files), "![Time of M rows over the time of one, ours and theirs](images/rows.svg)"] if files else []
+    for model, result in files.items():
+        speeds = result["tokens_per_second"]
+        head = [model] + [f"M={t[2:]}" if t.startswith("pp") else "plain decoding" for t in speeds]
+        engines = list(next(iter(speeds.values())))
+        rows = [[e] + [number(speeds[t][e]["median"]) for t in speeds] for e in engines]
+        curves = measured.verifications(result)
+        for engine in engines:
+            rows.append([f"T(M)/T(1), {engine}"] + [f"{curves[engine][int(t[2:])][0]:.2f}" if t.startswith("pp")
+                                                    and int(t[2:]) in curves[engine] else "" for t in speeds])
+        parts.append(table(head, rows))
+    if files:
+        rows = []
+        for goal, name in (("K2", "plain decoding (K2)"), ("M8", "8 rows"), ("K4", "prompt of 512 (K4)")):
+            for peer in ("llama.cpp", "ik_llama.cpp"):
+                values = [result["goals"].get(goal, {}).get(peer) for result in files.values()]
+                if any(values):
+                    rows.append([f"{name} / {peer}"] + [number(v["median"]) if v else "" for v in values])
+        rows.append(["weights read, plain decoding / stream read"]
+                    + [f"{r['goals']['decoding_of_stream_read']['median']:.2f}" for r in files.values()])
+        parts.append(table(["foredraft / peer, median of turns", *files], rows))
+    return "\n\n".join(parts)
+
+
+def goals(results):
+    """The goals K1, K3, K5, K6 and K8 beside what was measured."""
+    files = measured.load(results, "goals")
+    if not files:
+        return ""
+
+    def row(name, goal, get):
+        values = []
+        for result in files.values():
+            try:
+                values.append(f"{get(result):.2f}")
+            except (KeyError, TypeError):
+                values.append("")
+        return [name, goal, *values]
+
+    rows = [row("K1: weights/s at M=1 / stream read of the turn", ".90, .82, .75",
+                lambda r: r["K1"]["of_stream_read_in_turn"]["median"]),
+            row("K1 against the best stream read of the run", "", lambda r: r["K1"]["of_best_stream_read"])]
+    for position, limits in (("256", {4: "1.10", 8: "1.5", 16: "3.0"}), ("4096", {4: "", 8: "", 16: ""})):
+        for m, limit in limits.items():
+            rows.append(row(f"K3: T({m})/T(1) at {position} positions", limit,
+                            lambda r, m=m, p=position: r["K3"][p][str(m)]["median"]))
+    for kind in ("Q4_K", "Q6_K", "Q4_1", "Q5_0", "Q8_0"):
+        rows.append(row(f"K5: use of the dot product, M=8 from L2, {kind}", ".73",
+                        lambda r, k=kind: r["K5"][k]["median"]))
+    sampled = "temperature 0.8, top-k 40, top-p 0.95"
+    rows += [
+        row("K6: host work of a round, greedy, us", "20",
+            lambda r: r["K6"]["greedy"]["microseconds_a_round"]["median"]),
+        row(f"K6: a row read, {sampled}, us", "50", lambda r: r["K6"][sampled]["microseconds_a_row"]["median"]),
+        row("K6: a row read, temperature 1, us", "50",
+            lambda r: r["K6"]["temperature 1"]["microseconds_a_row"]["median"]),
+        row("K8: attention at 4096, M=1 / stream read", ".75", lambda r: r["K8"]["M1_of_stream_read"]["median"]),
+        row("K8: attention at 4096, M=8 / float multiply-add peak", ".65",
+            lambda r: r["K8"]["M8_of_fma_peak"]["median"]),
+        row("stream read, all threads, GB/s", "", lambda r: r["stream_read_GB_per_s"]["all_threads"]["median"]),
+        row("int8 dot product, one thread, GMAC/s", "", lambda r: r["dot_int8_GMAC_per_s_1_thread"]["median"])]
+    picture = "![Forward passes between the speed of memory and that of the dot product](images/roofline.svg)"
+    return "\n\n".join([source(files), picture, table(["", "goal", *files], rows)])
+
+
+def operators(results):
+    """Every operator on one thread, beside the peaks."""
+    path = results / "micro.json"
+    if not path.exists():
+        return ""
+    result = json.loads(path.read_text())
+
+    def middle(value):
+        return value["median"] if isinstance(value, dict) else value
+
+    rows = []
+    for name, one in result["benchmarks"].items():
+        if name.startswith(("memory", "cache")):
+            continue
+        time = middle(one["time_ns"])
+        rate = [f"{number(middle(one[c]))} {c}" for c in ("GMAC/s", "GB/s") if c in one]
+        part = [f"{middle(one[c]):.2f} {text}"
+                for c, text in (("of_peak", "of the peak"), ("of_stream", "of the stream read")) if c in one]
+        rows.append([f"`{name}`", "" if name.startswith("peak") else number(time / 1000), ", ".join(rate),
+                     ", ".join(part)])
+    first = {"micro": {**result, "threads": 1}}
+    return source(first) + "\n\n" + table(["operator", "us", "rate", "limit"], rows)
+
+
+def perplexity(results):
+    """With int8 and with float activations, on the same tokens."""
+    files = measured.load(results, "perplexity")
+    if not files:
+        return ""
+    rows = []
+    for model, result in files.items():
+        one = result["float_activations"]
+        rows.append([model, str(one["predicted_tokens"]), f"{one['perplexity']:.3f}", f"{one['exact_perplexity']:.3f}",
+                     f"{one['difference_percent']:+.2f} % ± {one['standard_error_percent']:.2f}"])
+    return table(["model", "tokens", "int8 activations", "float activations", "difference"], rows)
+
+
+TABLES = {"passes": passes, "goals": goals, "operators": operators, "perplexity": perplexity}
+
+
+def main():
+    results = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "bench/results"
+    page = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / "docs/design/kernels.md"
+    text = "" if str(page) == "-" else page.read_text()
+    for name, make in TABLES.items():
+        made = make(results)
+        if not text:
+            print(made, end="\n\n")
+        elif made:
+            text = re.sub(f"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)",
+                          lambda m: f"{m.group(1)}\n{made}\n\n{m.group(2)}", text, flags=re.S)
+    if text:
+        page.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
