@@ -4,16 +4,17 @@ Writes bench/results/agreement.json: the mean absolute difference of the golden 
 positions at which the best token is the same.
 """
 import json
-import pathlib
 import subprocess
 import sys
 import tempfile
 
-root = pathlib.Path(__file__).resolve().parents[1]
+import measured
+
+origin = measured.origin(sys.argv[1])
 results = {}
 for name in ("smollm2-135m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"):
     differences, same = [], 0
-    for line in (root / "tests/golden/data" / f"{name}.logits.jsonl").read_text().splitlines():
+    for line in (measured.ROOT / "tests/golden/data" / f"{name}.logits.jsonl").read_text().splitlines():
         golden = json.loads(line)
         with tempfile.NamedTemporaryFile("w", suffix=".txt", newline="") as text:
             text.write(golden["text"])
@@ -25,9 +26,5 @@ for name in ("smollm2-135m", "qwen2.5-coder-0.5b", "qwen2.5-coder-1.5b"):
             differences.append(abs(dict(map(tuple, mine))[theirs[0][0]] - theirs[0][1]))
     results[name] = {"positions": len(differences), "same_best": same,
                      "mean_difference": round(sum(differences) / len(differences), 5)}
-commit = subprocess.run(["git", "-C", root, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
-bench = json.loads(subprocess.run([sys.argv[1], "bench", "-m", "smollm2-135m", "-p", "1", "-n", "1", "-r", "1", "-o",
-                                   "json"], check=True, capture_output=True, text=True).stdout)
-out = {"commit": commit.stdout.strip(), "machine": bench["machine"], "models": results}
-(root / "bench/results/agreement.json").write_text(json.dumps(out, indent=1) + "\n")
+measured.write(measured.RESULTS / "agreement.json", {**origin, "models": results})
 print(json.dumps(results, indent=1))

@@ -74,7 +74,8 @@ def busy():
 
 def origin(program):
     """The head of a result file."""
-    changed = "-dirty" if git("status", "--porcelain", "--", "include", "src", "bench/micro", "bench/decode") else ""
+    changed = "-dirty" if git("status", "--porcelain", "--", "include", "src", "examples", "bench",
+                              ":!bench/results") else ""
     return {"date": datetime.datetime.now().strftime("%Y-%m-%d %H:%M"),
             "commit": git("rev-parse", "--short", "HEAD") + changed,
             "machine": {"cpu": cpu_name(), "cores": os.cpu_count(), "caches": caches(),

@@ -15,6 +15,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "../support/program.hpp"
 #include "model_path.hpp"
 #include "synthetic_acceptance.hpp"
 
@@ -130,11 +131,5 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("-t,--threads", a.threads, "0: as many as the machine grants")
       ->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(std::move(a));
-  } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << '\n';
-    return 1;
-  }
+  return bench::run_program(app, argc, argv, [&] { return run(std::move(a)); });
 }

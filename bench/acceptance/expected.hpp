@@ -40,8 +40,8 @@ double sum_over_common(const fd::Law& p, const fd::Law& q, F&& f) {
   return sum;
 }
 
-/// Point-mass drafts, under match, rejection and block verification alike: p(d) is what each of them
-/// accepts.
+/// Point-mass drafts, under match, rejection and block verification alike: p(d) is what each of
+/// them accepts.
 inline PerDepth point_mass(const Chain& chain) {
   PerDepth result;
   double reached = 1;

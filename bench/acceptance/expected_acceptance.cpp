@@ -25,6 +25,7 @@
 #include <foredraft/version.hpp>
 #include <nlohmann/json.hpp>
 
+#include "../support/program.hpp"
 #include "expected.hpp"
 #include "model_path.hpp"
 
@@ -409,11 +410,5 @@ int main(int argc, char** argv) {
   app.add_option("-t,--threads", a.threads, "0: as many as the machine grants")
       ->capture_default_str();
   app.add_option("--seed", a.seed, "of text and drafts")->capture_default_str();
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(a);
-  } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << '\n';
-    return 1;
-  }
+  return bench::run_program(app, argc, argv, [&] { return run(a); });
 }

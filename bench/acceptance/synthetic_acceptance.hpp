@@ -18,8 +18,8 @@ struct SyntheticAcceptance {
   static constexpr bool uses_law = false;
   static constexpr bool lossless = false;
 
-  /// Of the i-th draft, given that those before it were accepted; the last rate holds for all behind
-  /// it. At least one.
+  /// Of the i-th draft, given that those before it were accepted; the last rate holds for all
+  /// behind it. At least one.
   std::vector<double> rates{0.7};
 
   fd::RowNeed needs(const fd::SamplingOptions&) const noexcept { return fd::RowNeed::kArgmax; }

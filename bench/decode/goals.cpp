@@ -18,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../micro/peaks.hpp"
+#include "../support/program.hpp"
 #include "../support/summary.hpp"
 #include "host_work.hpp"
 #include "model_path.hpp"
@@ -291,11 +292,5 @@ int main(int argc, char** argv) {
   app.add_option("-t,--threads", a.threads, "0: as many as the machine grants")
       ->capture_default_str();
   app.add_option("--isa", a.isa, "instruction set; the widest without it");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(a);
-  } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << '\n';
-    return 1;
-  }
+  return bench::run_program(app, argc, argv, [&] { return run(a); });
 }

@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../micro/peaks.hpp"
+#include "../support/program.hpp"
 #include "../support/summary.hpp"
 #include "model_path.hpp"
 #include "passes.hpp"
@@ -67,11 +68,5 @@ int main(int argc, char** argv) {
   CLI::App app("Forward passes on request: lines `pass M TIMES`, `decode N`, `stream`, `info`.");
   app.add_option("-m,--model", model, "a file, or a name")->required();
   app.add_option("-t,--threads", threads, "0: as many as the machine grants");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(model, threads);
-  } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << '\n';
-    return 1;
-  }
+  return bench::run_program(app, argc, argv, [&] { return run(model, threads); });
 }

@@ -1,5 +1,5 @@
-// What rounding activations to int8 costs in quality: the perplexity of a model on a fixed text with
-// the backend as it is shipped, and with the same weights and activations that stay floats.
+// What rounding activations to int8 costs in quality: the perplexity of a model on a fixed text
+// with the backend as it is shipped, and with the same weights and activations that stay floats.
 //
 //   bench.perplexity -m qwen2.5-coder-0.5b -f bench/data/text.txt
 //
@@ -27,6 +27,7 @@
 #include <foredraft/cache/linear.hpp>
 #include <foredraft/model/load.hpp>
 
+#include "../support/program.hpp"
 #include "model_path.hpp"
 
 namespace {
@@ -195,11 +196,5 @@ int main(int argc, char** argv) {
   app.add_option("--reference", a.reference, "tokens for the reference backend too; 0: none")
       ->check(CLI::Range(0, 1 << 24));
   app.add_option("-t,--threads", a.threads, "0: as many as the machine grants");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    return run(a);
-  } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << '\n';
-    return 1;
-  }
+  return bench::run_program(app, argc, argv, [&] { return run(a); });
 }

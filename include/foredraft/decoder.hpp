@@ -81,8 +81,9 @@ class Decoder {
     return resume(options, [](const Emitted&) {});
   }
 
-  /// Begin with `prompt` and read it, the drafter too, but generate nothing: resume() then gives the
-  /// text that generate() would have given.
+  /// Begin with `prompt` and read it, the drafter too, but generate nothing: resume() then gives
+  /// the text that generate() would have given. The result has no tokens; it says what was read,
+  /// and whether that was cancelled.
   /// @errors as generate
   Result prefill(std::span<const TokenId> prompt, const Options& options = {}) {
     check_prompt(prompt);

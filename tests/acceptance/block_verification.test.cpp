@@ -48,8 +48,8 @@ TEST_CASE("prefixes are tested from the longest down, each with its own key") {
   fd::Verdict verdict;
   const ScriptedRng rng = verify(drawn({0, 1}), {false, true}, 1, &verdict);
   REQUIRE(rng.questions.size() == 3);
-  // R_1 = (1/3) / (2/3) = 1/2, R_2 = min(1, 1/2 * 2) = 1: the likely second token makes good for the
-  // unlikely first one.
+  // R_1 = (1/3) / (2/3) = 1/2, R_2 = min(1, 1/2 * 2) = 1: the likely second token makes good for
+  // the unlikely first one.
   CHECK(rng.questions[0].key == fd::RngKey{fd::Purpose::kAccept, 20, 2});
   CHECK(rng.questions[0].probability == Approx(1.0));
   // S_1 = max(1/2 * 2/3 - 1/3, 0) = 0, so a prefix of one is never the longest.

@@ -173,8 +173,8 @@ TEST_CASE("found siblings share out p") {
 }
 
 TEST_CASE("independent siblings are each tested with q against what is left of p") {
-  // p = .5 .3 .2, q = .2 .2 .6; after the first rejection p is .3 .1 0, that is .75 .25 0; after the
-  // second .55 .05.
+  // p = .5 .3 .2, q = .2 .2 .6; after the first rejection p is .3 .1 0, that is .75 .25 0; after
+  // the second .55 .05.
   const fd::Law q{{0, 1, 2}, {0.2, 0.2, 0.6}};
   const auto asked = tests_of(siblings(fd::Siblings::kIndependent, q, {2, 2}), 0);
   CHECK(near(asked[0], {0.2 / 0.6, 0.0}));

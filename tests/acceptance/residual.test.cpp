@@ -1,5 +1,11 @@
 #include <foredraft/acceptance/residual.hpp>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
 #include "support/catch.hpp"
 
 namespace fd = foredraft;
@@ -54,4 +60,76 @@ TEST_CASE("without a token the others share its mass") {
   CHECK(rest.p == std::vector<double>{0.5, 0.5});
   CHECK(fd::without(fd::point_mass(7), 7).size() == 0);
   CHECK(fd::without(kQ, 2).ids == kQ.ids);
+}
+
+namespace {
+
+/// A law by the logarithms of its probabilities.
+struct LogLaw {
+  std::vector<long double> log_p;  // by id
+
+  fd::Law law() const {
+    fd::Law law;
+    for (std::size_t id = 0; id < log_p.size(); ++id) {
+      const auto p = static_cast<double>(std::exp(log_p[id]));
+      if (p == 0.0) continue;
+      law.ids.push_back(static_cast<fd::TokenId>(id));
+      law.p.push_back(p);
+    }
+    return law;
+  }
+};
+
+LogLaw random_law(std::mt19937& random, std::size_t n, long double span) {
+  LogLaw law;
+  long double sum = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    law.log_p.push_back(
+        i == random() % n ? 0.0L : -span * static_cast<long double>(random() % 1000) / 1000);
+    sum += std::exp(law.log_p.back());
+  }
+  for (long double& x : law.log_p) x -= std::log(sum);
+  return law;
+}
+
+/// log(max(exp(a) - exp(b), 0)), without leaving logarithms.
+long double log_excess(long double a, long double b) {
+  return b < a ? a + std::log1p(-std::exp(b - a)) : -std::numeric_limits<long double>::infinity();
+}
+
+}  // namespace
+
+TEST_CASE("laws that span 700 nats: the same as in logarithms") {
+  std::mt19937 random(8);
+  for (const long double span : {1.0L, 30.0L, 300.0L, 700.0L}) {
+    for (int i = 0; i < 200; ++i) {
+      const std::size_t n = 2 + random() % 12;
+      const LogLaw log_p = random_law(random, n, span);
+      const LogLaw log_q = i % 3 == 0 ? log_p : random_law(random, n, span);
+      const fd::Law p = log_p.law();
+      const fd::Law q = log_q.law();
+      const double scale = i % 2 == 0 ? 1.0 : 0.25;
+      long double mass = 0;
+      for (std::size_t id = 0; id < n; ++id) {
+        mass += std::exp(log_excess(std::log(static_cast<long double>(scale)) + log_p.log_p[id],
+                                    log_q.log_p[id]));
+        const auto token = static_cast<fd::TokenId>(id);
+        if (q(token) == 0.0) continue;
+        const long double ratio = std::exp(log_p.log_p[id] - log_q.log_p[id]);
+        const double accepted = std::min(1.0, fd::likelihood_ratio(p, q, token));
+        CHECK(std::abs(accepted - std::min(1.0L, ratio)) < 1e-12);
+      }
+      CHECK(std::abs(fd::residual_mass(scale, p, q) - mass) < 1e-14);
+      if (mass < 1e-9) continue;  // what is left is rounding, in either way of computing
+      const fd::Law rest = fd::residual(scale, p, q);
+      for (std::size_t id = 0; id < n; ++id) {
+        const long double expected =
+            std::exp(log_excess(std::log(static_cast<long double>(scale)) + log_p.log_p[id],
+                                log_q.log_p[id])) /
+            mass;
+        // As exact as the mass is large: together, as exact as the emitted law has to be.
+        CHECK(std::abs(rest(static_cast<fd::TokenId>(id)) - expected) * mass < 1e-14);
+      }
+    }
+  }
 }

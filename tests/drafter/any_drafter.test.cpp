@@ -60,7 +60,7 @@ TEST_CASE("every call reaches the drafter that is held") {
 TEST_CASE("a snapshot of another drafter is refused") {
   fd::AnyDrafter<> recorder = Recorder{};
   const fd::AnyDrafter<> lookup = fd::PromptLookup{};
-  CHECK_THROWS_AS(recorder.restore(lookup.snapshot()), std::bad_any_cast);
+  CHECK_THROWS_AS(recorder.restore(lookup.snapshot()), fd::Error);
 }
 
 TEST_CASE("a tree drafter drafts the same behind AnyDrafter") {

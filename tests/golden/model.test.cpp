@@ -123,7 +123,8 @@ TEST_CASE("smollm2-135m computes llama.cpp's logits") { compare("smollm2-135m", 
 TEST_CASE("qwen2.5-coder-0.5b computes llama.cpp's logits") { compare("qwen2.5-coder-0.5b"); }
 TEST_CASE("qwen2.5-coder-1.5b computes llama.cpp's logits") { compare("qwen2.5-coder-1.5b"); }
 
-// Where the bound of smollm2-135m comes from: the distance of unrounded arithmetic from the golden numbers.
+// Where the bound of smollm2-135m comes from: the distance of unrounded arithmetic from the golden
+// numbers.
 TEST_CASE("smollm2-135m on the reference backend", "[.][reference]") {
   const auto file = model_file("smollm2-135m");
   if (!file) return;

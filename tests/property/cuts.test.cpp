@@ -1,7 +1,7 @@
 // A text may end anywhere in a drafted block: at each index, with the draft accepted or rejected
-// there, for every reason that there is. What is left has to be what plain decoding would have left:
-// tokens, text, log probabilities, the state of caches and drafters. So what follows when the call is
-// resumed is the text as if nothing had ended it.
+// there, for every reason that there is. What is left has to be what plain decoding would have
+// left: tokens, text, log probabilities, the state of caches and drafters. So what follows when the
+// call is resumed is the text as if nothing had ended it.
 //
 // The grid is made from an uncut run, which shows where in its round each token stands. Each cut is
 // then put at each token; which places were met is counted, and all of them have to be.
@@ -114,8 +114,8 @@ class Grid {
     check_cut(cut, at);
   }
 
-  /// A stop string that begins in token `from`, behind its first byte, and ends in token `at`, before
-  /// its last.
+  /// A stop string that begins in token `from`, behind its first byte, and ends in token `at`,
+  /// before its last.
   void check_stop(const std::string& kind, std::size_t from, std::size_t at) const {
     const fd::Options free = options(at);
     std::string stop;
@@ -185,8 +185,8 @@ class Grid {
     check_cut(cut, at);
   }
 
-  /// Plain decoding and drafting leave the same, which is what `cut` says; and both go on as if they
-  /// had not ended.
+  /// Plain decoding and drafting leave the same, which is what `cut` says; and both go on as if
+  /// they had not ended.
   void check_cut(const Cut& cut, std::size_t at) const {
     CAPTURE(cut.kind);
     const Tokens kept(text_.tokens.begin(),
@@ -395,7 +395,7 @@ class Grid {
   std::vector<Place> places_;  // [kTokens]
 };
 
-// ---- coverage ------------------------------------------------------------------------------------
+// ---- coverage ----------------------------------------------------------------------------------
 
 /// Every kind of cut was made in every cell where it can be.
 void check_coverage(const Coverage& coverage) {

@@ -1,5 +1,5 @@
-// Trees drafted by a model, through the real kernels: the text is the plain one, and the rows that a
-// draft model keeps after each round are those of a fresh forward pass, to the bit.
+// Trees drafted by a model, through the real kernels: the text is the plain one, and the rows that
+// a draft model keeps after each round are those of a fresh forward pass, to the bit.
 
 #include <foredraft/models.hpp>
 

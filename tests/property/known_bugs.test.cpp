@@ -1,6 +1,6 @@
-// Bugs that other engines had where drafts meet sampling, seeds, stops, limits and vocabularies. Each
-// test is named after the public issue, reads without it, and fails if that very mistake is made
-// here. What a rule or a cut has to do in general is tested in law.test.cpp and cuts.test.cpp.
+// Bugs that other engines had where drafts meet sampling, seeds, stops, limits and vocabularies.
+// Each test is named after the public issue, reads without it, and fails if that very mistake is
+// made here. What a rule or a cut has to do in general is tested in law.test.cpp and cuts.test.cpp.
 
 #include <foredraft/drafter/model_drafter.hpp>
 #include <foredraft/foredraft.hpp>
@@ -18,7 +18,7 @@
 
 using namespace known_bugs;
 
-// ---- the law of what is drafted and verified -----------------------------------------------------
+// ---- the law of what is drafted and verified ---------------------------------------------------
 
 TEST_CASE("transformers#32867: a draft chosen greedily is not handed over with a soft q") {
   toy::Target model(12);
@@ -199,7 +199,7 @@ TEST_CASE("llama.cpp#28158: a draft of the id n_vocab never reaches the target")
   }
 }
 
-// ---- seeds ---------------------------------------------------------------------------------------
+// ---- seeds -------------------------------------------------------------------------------------
 
 TEST_CASE("vllm#6038, vllm#6034: the seed of a request decides its text") {
   toy::Target target(24, 2), draft(24, 1);
@@ -321,7 +321,7 @@ TEST_CASE("a seed has one text for greedy and match, whatever neighbours, depth 
   }
 }
 
-// ---- stops and limits ----------------------------------------------------------------------------
+// ---- stops and limits --------------------------------------------------------------------------
 
 TEST_CASE(
     "transformers#47912, LostRuins/koboldcpp#1276: an accepted end token in a block ends the "
@@ -424,7 +424,7 @@ TEST_CASE("sglang#31599, sglang#33758: a stop at the last token that a limit all
   }
 }
 
-// ---- room ----------------------------------------------------------------------------------------
+// ---- room --------------------------------------------------------------------------------------
 
 TEST_CASE(
     "turboderp-org/exllamav2#274, vllm#57941, vllm#5342, vllm#24662: no draft runs past the "
@@ -476,7 +476,7 @@ TEST_CASE(
   }
 }
 
-// ---- vocabularies --------------------------------------------------------------------------------
+// ---- vocabularies ------------------------------------------------------------------------------
 
 TEST_CASE(
     "llama.cpp#3812, sglang#24051, sglang#23838, a-ghorbani/pocketpal-ai#876: equal sizes are not "

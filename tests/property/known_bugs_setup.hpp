@@ -153,7 +153,7 @@ fd::TokenId recovered(const A& rule, const std::vector<float>& row, fd::TokenId 
   return rule.verify(draft, rows.sampler, rng).last;
 }
 
-// ---- seeds ---------------------------------------------------------------------------------------
+// ---- seeds -------------------------------------------------------------------------------------
 
 /// One text among others.
 struct Job {
@@ -199,7 +199,7 @@ inline MakeDrafter drawing(toy::Target& model) {
   return [&model] { return model_draft(model, fd::DraftSampling::kDrawn); };
 }
 
-// ---- stops ---------------------------------------------------------------------------------------
+// ---- stops -------------------------------------------------------------------------------------
 
 /// A text without repetitions, so that each of its tokens occurs in it for the first time.
 struct Distinct {
@@ -218,7 +218,7 @@ struct Distinct {
   fd::Result truth;
 };
 
-// ---- vocabularies --------------------------------------------------------------------------------
+// ---- vocabularies ------------------------------------------------------------------------------
 
 /// A model that knows its pieces; they are compared when a decoder is built.
 struct Speaking : toy::Target {

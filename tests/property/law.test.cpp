@@ -37,6 +37,14 @@ TEST_CASE("larger vocabularies and deeper drafts keep the law") {
   check(law::check_law(fd::BlockVerification{}, {kTwo}, {{4, 2}, {5, 2}}), 20);
 }
 
+TEST_CASE("the law holds where probabilities are next to nothing, and where they are all alike") {
+  const std::vector<fd::SamplingOptions> extreme{
+      {.temperature = 0.02f}, {.temperature = 0.005f}, {.temperature = 50.0f}};
+  check(law::check_law(fd::RejectionSampling{}, extreme), 100);
+  check(law::check_law(fd::SampleAndMatch{}, extreme), 100);
+  check(law::check_law(fd::BlockVerification{}, extreme), 80);
+}
+
 TEST_CASE("greedy text is the most probable token, with any chain or tree") {
   const std::vector<fd::SamplingOptions> greedy{{}, {.repeat_penalty = 2.0f, .penalty_last_n = 2}};
   check(law::check_law(fd::Greedy{}, greedy, {{2, 0}, {3, 1}, {2, 2}, {4, 3, false}}), 100);

@@ -26,7 +26,7 @@ enum class KeyBy {
   kPosition,  ///< that of the token itself: a later round at the same position sees it again
 };
 
-// ---- drafters ------------------------------------------------------------------------------------
+// ---- drafters ----------------------------------------------------------------------------------
 
 struct Drawing {
   LawAfter draw_from;             // the law a token is drawn from
@@ -141,7 +141,7 @@ inline TreeFunction ranked(Ranking how) {
   }};
 }
 
-// ---- acceptance rules ----------------------------------------------------------------------------
+// ---- acceptance rules --------------------------------------------------------------------------
 
 struct Rejection {
   enum class Residual {

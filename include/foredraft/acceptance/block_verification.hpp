@@ -17,10 +17,10 @@ namespace foredraft::inline v0 {
 /// With P the target's and Q the draft's law, R_0 = 1 and
 ///   R_i = min(1, R_{i-1} P_i(d_i) / Q_i(d_i))          what the prefix d_1..d_i is worth
 ///   S_i = sum over x of max(R_i P_{i+1}(x) - Q_{i+1}(x), 0)
-/// the prefix of length i passes with probability S_i / (S_i + 1 - R_i), the whole draft with its R.
-/// Behind an accepted prefix comes a token of max(R_i P_{i+1} - Q_{i+1}, 0) renormalised, behind the
-/// whole draft one of P. A shorter prefix may pass where a longer one does not, and the other way
-/// round: all tests are independent, and stopping at the first failure would be biased.
+/// the prefix of length i passes with probability S_i / (S_i + 1 - R_i), the whole draft with its
+/// R. Behind an accepted prefix comes a token of max(R_i P_{i+1} - Q_{i+1}, 0) renormalised, behind
+/// the whole draft one of P. A shorter prefix may pass where a longer one does not, and the other
+/// way round: all tests are independent, and stopping at the first failure would be biased.
 /// @cost a row of p, O(n_vocab), for each node of the draft
 /// @source Sun et al. 2024, arXiv:2403.10444, Alg. 2
 struct BlockVerification {
@@ -46,12 +46,15 @@ struct BlockVerification {
     Verdict verdict;
     verdict.start();
     for (NodeIndex node = 1; node <= accepted; ++node) verdict.accept(node);
-    const Law& p = rows.law(accepted);
-    const Law last = accepted == draft.drafted()
-                         ? p
-                         : residual(prefixes.worth[at(accepted)], p, law_of_next(draft, accepted));
+    const Law* last = &rows.law(accepted);
+    Law found;
+    Law rest;
+    if (accepted < draft.drafted()) {
+      const Law& q = law_of_next(draft, accepted, found);
+      last = &(rest = residual(prefixes.worth[at(accepted)], *last, q));
+    }
     verdict.last =
-        last.ids[rng.categorical({Purpose::kResidual, anchor, accepted}, last.ids, last.p)];
+        last->ids[rng.categorical({Purpose::kResidual, anchor, accepted}, last->ids, last->p)];
     return verdict;
   }
 
@@ -63,10 +66,11 @@ struct BlockVerification {
 
   static Prefixes weigh(const DraftTree& draft, const RowSampler& rows) {
     Prefixes prefixes;
+    Law found;
     double worth = 1.0;
     for (NodeIndex node = 0; node < draft.drafted(); ++node) {
       const Law& p = rows.law(node);
-      const Law q = law_of_next(draft, node);
+      const Law& q = law_of_next(draft, node, found);
       const double mass = residual_mass(worth, p, q);
       const double either = mass + (1.0 - worth);
       prefixes.worth[at(node)] = worth;
@@ -80,10 +84,10 @@ struct BlockVerification {
     return prefixes;
   }
 
-  /// Q of the token behind `node`.
-  static Law law_of_next(const DraftTree& draft, NodeIndex node) {
-    return draft.siblings(node) == Siblings::kPointMass ? point_mass(draft.token(node + 1))
-                                                        : draft.law(node);
+  /// Q of the token behind `node`; `found` is room for that of a token that was not drawn.
+  static const Law& law_of_next(const DraftTree& draft, NodeIndex node, Law& found) {
+    if (draft.siblings(node) != Siblings::kPointMass) return draft.law(node);
+    return found = point_mass(draft.token(node + 1));
   }
 
   static std::size_t at(NodeIndex node) noexcept { return static_cast<std::size_t>(node); }

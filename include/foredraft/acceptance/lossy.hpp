@@ -14,8 +14,8 @@ namespace foredraft::inline v0 {
 /// text depends on the drafter.
 namespace lossy {
 
-/// The deepest node that is acceptable with all its ancestors; among equally deep ones the likeliest
-/// path, then the first node. Behind it comes the target's best token.
+/// The deepest node that is acceptable with all its ancestors; among equally deep ones the
+/// likeliest path, then the first node. Behind it comes the target's best token.
 /// @param law_of  p behind a node
 /// @param least_of  of such a p, the probability that an acceptable token has to exceed
 template <typename LawOf, typename LeastOf>

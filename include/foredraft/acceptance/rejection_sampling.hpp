@@ -10,8 +10,8 @@ namespace foredraft::inline v0 {
 /// max(p - q, 0) renormalised, in place of p; where no draft is left, emit a token of what p has
 /// become.
 ///
-/// On a chain that is speculative sampling. On a tree the siblings are offered in turn, each to what
-/// the rejection of those before it has left of p. How they were made decides q:
+/// On a chain that is speculative sampling. On a tree the siblings are offered in turn, each to
+/// what the rejection of those before it has left of p. How they were made decides q:
 ///  - point mass: q is certain of each, so the test is p(d) and the residual is p without d;
 ///  - independent: the same q for each (multi-round rejection of SpecInfer);
 ///  - without replacement: q without the siblings before (Sequoia).

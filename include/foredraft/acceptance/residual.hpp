@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 
 #include <foredraft/core/draft_tree.hpp>
@@ -8,8 +7,8 @@
 
 namespace foredraft::inline v0 {
 
-/// The arithmetic that acceptance rules share: pure functions of p, the target's law, and q, the law
-/// that a drafted token was drawn from. docs/design/acceptance.md derives the formulas.
+/// The arithmetic that acceptance rules share: pure functions of p, the target's law, and q, the
+/// law that a drafted token was drawn from. docs/design/acceptance.md derives the formulas.
 
 /// q of a token that was not drawn but found: certain to be that token.
 inline Law point_mass(TokenId token) { return {{token}, {1.0}}; }
@@ -23,15 +22,27 @@ inline double likelihood_ratio(const Law& p, const Law& q, TokenId token) {
               "hand over the very law that the token was drawn from");
 }
 
-/// sum over tokens of max(scale * p - q, 0). @cost O(support of p and q)
-inline double residual_mass(double scale, const Law& p, const Law& q) noexcept {
-  double mass = 0;
+namespace detail {
+
+/// visit(i, scale * p.p[i] - q(p.ids[i])) for each token of p's support with more than 0 of it.
+/// @cost O(support of p and q)
+template <typename Visit>
+void for_each_excess(double scale, const Law& p, const Law& q, Visit&& visit) {
   std::size_t j = 0;
   for (std::size_t i = 0; i < p.size(); ++i) {
     while (j < q.size() && q.ids[j] < p.ids[i]) ++j;
     const double drafted = j < q.size() && q.ids[j] == p.ids[i] ? q.p[j] : 0.0;
-    mass += std::max(scale * p.p[i] - drafted, 0.0);
+    const double excess = scale * p.p[i] - drafted;
+    if (excess > 0) visit(i, excess);
   }
+}
+
+}  // namespace detail
+
+/// sum over tokens of max(scale * p - q, 0). @cost O(support of p and q)
+inline double residual_mass(double scale, const Law& p, const Law& q) noexcept {
+  double mass = 0;
+  detail::for_each_excess(scale, p, q, [&](std::size_t, double excess) { mass += excess; });
   return mass;
 }
 
@@ -41,18 +52,15 @@ inline double residual_mass(double scale, const Law& p, const Law& q) noexcept {
 /// mass is large. So rounding did, p itself is as right as any other law, and is returned.
 /// @cost O(support of p and q)
 inline Law residual(double scale, const Law& p, const Law& q) {
-  const double mass = residual_mass(scale, p, q);
-  if (!(mass > 0)) return p;
   Law rest;
-  std::size_t j = 0;
-  for (std::size_t i = 0; i < p.size(); ++i) {
-    while (j < q.size() && q.ids[j] < p.ids[i]) ++j;
-    const double drafted = j < q.size() && q.ids[j] == p.ids[i] ? q.p[j] : 0.0;
-    const double weight = scale * p.p[i] - drafted;
-    if (!(weight > 0)) continue;
+  double mass = 0;
+  detail::for_each_excess(scale, p, q, [&](std::size_t i, double excess) {
     rest.ids.push_back(p.ids[i]);
-    rest.p.push_back(weight / mass);
-  }
+    rest.p.push_back(excess);
+    mass += excess;
+  });
+  if (!(mass > 0)) return p;
+  for (double& weight : rest.p) weight /= mass;
   return rest;
 }
 

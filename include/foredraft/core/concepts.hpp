@@ -33,7 +33,7 @@ struct Request {
 ///  4. both are noexcept and allocate nothing; a device fault they meet is thrown by the next
 ///     forward, and the sequence can be rebuilt from its tokens;
 ///  5. snapshot() holds the state at size(), and restore() brings it back with nothing staged; a
-///     value-initialised Snapshot is the empty state, to which restore() goes back without throwing.
+///     value-initialised Snapshot is the empty state, and restoring that one does not throw.
 /// Not required: thread safety, copying.
 /// @cost stage O(rows), commit O(rows of the path); state where a type differs
 /// @see LinearCache

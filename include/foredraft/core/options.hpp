@@ -12,7 +12,8 @@
 namespace foredraft::inline v0 {
 
 /// How p is made from the target's logits: first the penalties, then the transforms in the order of
-/// the members; p is what is left, renormalised. Every acceptance rule uses this p and nothing else.
+/// the members; p is what is left, renormalised. Every acceptance rule uses this p and nothing
+/// else.
 struct SamplingOptions {
   float temperature = 0.0f;  ///< 0: always the best token
   int top_k = 0;             ///< keep the k most probable tokens; 0: all

@@ -68,8 +68,7 @@ inline float dot_of(const float* a, const float* b) noexcept {
 /// Once the codes c are fixed, the best scale is x.c / c.c and leaves the error x.x - (x.c)^2 /
 /// c.c. So each candidate only has to round, and the one with the greatest (x.c)^2 / c.c wins. The
 /// candidates map the extreme value to -8.5 .. -7: beyond -8 it is cut off, which pays where it
-/// stands alone. More of them, finer or with positive ends, gain less than one percent of the root
-/// mean square error, where these gain four to five over the usual scale.
+/// stands alone. More of them cost load time and gain little.
 inline float q4_scale(const float* values, float extreme) noexcept {
   float greatest = 0;
   float scale = 0;

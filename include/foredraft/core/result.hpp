@@ -64,8 +64,8 @@ constexpr std::string_view name_of(FinishReason reason) noexcept {
 struct Result {
   std::vector<TokenId> tokens;
   std::vector<bool> from_draft;  // [tokens]
-  /// [tokens]; empty unless Options::logprobs asked. A token that an earlier call made final without
-  /// asking, and this one delivered, has NaN.
+  /// [tokens]; empty unless Options::logprobs asked. A token that an earlier call made final
+  /// without asking, and this one delivered, has NaN.
   std::vector<Logprobs> logprobs;
   std::string text;
   FinishReason finish_reason = FinishReason::kLength;

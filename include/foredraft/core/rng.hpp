@@ -20,9 +20,9 @@ enum class Purpose : std::uint8_t {
 
 /// Names one random decision. For kTargetSample `position` is that of the sampled token, so the
 /// same seed gives the same text whatever was drafted; a drafter may look at the same numbers, as
-/// point mass, because whatever is drafted the rules draw with other ones. For all others it is the position of the
-/// round's anchor, which no two rounds share: keyed by the token's own position, a second round
-/// would see the first one's numbers again and the law would be wrong.
+/// point mass, because whatever is drafted the rules draw with other ones. For all others it is the
+/// position of the round's anchor, which no two rounds share: keyed by the token's own position, a
+/// second round would see the first one's numbers again and the law would be wrong.
 struct RngKey {
   Purpose purpose = Purpose::kTargetSample;
   Position position = 0;
@@ -79,8 +79,9 @@ class Philox final : public Rng {
 
   std::size_t categorical(RngKey key, std::span<const TokenId> ids,
                           std::span<const double> weights) override {
-    // Two races (Gumbel-max twice), first between blocks of neighbouring ids, then within the block that won: a block
-    // of weight W wins with W / sum and a token of it with w / W. So few tokens need a number.
+    // Two races (Gumbel-max twice), first between blocks of neighbouring ids, then within the block
+    // that won: a block of weight W wins with W / sum and a token of it with w / W. So few tokens
+    // need a number.
     Race blocks;
     std::size_t begin_of_winner = 0;
     for (std::size_t begin = 0; begin < ids.size();) {

@@ -186,10 +186,10 @@ void propose(S& s, const Call& call, Limit limit) {
       refuse("drafted token " + std::to_string(node.token),
              "a token below " + std::to_string(s.target.vocab_size()));
     }
-    if (call.uses_law && s.draft.siblings(node.parent) != Siblings::kPointMass &&
-        &node == &s.draft.nodes()[static_cast<std::size_t>(s.draft.first_child(node.parent))]) {
-      check_law(s.draft.law(node.parent));
-    }
+  }
+  for (NodeIndex node = 0; call.uses_law && node < s.draft.size(); ++node) {
+    const bool drawn = s.draft.siblings(node) != Siblings::kPointMass;
+    if (drawn && s.draft.first_child(node) >= 0) check_law(s.draft.law(node));
   }
 }
 

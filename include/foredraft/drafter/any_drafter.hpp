@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <foredraft/core/concepts.hpp>
+#include <foredraft/core/error.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -38,6 +39,7 @@ class AnyDrafter {
   void truncate(int n) noexcept { drafter_->truncate(n); }
   void reset() noexcept { drafter_->reset(); }
   Snapshot snapshot() const { return drafter_->snapshot(); }
+  /// @errors kInvalidOption where the snapshot comes from another kind of drafter
   void restore(const Snapshot& snapshot) { drafter_->restore(snapshot); }
 
  private:
@@ -66,7 +68,12 @@ class AnyDrafter {
     void reset() noexcept override { drafter.reset(); }
     std::any snapshot() const override { return drafter.snapshot(); }
     void restore(const std::any& snapshot) override {
-      drafter.restore(std::any_cast<const typename D::Snapshot&>(snapshot));
+      const auto* held = std::any_cast<typename D::Snapshot>(&snapshot);
+      if (held == nullptr) {
+        throw Error(ErrorCode::kInvalidOption, "the snapshot of another kind of drafter",
+                    "one of the drafter that is held", "restore it where it was taken");
+      }
+      drafter.restore(*held);
     }
     D drafter;
   };

@@ -47,12 +47,6 @@ class DraftChoice {
     ++rounds_;
   }
 
-  /// Forget everything.
-  void reset() noexcept {
-    drawn_ = argmax_ = {};
-    rounds_ = 0;
-  }
-
   friend bool operator==(const DraftChoice&, const DraftChoice&) = default;
 
  private:

@@ -7,15 +7,16 @@
 #include <span>
 #include <vector>
 
-#include <foredraft/core/error.hpp>
 #include <foredraft/core/result.hpp>
 #include <foredraft/core/types.hpp>
+#include <foredraft/sampling/greatest_logit.hpp>
 
 namespace foredraft::inline v0 {
 
 namespace detail {
 
-/// log(sum(exp(logits))) in two parts: added to a large logit, the second one would lose its digits.
+/// log(sum(exp(logits))) in two parts: added to a large logit, the second one would lose its
+/// digits.
 struct LogSumExp {
   double greatest = 0;
   double rest = 0;  // log(sum(exp(logits - greatest)))
@@ -28,20 +29,9 @@ struct LogSumExp {
 /// Added up in the order of ids: a function of the row alone.
 /// @errors kInvalidLogits for NaN, +inf, or a row without any value above -inf
 inline LogSumExp log_sum_exp(std::span<const float> logits) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  float greatest = -kInfinity;
-  bool nan = false;
-  for (const float logit : logits) {
-    nan |= logit != logit;
-    greatest = std::max(greatest, logit);
-  }
-  if (nan || std::isinf(greatest)) {
-    throw Error(ErrorCode::kInvalidLogits, "a row of logits with NaN, +inf or no finite value",
-                "finite logits, -inf for impossible tokens",
-                "the weights or the target's forward pass are damaged");
-  }
+  const double greatest = greatest_logit(logits);
   double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - greatest);
+  for (const float logit : logits) sum += std::exp(logit - greatest);
   return {greatest, std::log(sum)};
 }
 

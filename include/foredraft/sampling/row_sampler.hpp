@@ -11,8 +11,8 @@
 namespace foredraft::inline v0 {
 
 /// The rows of a round as an acceptance rule sees them: the best token of a node, or p behind it.
-/// p at a node is the law of the token that follows that node, after all transforms; penalties count
-/// the drafted tokens down to the node.
+/// p at a node is the law of the token that follows that node, after all transforms; penalties
+/// count the drafted tokens down to the node.
 class RowSampler {
  public:
   /// Look at a round. All arguments but `options` must outlive the use.
@@ -47,8 +47,8 @@ class RowSampler {
                 "the weights or the target's forward pass are damaged");
   }
 
-  /// p after `node`. The reference is good until law() or argmax() is called again. @errors kInvalidLogits @cost
-  /// O(n_vocab)
+  /// p after `node`. The reference is good until law() or argmax() is called again.
+  /// @errors kInvalidLogits @cost O(n_vocab)
   const Law& law(NodeIndex node) const { return law(node, options_); }
 
   /// The same under other options than those of the call.

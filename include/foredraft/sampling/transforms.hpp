@@ -12,8 +12,8 @@
 #include <xsimd/xsimd.hpp>
 
 #include <foredraft/core/draft_tree.hpp>
-#include <foredraft/core/error.hpp>
 #include <foredraft/core/options.hpp>
+#include <foredraft/sampling/greatest_logit.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -43,7 +43,7 @@ class Transforms {
     out.clear();
     const std::span<const float> row =
         options.penalises() ? penalised(options, logits, history) : logits;
-    const float greatest = greatest_of(row);
+    const float greatest = greatest_logit(row);
     if (options.greedy()) {
       out.ids.push_back(
           static_cast<TokenId>(std::find(row.begin(), row.end(), greatest) - row.begin()));
@@ -65,31 +65,6 @@ class Transforms {
 
  private:
   using Batch = xsimd::batch<double>;
-
-  /// @errors kInvalidLogits
-  static float greatest_of(std::span<const float> row) {
-    // Eight maxima side by side: one would wait for itself at every step.
-    std::array<float, 8> most;
-    most.fill(-std::numeric_limits<float>::infinity());
-    bool finite = true;  // but for -inf
-    std::size_t i = 0;
-    for (; i + most.size() <= row.size(); i += most.size()) {
-      for (std::size_t lane = 0; lane < most.size(); ++lane) {
-        const float x = row[i + lane];
-        finite &= x <= std::numeric_limits<float>::max();  // false for NaN too
-        most[lane] = x > most[lane] ? x : most[lane];
-      }
-    }
-    for (; i < row.size(); ++i) {
-      finite &= row[i] <= std::numeric_limits<float>::max();
-      most[0] = row[i] > most[0] ? row[i] : most[0];
-    }
-    const float greatest = *std::max_element(most.begin(), most.end());
-    if (finite && greatest >= std::numeric_limits<float>::lowest()) return greatest;
-    throw Error(ErrorCode::kInvalidLogits, "a row of logits with NaN, +inf or no finite value",
-                "finite logits, -inf for impossible tokens",
-                "the weights or the target's forward pass are damaged");
-  }
 
   /// @source repeat: Keskar et al. 2019, arXiv:1909.05858, with the sign handled as is usual since;
   /// presence and frequency: as the OpenAI API defines them
@@ -177,8 +152,8 @@ class Transforms {
     weights_.resize(n);
   }
 
-  /// Keep the fewest tokens whose weights reach `p` of the sum. Tokens lighter than the n-th part of
-  /// what may be missing cannot be among them, so few are left to be sorted.
+  /// Keep the fewest tokens whose weights reach `p` of the sum. Tokens lighter than the n-th part
+  /// of what may be missing cannot be among them, so few are left to be sorted.
   void keep_top_p(double p) {
     const double sum = std::accumulate(weights_.begin(), weights_.end(), 0.0);
     const double enough = p * sum;

@@ -60,8 +60,8 @@ struct LawSize {
   bool trees = true;  ///< their paths are many: some hundred thousand at 3 tokens and depth 2
 };
 
-/// Total variation between the law of the next 2 (depth + 1) tokens, that is of at least two rounds,
-/// and the target's. Every outcome of every draw is followed through the shipped Decoder.
+/// Total variation between the law of the next 2 (depth + 1) tokens, that is of at least two
+/// rounds, and the target's. Every outcome of every draw is followed through the shipped Decoder.
 /// @errors KeyReuse where two rounds share a random number; what the rule throws
 template <typename D, typename A>
 double law_distance(HashTarget& target, const D& drafter, const A& rule,

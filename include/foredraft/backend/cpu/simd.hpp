@@ -41,16 +41,17 @@ template <int n, typename F>
 }
 
 /// The vector operations that kernels are written in. A specialisation has
-///
-///   I, F                  vectors of kLanes int32 or float; an I also holds 4 * kLanes bytes or 2
-///   * kLanes int16 kLanes                16, 8 or 4: a panel's 16 rows are 16 / kLanes vectors
-///   kMaxRows              rows of the tallest tile that fits the registers: three accumulators a
-///   row and four more dot(acc, w, a)        acc + sum of 4 products per lane; w unsigned <= 127, a
-///   signed dot_offset128(...)    the same for w up to 255, as sum of w * a or of (w - 128) * a:
-///   start_offset128 knows which dot_pairs(acc, w, a)  acc + sum of 2 products of int16 per lane
-///   kSumsInt16            has dot_int16, sums of 2 products as int16; add_int16; widen_int16, acc +
-///   sums of neighbouring int16. Cheaper than dot where several fit an int16
-///   merge_high<s, mask>   codes | (plane shifted right by s bits, left by -s) & mask
+///  - I, F: vectors of kLanes int32 or float; an I also holds 4 * kLanes bytes or 2 * kLanes int16;
+///  - kLanes: 16, 8 or 4; the 16 rows of a panel are 16 / kLanes vectors;
+///  - kMaxRows: rows of the tallest tile that fits the registers, with three accumulators a row and
+///    four more;
+///  - dot(acc, w, a): acc + sum of 4 products per lane; w unsigned <= 127, a signed;
+///  - dot_offset128(...): the same for w up to 255, as sum of w * a or of (w - 128) * a:
+///    start_offset128 knows which;
+///  - dot_pairs(acc, w, a): acc + sum of 2 products of int16 per lane;
+///  - kSumsInt16: has dot_int16, sums of 2 products as int16; add_int16; widen_int16, acc + sums
+///    of neighbouring int16. Cheaper than dot where several of them fit an int16;
+///  - merge_high<s, mask>: codes | (plane shifted right by s bits, left by -s) & mask.
 ///
 /// Integer operations are exact in all of them; fma rounds once wherever the instruction set has
 /// it.
