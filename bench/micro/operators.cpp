@@ -154,15 +154,17 @@ void head(benchmark::State& state) {
   bench::count_macs(state, static_cast<double>(n_rows) * kModel * kVocab, Machine::get().dot);
 }
 
-/// p of one row of logits, and a draw from it.
+/// p of one row of logits as the head hands it over, and a draw from it.
 void sample(benchmark::State& state, fd::SamplingOptions options) {
   const auto logits = bench::random_floats(kVocab, 3.0f);
+  std::vector<float> maxima;
+  fd::maxima_of_runs(logits, maxima);
   fd::Transforms transforms;
   fd::Law law;
   fd::Philox rng(1);
   fd::Position position = 0;
   for (auto _ : state) {
-    transforms.apply(options, logits, {}, law);
+    transforms.apply(options, logits, {}, law, maxima);
     const fd::RngKey key{fd::Purpose::kTargetSample, ++position, 0};
     benchmark::DoNotOptimize(rng.categorical(key, law.ids, law.p));
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <foredraft/backend/backend.hpp>
+#include <foredraft/backend/key_blocks.hpp>
 
 #include "backend/cpu/random_matrix.hpp"
 
@@ -155,8 +156,19 @@ struct Sequence {
         }
       }
     }
+    const int before = size;
     size += static_cast<int>(path.size());
     nodes.clear();
+    // Keys of blocks that are whole now go where a cache keeps them.
+    const auto head_size = static_cast<std::size_t>(kRows * d);
+    for (std::size_t begin = 0; begin < k.size(); begin += head_size) {
+      const std::vector<T> rows(&k[begin], &k[begin] + head_size);
+      for (int row = fd::positions_in_key_blocks(before); row < size; ++row) {
+        for (int j = 0; j < d; ++j) {
+          k[begin + fd::key_place(row, j, d, size)] = rows[static_cast<std::size_t>(row * d + j)];
+        }
+      }
+    }
   }
 
   Config config;

@@ -75,3 +75,25 @@ TEST_CASE("taps of all rows and layers lie apart") {
     }
   }
 }
+
+TEST_CASE("maxima of runs are there where the target hands them over, pass by pass") {
+  const fd::Want want{fd::RowNeed::kLogits, {}};
+  fd::Scores scores;
+  const fd::Scores& read = scores;
+  scores.reset(want, 2, 300);
+  scores.argmax()[0] = 1;
+  scores.argmax()[1] = 299;
+  CHECK(read.maxima(0).empty());
+  REQUIRE(scores.maxima(1).size() == 3);
+  scores.maxima(0)[2] = 1.0f;
+  scores.maxima(1)[0] = 2.0f;
+  CHECK(read.maxima(0)[2] == 1.0f);
+  CHECK(read.maxima(1)[0] == 2.0f);
+  scores.argmax()[1] = -1;  // no row of logits
+  CHECK(read.maxima(1).empty());
+  scores.reset(want, 1, 300);
+  scores.argmax()[0] = 1;
+  CHECK(read.maxima(0).empty());  // those of the pass before
+  scores.reset({fd::RowNeed::kArgmax, {}}, 1, 300);
+  CHECK(scores.maxima(0).empty());
+}

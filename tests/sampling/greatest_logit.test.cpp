@@ -45,3 +45,24 @@ TEST_CASE("what is no row of logits is refused, wherever the fault stands") {
     }
   }
 }
+
+TEST_CASE("maxima of runs: the greatest of each, and the same rows refused") {
+  constexpr std::size_t kRun = fd::Scores::kRun;
+  std::vector<float> maxima{7.0f};  // of another row
+  for (const std::size_t n : {std::size_t{1}, kRun - 1, kRun, kRun + 1, 3 * kRun + 5}) {
+    std::vector<float> row(n, -kInfinity);
+    for (std::size_t i = 0; i < n; i += 2) row[i] = static_cast<float>(i);
+    fd::maxima_of_runs(row, maxima);
+    REQUIRE(maxima.size() == (n + kRun - 1) / kRun);
+    for (std::size_t run = 0; run < maxima.size(); ++run) {
+      const std::size_t last = std::min(n, (run + 1) * kRun) - 1;
+      CHECK(maxima[run] == static_cast<float>(last / 2 * 2));
+    }
+    for (const float fault : {kNaN, kInfinity}) {
+      row[n / 2] = fault;
+      CHECK_THROWS_AS(fd::maxima_of_runs(row, maxima), fd::Error);
+    }
+  }
+  CHECK_THROWS_AS(fd::maxima_of_runs(std::vector<float>(300, -kInfinity), maxima), fd::Error);
+  CHECK_THROWS_AS(fd::maxima_of_runs({}, maxima), fd::Error);
+}

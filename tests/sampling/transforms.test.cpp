@@ -64,16 +64,56 @@ TEST_CASE("p is what the definitions say, for sizes around every SIMD width") {
   std::mt19937 random(3);
   fd::Transforms reused;  // buffers of other rows and options must not show
   fd::Law law;
-  for (const std::size_t n :
-       {1u, 2u, 3u, 4u, 7u, 8u, 9u, 15u, 16u, 17u, 31u, 32u, 33u, 64u, 65u, 128u, 129u, 700u}) {
+  for (const std::size_t n : {1u, 2u, 3u, 4u, 7u, 8u, 9u, 15u, 16u, 17u, 31u, 32u, 33u, 64u, 65u,
+                              128u, 129u, 700u, 3000u}) {
     for (const fd::SamplingOptions& options : kOptions) {
       const std::vector<float> logits = random_logits(random, n);
       reused.apply(options, logits, {}, law);
       CAPTURE(n, options.temperature, options.top_k, options.top_p, options.min_p);
       CHECK(error(law, law::p_of(logits, options)) < 1e-13);
-      CHECK(std::accumulate(law.p.begin(), law.p.end(), 0.0) == Approx(1.0).epsilon(1e-14));
+      CHECK(std::accumulate(law.p.begin(), law.p.end(), 0.0) == Approx(1.0).epsilon(1e-13));
       CHECK(std::is_sorted(law.ids.begin(), law.ids.end(), std::less_equal<>()));
       CHECK(std::all_of(law.p.begin(), law.p.end(), [](double p) { return p > 0; }));
+    }
+  }
+}
+
+TEST_CASE("p is the same with and without the maxima of runs") {
+  std::mt19937 random(4);
+  fd::Transforms transforms;
+  std::vector<float> maxima;
+  for (const std::size_t n : {1u, 127u, 128u, 129u, 500u, 3000u}) {
+    for (const fd::SamplingOptions& options : kOptions) {
+      const std::vector<float> logits = random_logits(random, n);
+      fd::maxima_of_runs(logits, maxima);
+      fd::Law with;
+      fd::Law without;
+      transforms.apply(options, logits, {}, with, maxima);
+      transforms.apply(options, logits, {}, without);
+      CHECK(with.ids == without.ids);
+      CHECK(with.p == without.p);
+    }
+  }
+  // They are those of the row before penalties, which are of no use after them.
+  const std::vector<float> logits{5.0f, 1.0f, 0.0f};
+  fd::maxima_of_runs(logits, maxima);
+  fd::SamplingOptions options{.temperature = 1.0f, .min_p = 0.5f};
+  options.presence_penalty = 10.0f;
+  const std::vector<fd::TokenId> history{0};
+  fd::Law p;
+  transforms.apply(options, logits, {history}, p, maxima);
+  CHECK(p.ids == std::vector<fd::TokenId>{1});
+}
+
+TEST_CASE("top-p of flat and of steep rows, near its ends") {
+  std::mt19937 random(5);
+  for (const float spread : {0.0f, 1e-6f, 0.01f, 1.0f, 30.0f, 2000.0f}) {
+    std::vector<float> logits(2000);
+    for (float& x : logits) x = static_cast<float>(random() % 1000) * 1e-3f * spread;
+    for (const float top_p : {1e-7f, 0.001f, 0.3f, 0.5f, 0.95f, 0.999999f}) {
+      CAPTURE(spread, top_p);
+      const fd::SamplingOptions options{.temperature = 1.0f, .top_p = top_p};
+      CHECK(error(::apply(options, logits), law::p_of(logits, options)) < 1e-13);
     }
   }
 }

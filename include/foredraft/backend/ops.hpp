@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include <foredraft/core/scores.hpp>
 #include <foredraft/core/types.hpp>
 
 namespace foredraft::inline v0 {
@@ -39,10 +40,11 @@ struct RmsNorm {
 
 /// Keys and values of one layer of one sequence, as a cache exposes them to a backend.
 ///
-/// Row `r` of head `h` begins at `k + h * head_stride + r * d_head`, likewise in `v`. Committed
-/// rows are 0 .. size-1, row r at position r; staged rows lie behind them in node order. A tree
-/// node's row is therefore not its position: `path` says where the positions from `size` on are
-/// stored for a given node.
+/// Row `r` of head `h` begins at `v + h * head_stride + r * d_head`, likewise in `k` where the row
+/// lies in no whole block of committed keys (backend/key_blocks.hpp). Committed rows are
+/// 0 .. size-1, row r at position r; staged rows lie behind them in node order. A tree node's row
+/// is therefore not its position: `path` says where the positions from `size` on are stored for a
+/// given node.
 template <typename T>
 struct KvLayer {
   T* k = nullptr;
@@ -152,6 +154,8 @@ struct HeadArgs {
   std::span<TokenId> argmax;  // [rows.size()]
   /// One pointer a row, written [n_vocab], or null where only the argmax is wanted.
   std::span<float* const> logits;  // [rows.size()]
+  /// Likewise, written [ceil(n_vocab / Scores::kRun)]: see Scores::maxima.
+  std::span<float* const> maxima = {};  // [rows.size()] or empty
 };
 
 }  // namespace foredraft::inline v0

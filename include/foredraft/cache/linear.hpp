@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/backend/ops.hpp>
 #include <foredraft/core/checked.hpp>
 #include <foredraft/core/concepts.hpp>
@@ -22,10 +23,11 @@ namespace foredraft::inline v0 {
 /// Keys and values of every position, in order: the cache of full attention.
 ///
 /// Staged rows lie in place behind the committed ones, row size() + node. So a chain's commit
-/// copies nothing, and a tree's commit closes the gaps that the losers leave. Memory is taken from
-/// the system untouched: only positions that are used cost memory.
-/// @cost stage O(nodes), for a tree O(nodes * depth); commit O(1) for a chain, else O(rows kept *
-/// layers)
+/// moves no row, and a tree's commit closes the gaps that the losers leave. Keys of whole blocks
+/// are kept by dimensions, see backend/key_blocks.hpp. Memory is taken from the system untouched:
+/// only positions that are used cost memory.
+/// @cost stage O(nodes), for a tree O(nodes * depth); commit O(rows kept * layers) for a tree, and
+/// one pass over the keys of each block that it completes
 template <typename T>
   requires std::same_as<T, float> || std::same_as<T, f16>
 class LinearCache {
@@ -34,8 +36,8 @@ class LinearCache {
 
   struct Snapshot {
     int size = 0;
-    std::vector<T> k;  // [n_layers, n_kv_heads, size, d_head]
-    std::vector<T> v;  // the same
+    std::vector<T> k;  // [n_layers, n_kv_heads, size * d_head], as the cache stores them
+    std::vector<T> v;  // [n_layers, n_kv_heads, size, d_head]
   };
 
   /// @param n_ctx positions it can hold; 0: as many as the model was trained for
@@ -51,6 +53,7 @@ class LinearCache {
     head_stride_ = static_cast<std::size_t>(capacity_ + max_staged_) * d_head();
     k_ = allocate();
     v_ = allocate();
+    block_.resize(kKeyBlock * d_head());
     nodes_.reserve(static_cast<std::size_t>(max_staged_));
     renumbered_.reserve(static_cast<std::size_t>(max_staged_));
   }
@@ -108,7 +111,11 @@ class LinearCache {
       renumbered_[index(i)] = kept++;
     }
     nodes_.resize(index(kept));
+    Position in_blocks = positions_in_key_blocks(size_);
     size_ += static_cast<int>(path.size());
+    for (; in_blocks < positions_in_key_blocks(size_); in_blocks += kKeyBlock) {
+      transpose_keys(in_blocks, kKeyBlock, shape_.d_head);
+    }
     describe_paths();
   }
 
@@ -120,7 +127,12 @@ class LinearCache {
   /// Forget all positions from `n` on, and what is staged.
   void truncate(int n) noexcept {
     discard();
-    size_ = std::clamp(n, 0, size_);
+    n = std::clamp(n, 0, size_);
+    const Position in_blocks = positions_in_key_blocks(n);
+    if (in_blocks < n && in_blocks < positions_in_key_blocks(size_)) {
+      transpose_keys(in_blocks, shape_.d_head, kKeyBlock);  // incomplete now: rows again
+    }
+    size_ = n;
   }
 
   Snapshot snapshot() const {
@@ -219,6 +231,16 @@ class LinearCache {
     }
   }
 
+  /// Of a block of keys, in all layers and heads: the matrix [rows, columns] becomes
+  /// [columns, rows].
+  void transpose_keys(Position first, int rows, int columns) noexcept {
+    for (std::size_t head = 0; head < heads(); ++head) {
+      T* const keys = k_.get() + head * head_stride_ + index(first) * d_head();
+      std::copy_n(keys, block_.size(), block_.data());
+      transpose(block_.data(), rows, columns, keys);
+    }
+  }
+
   bool nodes_form_chain() const noexcept {
     for (int i = 0; i < staged(); ++i) {
       if (nodes_[index(i)].parent != i - 1) return false;
@@ -259,6 +281,7 @@ class LinearCache {
   std::size_t head_stride_ = 0;  // elements between two heads
   Memory k_;
   Memory v_;
+  std::vector<T> block_;  // [kKeyBlock * d_head] scratch
   int size_ = 0;
   bool chain_ = true;                     // the staged nodes form one chain: no paths needed
   std::vector<Node> nodes_;               // [staged]

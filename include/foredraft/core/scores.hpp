@@ -30,6 +30,8 @@ struct Want {
 /// filled by forward(), overwritten by the next pass.
 class Scores {
  public:
+  static constexpr std::size_t kRun = 128;
+
   /// Make room. The target's forward() calls it first. @cost O(n_rows * n_vocab) memory, kept
   /// across calls
   void reset(const Want& want, int n_rows, int n_vocab, int d_model = 0) {
@@ -42,6 +44,7 @@ class Scores {
     argmax_.assign(need_ == RowNeed::kNothing ? 0 : rows, TokenId{-1});
     if (need_ == RowNeed::kLogits && logits_.size() < rows * n_vocab_)
       logits_.resize(rows * n_vocab_);
+    has_maxima_ = false;
     if (taps_.size() < rows * n_taps_ * d_model_) taps_.resize(rows * n_taps_ * d_model_);
   }
 
@@ -58,6 +61,15 @@ class Scores {
     return {logits_.data() + static_cast<std::size_t>(row) * n_vocab_, n_vocab_};
   }
 
+  /// Greatest logit of each run of kRun tokens, so that a reader who wants the likeliest tokens need
+  /// not look at all of them. Empty where the target has not handed them over, and for a row without
+  /// argmax.
+  /// @shape [ceil(n_vocab / kRun)]
+  std::span<const float> maxima(int row) const noexcept {
+    if (!has_maxima_ || argmax(row) < 0) return {};
+    return {maxima_.data() + static_cast<std::size_t>(row) * n_runs(), n_runs()};
+  }
+
   /// Residual stream after layer `want.taps[tap]`. @shape [d_model]
   std::span<const float> tap(int row, int tap) const noexcept {
     return {taps_.data() + tap_offset(row, tap), d_model_};
@@ -68,6 +80,15 @@ class Scores {
   std::span<float> logits(int row) noexcept {
     if (need_ != RowNeed::kLogits) return {};
     return {logits_.data() + static_cast<std::size_t>(row) * n_vocab_, n_vocab_};
+  }
+  /// A target that asks for it once in a pass fills it for every row.
+  /// @cost memory O(n_rows * n_vocab / kRun), kept across calls
+  std::span<float> maxima(int row) {
+    if (need_ != RowNeed::kLogits) return {};
+    const std::size_t all = static_cast<std::size_t>(rows_) * n_runs();
+    if (maxima_.size() < all) maxima_.resize(all);
+    has_maxima_ = true;
+    return {maxima_.data() + static_cast<std::size_t>(row) * n_runs(), n_runs()};
   }
   std::span<float> tap(int row, int tap) noexcept {
     return {taps_.data() + tap_offset(row, tap), d_model_};
@@ -101,6 +122,7 @@ class Scores {
   }
 
  private:
+  std::size_t n_runs() const noexcept { return (n_vocab_ + kRun - 1) / kRun; }
   std::size_t tap_offset(int row, int tap) const noexcept {
     return (static_cast<std::size_t>(row) * n_taps_ + static_cast<std::size_t>(tap)) * d_model_;
   }
@@ -112,7 +134,9 @@ class Scores {
   RowNeed need_ = RowNeed::kNothing;
   std::vector<TokenId> argmax_;  // [rows]
   std::vector<float> logits_;    // [rows, n_vocab]
-  std::vector<float> taps_;      // [rows, n_taps, d_model]
+  bool has_maxima_ = false;
+  std::vector<float> maxima_;  // [rows, n_runs]
+  std::vector<float> taps_;    // [rows, n_taps, d_model]
 };
 
 }  // namespace foredraft::inline v0

@@ -60,10 +60,8 @@ class SiblingPicker {
   void add(NodeIndex parent, int count, const Scores& scores, int row, DraftTree& draft) {
     if (count <= 0) return;
     switch (how_) {
-      case DraftSampling::kDrawn: add_drawn(parent, count, logits_of(scores, row), draft); break;
-      case DraftSampling::kCoupled:
-        add_coupled(parent, count, logits_of(scores, row), draft);
-        break;
+      case DraftSampling::kDrawn: add_drawn(parent, count, scores, row, draft); break;
+      case DraftSampling::kCoupled: add_coupled(parent, count, scores, row, draft); break;
       case DraftSampling::kAuto:
       case DraftSampling::kArgmax: add_best(parent, count, scores, row, draft); break;
     }
@@ -75,15 +73,18 @@ class SiblingPicker {
     return best && count <= 1 && !law_.penalises() && !padded_;
   }
 
-  /// The row without the padding.
-  std::span<const float> logits_of(const Scores& scores, int row) const noexcept {
+  /// The law of a row without the padding.
+  void apply(const SamplingOptions& options, const Scores& scores, int row, NodeIndex parent,
+             const DraftTree& draft, Law& q) {
     const std::span<const float> all = scores.logits(row);
-    return all.first(std::min(all.size(), static_cast<std::size_t>(context_->n_vocab)));
+    const auto n = std::min(all.size(), static_cast<std::size_t>(context_->n_vocab));
+    transforms_.apply(options, all.first(n), {context_->tokens, &draft, parent}, q,
+                      n == all.size() ? scores.maxima(row) : std::span<const float>{});
   }
 
-  void add_drawn(NodeIndex parent, int count, std::span<const float> logits, DraftTree& draft) {
+  void add_drawn(NodeIndex parent, int count, const Scores& scores, int row, DraftTree& draft) {
     Law& q = draft.drawn_from(parent, drawn_);
-    transforms_.apply(law_, logits, {context_->tokens, &draft, parent}, q);
+    apply(law_, scores, row, parent, draft, q);
     weights_ = q.p;
     const bool replace = drawn_ != Siblings::kWithoutReplacement;
     const int n = replace ? count : std::min(count, possible());
@@ -100,8 +101,8 @@ class SiblingPicker {
   /// next token that the target may well be sampled to be. The first child is the coupled sample.
   /// With noise for each token that is Gumbel top-k.
   /// @source Kool et al. 2019, arXiv:1903.06059
-  void add_coupled(NodeIndex parent, int count, std::span<const float> logits, DraftTree& draft) {
-    transforms_.apply(law_, logits, {context_->tokens, &draft, parent}, q_);
+  void add_coupled(NodeIndex parent, int count, const Scores& scores, int row, DraftTree& draft) {
+    apply(law_, scores, row, parent, draft, q_);
     weights_ = q_.p;
     const Position position = context_->anchor_position() + draft.depth(parent) + 1;
     const RngKey key{Purpose::kTargetSample, position, 0};
@@ -130,7 +131,7 @@ class SiblingPicker {
     ranking.top_k = count;
     ranking.top_p = 1.0f;
     ranking.min_p = 0.0f;
-    transforms_.apply(ranking, logits_of(scores, row), {context_->tokens, &draft, parent}, q_);
+    apply(ranking, scores, row, parent, draft, q_);
     order_.resize(q_.size());
     for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
     std::sort(order_.begin(), order_.end(), [this](std::size_t a, std::size_t b) {

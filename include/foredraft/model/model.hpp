@@ -67,7 +67,8 @@ class Model {
                                  {weights_.output_norm.data(), config_.norm_epsilon},
                                  &weights_.output(),
                                  pass.argmax,
-                                 pass.logits});
+                                 pass.logits,
+                                 pass.maxima});
     });
     hand_out(requests, pass);
   }
@@ -84,6 +85,7 @@ class Model {
     std::vector<std::int32_t> head_rows;  // rows whose scores somebody reads
     std::vector<TokenId> argmax;          // [head_rows]
     std::vector<float*> logits;           // [head_rows], null where only the argmax is read
+    std::vector<float*> maxima;           // [head_rows], likewise; empty for a trimmed head
 
     int n_rows() const noexcept { return static_cast<int>(tokens.size()); }
     std::span<const KvLayer<T>> kv_of(std::size_t layer) const noexcept {
@@ -149,6 +151,7 @@ class Model {
         if (request.want.rows != RowNeed::kNothing) {
           pass.head_rows.push_back(pass.n_rows());
           pass.logits.push_back(request.scores->logits(i).data());
+          if (weights_.head_tokens.empty()) pass.maxima.push_back(request.scores->maxima(i).data());
         }
         pass.tokens.push_back(token);
         positions.push_back(request.cache->position(request.first + i));

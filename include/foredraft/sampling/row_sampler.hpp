@@ -58,7 +58,8 @@ class RowSampler {
       law_.ids.push_back(argmax(node));
       law_.p.push_back(1.0);
     } else {
-      transforms_.apply(options, scores_->logits(node), {tokens_, draft_, node}, law_);
+      transforms_.apply(options, scores_->logits(node), {tokens_, draft_, node}, law_,
+                        scores_->maxima(node));
     }
     return law_;
   }

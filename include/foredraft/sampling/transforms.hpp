@@ -2,17 +2,20 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <span>
 #include <vector>
 
-#include <xsimd/xsimd.hpp>
-
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/options.hpp>
+#include <foredraft/core/scores.hpp>
+#include <foredraft/sampling/exponentials.hpp>
 #include <foredraft/sampling/greatest_logit.hpp>
 
 namespace foredraft::inline v0 {
@@ -35,15 +38,25 @@ struct History {
 class Transforms {
  public:
   /// @param history what the penalties look back on; may be empty where there are none
+  /// @param maxima of the row, as Scores::maxima gives them; p is the same without, only later
   /// @shape logits [n_vocab] @units out.p sums to 1
   /// @errors kInvalidLogits for NaN, +inf, or a row without any value above -inf
-  /// @cost O(n_vocab): one exponential a token, none for tokens that top-k drops
+  /// @cost O(n_vocab), one exponential for each token that is left after top-k; with maxima
+  /// O(n_vocab / Scores::kRun) where top-k or min-p leave few
   void apply(const SamplingOptions& options, std::span<const float> logits, const History& history,
-             Law& out) {
+             Law& out, std::span<const float> maxima = {}) {
     out.clear();
-    const std::span<const float> row =
-        options.penalises() ? penalised(options, logits, history) : logits;
-    const float greatest = greatest_logit(row);
+    std::span<const float> row = logits;
+    if (options.penalises()) {
+      row = penalised(options, logits, history);
+      maxima = {};
+    }
+    if (maxima.empty()) {
+      maxima_of_runs(row, maxima_);
+      maxima = maxima_;
+    }
+    const float greatest =
+        detail::require_logits(*std::max_element(maxima.begin(), maxima.end()), true);
     if (options.greedy()) {
       out.ids.push_back(
           static_cast<TokenId>(std::find(row.begin(), row.end(), greatest) - row.begin()));
@@ -51,10 +64,11 @@ class Transforms {
       return;
     }
     if (options.top_k > 0 && static_cast<std::size_t>(options.top_k) < row.size()) {
-      keep_top_k(row, static_cast<std::size_t>(options.top_k));
+      keep_top_k(row, maxima, static_cast<std::size_t>(options.top_k));
     } else if (options.min_p > 0.0f && options.top_p == 1.0f) {
       // What min-p will drop needs no weight. The bar is a little low; normalise() is exact.
-      keep_above(row, greatest + options.temperature * (std::log(double{options.min_p}) - 1e-3));
+      keep_above(row, maxima,
+                 greatest + options.temperature * (std::log(double{options.min_p}) - 1e-3));
     } else {
       keep_all(row);
     }
@@ -64,8 +78,6 @@ class Transforms {
   }
 
  private:
-  using Batch = xsimd::batch<double>;
-
   /// @source repeat: Keskar et al. 2019, arXiv:1909.05858, with the sign handled as is usual since;
   /// presence and frequency: as the OpenAI API defines them
   std::span<const float> penalised(const SamplingOptions& options, std::span<const float> logits,
@@ -98,24 +110,42 @@ class Transforms {
   }
 
   void keep_all(std::span<const float> row) {
-    ids_.resize(row.size());
-    std::iota(ids_.begin(), ids_.end(), 0);
+    // Ascending ids of the right number and end: all of them, as the last row left them.
+    const auto last = static_cast<TokenId>(row.size()) - 1;
+    if (ids_.size() != row.size() || ids_.back() != last) {
+      ids_.resize(row.size());
+      std::iota(ids_.begin(), ids_.end(), 0);
+    }
     weights_.assign(row.begin(), row.end());
   }
 
-  void keep_above(std::span<const float> row, double bar) {
-    ids_.clear();
-    weights_.clear();
-    for (std::size_t id = 0; id < row.size(); ++id) {
-      if (row[id] < bar) continue;
-      ids_.push_back(static_cast<TokenId>(id));
-      weights_.push_back(row[id]);
+  /// f(id) for the tokens whose logit is at least `bar`, which f may raise; ascending. Runs whose
+  /// maximum is below the bar are passed over.
+  template <typename F>
+  static void for_each_above(std::span<const float> row, std::span<const float> maxima,
+                             const double& bar, F&& f) {
+    for (std::size_t run = 0; run < maxima.size(); ++run) {
+      if (maxima[run] < bar) continue;
+      const std::size_t end = std::min((run + 1) * Scores::kRun, row.size());
+      for (std::size_t id = run * Scores::kRun; id < end; ++id) {
+        if (row[id] >= bar) f(static_cast<TokenId>(id));
+      }
     }
   }
 
-  /// Keep the k likeliest tokens, in the order of ids. One pass with a bar that rises: whenever
-  /// four times as many tokens as wanted have come over it, all but the best k of them are dropped.
-  void keep_top_k(std::span<const float> row, std::size_t k) {
+  void keep_above(std::span<const float> row, std::span<const float> maxima, double bar) {
+    ids_.clear();
+    weights_.clear();
+    for_each_above(row, maxima, bar, [&](TokenId id) {
+      ids_.push_back(id);
+      weights_.push_back(row[static_cast<std::size_t>(id)]);
+    });
+  }
+
+  /// Keep the k likeliest tokens, in the order of ids. The k-th greatest maximum is the first bar,
+  /// because k tokens reach it. It rises: whenever four times as many tokens as wanted have come
+  /// over it, all but the best k of them are dropped.
+  void keep_top_k(std::span<const float> row, std::span<const float> maxima, std::size_t k) {
     const auto logit = [row](TokenId id) { return row[static_cast<std::size_t>(id)]; };
     const auto likelier = [&](TokenId a, TokenId b) {
       return logit(a) != logit(b) ? logit(a) > logit(b) : a < b;
@@ -126,56 +156,83 @@ class Transforms {
       ids_.erase(end, ids_.end());
       return logit(ids_.back());
     };
-    ids_.clear();
-    float bar = -std::numeric_limits<float>::infinity();
-    for (std::size_t id = 0; id < row.size(); ++id) {
-      if (row[id] < bar) continue;
-      ids_.push_back(static_cast<TokenId>(id));
-      if (ids_.size() == 4 * k + 64) bar = drop_all_but_best();
+    double bar = -std::numeric_limits<double>::infinity();
+    if (k < maxima.size()) {
+      weights_.assign(maxima.begin(), maxima.end());
+      const auto kth = weights_.begin() + static_cast<std::ptrdiff_t>(k) - 1;
+      std::nth_element(weights_.begin(), kth, weights_.end(), std::greater<>());
+      bar = *kth;
     }
+    ids_.clear();
+    for_each_above(row, maxima, bar, [&](TokenId id) {
+      ids_.push_back(id);
+      if (ids_.size() == 4 * k + 64) bar = drop_all_but_best();
+    });
     if (ids_.size() > k) drop_all_but_best();
     std::sort(ids_.begin(), ids_.end());
     weights_.clear();
     for (const TokenId id : ids_) weights_.push_back(logit(id));
   }
 
-  /// Logits become weights, exp((logit - greatest) / temperature): 1 for the likeliest token. The
-  /// greatest is taken off before the division: tiny temperatures must not overflow.
+  /// Logits become weights, 1 for the likeliest token.
   void weigh(double greatest, double temperature) {
-    // Filled up to whole batches, so that equal logits have equal weights wherever they stand.
     const std::size_t n = weights_.size();
-    weights_.resize((n + Batch::size - 1) / Batch::size * Batch::size, greatest);
-    for (std::size_t i = 0; i < n; i += Batch::size) {
-      const Batch x = Batch::load_unaligned(&weights_[i]) - Batch(greatest);
-      xsimd::exp(x / Batch(temperature)).store_unaligned(&weights_[i]);
-    }
+    weights_.resize((n + kExponentials - 1) / kExponentials * kExponentials, greatest);
+    exponentiate(weights_, greatest, temperature);
     weights_.resize(n);
   }
 
-  /// Keep the fewest tokens whose weights reach `p` of the sum. Tokens lighter than the n-th part
-  /// of what may be missing cannot be among them, so few are left to be sorted.
+  /// Keep the fewest tokens whose weights reach `p` of the sum.
   void keep_top_p(double p) {
-    const double sum = std::accumulate(weights_.begin(), weights_.end(), 0.0);
-    const double enough = p * sum;
-    const double light = (sum - enough) / static_cast<double>(weights_.size()) * 0.5;
-    order_.clear();
-    for (std::size_t i = 0; i < weights_.size(); ++i) {
-      if (weights_[i] > light) order_.push_back(i);
-    }
-    std::sort(order_.begin(), order_.end(), [this](std::size_t a, std::size_t b) {
+    double mass = 0;  // of tokens that are kept anyway
+    const double enough = p * choose_candidates(p, mass);
+    const auto likelier = [this](std::size_t a, std::size_t b) {
       return weights_[a] != weights_[b] ? weights_[a] > weights_[b] : a < b;
-    });
-    double mass = 0;
+    };
+    std::sort(order_.begin(), order_.end(), likelier);
+    // At least one of them, because the likeliest token stays whatever p is.
     std::size_t keep = 0;
-    while (keep < order_.size() && mass < enough) mass += weights_[order_[keep++]];
-    order_.resize(std::max<std::size_t>(keep, 1));
-    std::sort(order_.begin(), order_.end());
-    for (std::size_t i = 0; i < order_.size(); ++i) {  // places only move down
-      ids_[i] = ids_[order_[i]];
-      weights_[i] = weights_[order_[i]];
+    do {
+      mass += weights_[order_[keep++]];
+    } while (keep < order_.size() && mass < enough);
+    const std::size_t least = order_[keep - 1];
+    const double least_weight = weights_[least];
+    std::size_t to = 0;
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      const double weight = weights_[i];
+      ids_[to] = ids_[i];
+      weights_[to] = weight;
+      to += weight > least_weight || (weight == least_weight && i <= least);
     }
-    ids_.resize(order_.size());
-    weights_.resize(order_.size());
+    ids_.resize(to);
+    weights_.resize(to);
+  }
+
+  /// Fills order_ with places among which the sum is reached; all likelier tokens stay. Many weights
+  /// are counted by size, and only those of one class have to be sorted then.
+  /// @return the sum of all weights
+  double choose_candidates(double p, double& mass_before) {
+    order_.clear();
+    if (weights_.size() < kClasses) {
+      for (std::size_t i = 0; i < weights_.size(); ++i) order_.push_back(i);
+      return std::accumulate(weights_.begin(), weights_.end(), 0.0);
+    }
+    mass_.fill(0.0);
+    for (const double weight : weights_) mass_[class_of(weight)] += weight;
+    const double sum = std::accumulate(mass_.begin(), mass_.end(), 0.0);
+    std::size_t last = 0;
+    while (last + 1 < kClasses && mass_before + mass_[last] < p * sum) mass_before += mass_[last++];
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      if (class_of(weights_[i]) == last) order_.push_back(i);
+    }
+    return sum;
+  }
+
+  /// 0 for weights of 1, 16 for those of a half, and so on; the last class is that of all smaller
+  /// ones.
+  static std::size_t class_of(double weight) noexcept {
+    const auto below_one = std::bit_cast<std::uint64_t>(1.0) - std::bit_cast<std::uint64_t>(weight);
+    return std::min<std::uint64_t>(below_one >> 48, kClasses - 1);
   }
 
   /// Keep tokens of at least `min_p` times the greatest weight, which is 1, and those that are
@@ -207,7 +264,10 @@ class Transforms {
 
   std::vector<TokenId> ids_;     // tokens still possible, ascending
   std::vector<double> weights_;  // of ids_: logits, then weights
+  static constexpr std::size_t kClasses = 1024;
+  std::array<double, kClasses> mass_{};
   std::vector<std::size_t> order_;
+  std::vector<float> maxima_;     // [n_vocab / Scores::kRun] of rows that come without
   std::vector<float> penalised_;  // [n_vocab]
   std::vector<TokenId> seen_;     // what the penalties look back on, in any order
 };

@@ -8,6 +8,7 @@
 
 #include <foredraft/backend/cpu/attention.hpp>
 #include <foredraft/backend/cpu/kernel_table.hpp>
+#include <foredraft/backend/key_blocks.hpp>
 
 /// Queries, keys and values of one sequence with committed rows and a tree of staged nodes, for one
 /// KV head.
@@ -17,7 +18,7 @@ struct AttentionCase {
   int group;
   int size;
   std::vector<int> parents;  // of the staged nodes; -1: follows the committed rows
-  std::vector<T> k;          // [size + nodes, d_head]
+  std::vector<T> k;          // [size + nodes, d_head], all of them rows
   std::vector<T> v;
   std::vector<float> q;  // [nodes, group, d_head]
   std::vector<std::int32_t> path;
@@ -46,12 +47,24 @@ struct AttentionCase {
     return up;
   }
 
-  foredraft::cpu::AttendTask<T> task(float* out, float* workspace) const {
+  /// The keys as a cache stores them.
+  std::vector<T> stored_keys() const {
+    std::vector<T> stored(k.size());
+    for (int row = 0; row < size + nodes(); ++row) {
+      for (int d = 0; d < d_head; ++d) {
+        stored[foredraft::key_place(row, d, d_head, size)] =
+            k[static_cast<std::size_t>(row * d_head + d)];
+      }
+    }
+    return stored;
+  }
+
+  foredraft::cpu::AttendTask<T> task(const T* keys, float* out, float* workspace) const {
     foredraft::cpu::AttendTask<T> task;
     task.q = q.data();
     task.out = out;
     task.row_stride = static_cast<std::size_t>(group * d_head);
-    task.k = k.data();
+    task.k = keys;
     task.v = v.data();
     task.d_head = d_head;
     task.group = group;
@@ -69,8 +82,9 @@ struct AttentionCase {
                          bool as_chain = false) const {
     std::vector<float> out(q.size());
     std::vector<float> workspace(foredraft::cpu::attend_workspace(d_head));
+    const std::vector<T> keys = stored_keys();
     for (int cut = 0; cut < cuts; ++cut) {
-      foredraft::cpu::AttendTask<T> part = task(out.data(), workspace.data());
+      foredraft::cpu::AttendTask<T> part = task(keys.data(), out.data(), workspace.data());
       if (as_chain) part.path = part.path_begin = nullptr;
       const int n = part.end;
       part.begin = n * cut / cuts;

@@ -102,13 +102,15 @@ TEST_CASE("argmax") {
       const int peak = n * 2 / 3;
       x[static_cast<std::size_t>(peak)] = 9.0f;
       fd::cpu::Best best;
-      kernels.argmax(x.data(), n, 1000, best);
+      CHECK(kernels.argmax(x.data(), n, 1000, best) == 9.0f);
       CHECK(best.id == 1000 + peak);
       CHECK(best.value == 9.0f);
       CHECK_FALSE(best.nan);
       x.back() = 9.0f;  // a tie: the lower id stays, within a call and across calls
       kernels.argmax(x.data(), n, 1000 + n, best);
       CHECK(best.id == 1000 + peak);
+      best.value = 10.0f;  // what is returned is the greatest of these values
+      CHECK(kernels.argmax(x.data(), n, 0, best) == 9.0f);
       best = {};
       kernels.argmax(x.data(), n, 0, best);
       CHECK(best.id == peak);

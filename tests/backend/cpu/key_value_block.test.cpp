@@ -24,7 +24,7 @@ TEMPLATE_TEST_CASE("keys are transposed, values converted, absent positions 0", 
       for (int p = 0; p < n; ++p) rows.push_back((p * 7 + 3) % 40);
       std::vector<float> keys(static_cast<std::size_t>(Block::kPositions * d), -1.0f);
       std::vector<float> values(keys.size(), -1.0f);
-      Block block{keys.data(), values.data()};
+      Block block{.key_space = keys.data(), .value_space = values.data()};
       block.load(k.data(), v.data(), d_head, d, rows.data(), n);
       for (int p = 0; p < Block::kPositions; ++p) {
         for (int i = 0; i < d_head; ++i) {
@@ -36,6 +36,34 @@ TEMPLATE_TEST_CASE("keys are transposed, values converted, absent positions 0", 
             CHECK(values[static_cast<std::size_t>(p * d + i)] == static_cast<float>(v[from]));
         }
         if (p < n && d > d_head) CHECK(values[static_cast<std::size_t>(p * d + d - 1)] == 0.0f);
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("a whole block of committed positions is taken as it is stored", "", float,
+                   fd::f16) {
+  using Block = fd::cpu::KeyValueBlock<fd::cpu::NativeArch, TestType>;
+  constexpr int kPositions = Block::kPositions;
+  for (const int d_head : {1, 6, 16, 40, 64}) {
+    CAPTURE(d_head);
+    const int d = (d_head + 15) / 16 * 16;
+    std::vector<TestType> k;
+    std::vector<TestType> v;
+    for (int i = 0; i < kPositions * d_head; ++i) {
+      k.push_back(TestType(static_cast<float>(i) * 0.25f));
+      v.push_back(TestType(static_cast<float>(-i)));
+    }
+    std::vector<float> keys(static_cast<std::size_t>(kPositions * d), -1.0f);
+    std::vector<float> values(keys.size(), -1.0f);
+    Block block{.key_space = keys.data(), .value_space = values.data()};
+    block.load_whole(k.data(), v.data(), d_head, d);
+    for (int p = 0; p < kPositions; ++p) {
+      for (int i = 0; i < d; ++i) {
+        const float expected = i < d_head ? static_cast<float>(-(p * d_head + i)) : 0.0f;
+        CHECK(block.values[p * d + i] == expected);
+        if (i >= d_head) continue;
+        CHECK(block.keys[i * kPositions + p] == static_cast<float>(i * kPositions + p) * 0.25f);
       }
     }
   }

@@ -5,6 +5,7 @@
 
 #include <foredraft/backend/cpu/cpu.hpp>
 #include <foredraft/backend/reference/reference.hpp>
+#include <foredraft/sampling/greatest_logit.hpp>
 
 #include "backend/mini_model.hpp"
 #include "support/catch.hpp"
@@ -176,20 +177,26 @@ TEST_CASE("head") {
     std::vector<std::vector<float>> expected = logits;
     std::vector<float*> wanted;
     std::vector<float*> all;
+    std::vector<std::vector<float>> maxima(rows.size(), std::vector<float>(8));
+    std::vector<std::vector<float>> expected_maxima = maxima;
+    std::vector<float*> wanted_maxima;
+    std::vector<float*> all_maxima;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       wanted.push_back(i % 2 == 0 ? logits[i].data() : nullptr);
       all.push_back(expected[i].data());
+      wanted_maxima.push_back(i % 2 == 0 ? maxima[i].data() : nullptr);
+      all_maxima.push_back(expected_maxima[i].data());
     }
     std::vector<fd::TokenId> argmax(rows.size());
     std::vector<fd::TokenId> exact_argmax(rows.size());
     fd::Reference reference;
     cpu.run({.n_rows = n_rows, .d_model = 256, .d_head = 16}, [&](auto& lane) noexcept {
       lane.head(fd::HeadArgs<fd::Cpu::Matrix>{
-          x.data(), rows, {norm.data(), 1e-5f}, &w.packed, argmax, wanted});
+          x.data(), rows, {norm.data(), 1e-5f}, &w.packed, argmax, wanted, wanted_maxima});
     });
     reference.run({}, [&](auto& lane) noexcept {
-      lane.head(
-          fd::HeadArgs<Exact>{x.data(), rows, {norm.data(), 1e-5f}, &w.exact, exact_argmax, all});
+      lane.head(fd::HeadArgs<Exact>{
+          x.data(), rows, {norm.data(), 1e-5f}, &w.exact, exact_argmax, all, all_maxima});
     });
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const double most = greatest_normalised(&x[static_cast<std::size_t>(rows[i]) * 256], norm);
@@ -203,6 +210,15 @@ TEST_CASE("head") {
       const auto exact_best = static_cast<std::size_t>(exact_argmax[i]);
       CHECK(expected[i][best] >=
             expected[i][exact_best] - w.bound(argmax[i], most) - w.bound(exact_argmax[i], most));
+      std::vector<float> of_runs;
+      fd::maxima_of_runs(expected[i], of_runs);
+      CHECK(expected_maxima[i] == of_runs);
+      if (i % 2 == 0) {
+        fd::maxima_of_runs(logits[i], of_runs);
+        CHECK(maxima[i] == of_runs);
+      } else {
+        CHECK(maxima[i] == std::vector<float>(8));
+      }
       if (i % 2 != 0) CHECK(logits[i] == std::vector<float>(1000));
     }
   });

@@ -5,6 +5,7 @@
 
 #include <foredraft/backend/cpu/key_value_block.hpp>
 #include <foredraft/backend/cpu/vec16.hpp>
+#include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/core/half.hpp>
 #include <foredraft/core/types.hpp>
 
@@ -18,8 +19,8 @@ struct AttendTask {
   const float* q = nullptr;    // row 0, first query head of the KV head; [n_rows, row_stride]
   float* out = nullptr;        // likewise, written
   std::size_t row_stride = 0;  // n_heads * d_head
-  const T* k = nullptr;        // rows of the KV head, [storage rows, d_head]
-  const T* v = nullptr;        // likewise
+  const T* k = nullptr;        // of the KV head, see backend/key_blocks.hpp
+  const T* v = nullptr;        // likewise, [storage rows, d_head]
   int d_head = 0;
   int group = 1;
   float scale = 1.0f;
@@ -44,9 +45,10 @@ struct AttendTask {
 /// What is computed for a query is one arithmetic, whatever stands beside it: blocks begin at
 /// multiples of 32 positions; a score is a chain of fma along d_head; exponentials are summed in
 /// lane position mod 16, the lanes in one tree at the end; P V is a chain of fma in the order of
-/// positions, masked positions left out. Committed blocks serve all queries of a tile. In a tree,
-/// the block that holds the first staged position and all later ones are gathered along each row's
-/// own path, so that a node is met at its position and not at its index.
+/// positions, masked positions left out. Committed blocks serve all queries of a tile; whole ones
+/// have their keys stored in the order in which scores need them. In a tree, the block that holds
+/// the first staged position and all later ones are gathered along each row's own path, so that a
+/// node is met at its position and not at its index.
 template <class Arch, typename T>
 class Attention {
  public:
@@ -72,8 +74,8 @@ class Attention {
     lanes_ = take(kTile * 16);
     greatest_ = take(kTile);
     scores_ = take(kTile * kBlock);
-    block_.keys = take(kBlock * d_);
-    block_.values = take(kBlock * d_);
+    block_.key_space = take(kBlock * d_);
+    block_.value_space = take(kBlock * d_);
   }
 
   void run() noexcept {
@@ -97,6 +99,18 @@ class Attention {
     });
   }
 
+  /// The block that follows is fetched while this one is computed, line by line beside the
+  /// arithmetic: memory then never waits, and reading hides behind six queries or more.
+  const T* next_block(const T* of) const noexcept {
+    if (next_ < 0) return nullptr;
+    return of + static_cast<std::size_t>(next_) * static_cast<std::size_t>(task_.d_head);
+  }
+  /// 32 elements.
+  [[gnu::always_inline]] static void fetch(const T* p) {
+    __builtin_prefetch(p);
+    if constexpr (sizeof(T) == 4) __builtin_prefetch(p + 16);
+  }
+
   int row_of(int i) const noexcept { return (first_ + i) / task_.group; }
   std::size_t place_of(int i) const noexcept {
     const int head = (first_ + i) % task_.group;
@@ -113,17 +127,27 @@ class Attention {
       greatest_[i] = -__builtin_inff();
     }
     const bool chain = task_.path_begin == nullptr;
+    const int whole = positions_in_key_blocks(task_.size);
     // A chain's rows are stored at their positions, so its queries share all blocks.
-    const int shared = chain ? task_.visible(row_of(count_ - 1)) : task_.size / kBlock * kBlock;
+    const int shared = chain ? task_.visible(row_of(count_ - 1)) : whole;
     int seeing = 0;
     for (int begin = 0; begin < shared; begin += kBlock) {
       while (task_.visible(row_of(seeing)) <= begin)
         ++seeing;  // earlier rows end before this block
       const int n = shared - begin < kBlock ? shared - begin : kBlock;
-      std::int32_t rows[kBlock];
-      for (int p = 0; p < n; ++p) rows[p] = begin + p;
-      attend_block(rows, n, begin, seeing, count_);
+      if (begin < whole) {
+        const std::size_t first =
+            static_cast<std::size_t>(begin) * static_cast<std::size_t>(task_.d_head);
+        block_.load_whole(task_.k + first, task_.v + first, task_.d_head, d_);
+      } else {
+        std::int32_t rows[kBlock];
+        for (int p = 0; p < n; ++p) rows[p] = begin + p;
+        block_.load(task_.k, task_.v, task_.d_head, d_, rows, n);
+      }
+      next_ = begin + kBlock < whole ? begin + kBlock : -1;
+      attend_block(n, begin, seeing, count_);
     }
+    next_ = -1;
     if (!chain) attend_paths(shared);
     finish();
   }
@@ -143,18 +167,20 @@ class Attention {
           const int position = begin + p;
           rows[p] = position < task_.size ? position : path[position - task_.size];
         }
-        attend_block(rows, n, begin, i, last);
+        block_.load(task_.k, task_.v, task_.d_head, d_, rows, n);
+        attend_block(n, begin, i, last);
       }
       i = last;
     }
   }
 
-  /// Queries first .. last - 1 of the tile meet n positions from `begin` on, stored at `rows`.
-  void attend_block(const std::int32_t* rows, int n, int begin, int first, int last) noexcept {
-    block_.load(task_.k, task_.v, task_.d_head, d_, rows, n);
+  /// Queries first .. last - 1 of the tile meet the block's n positions, from `begin` on.
+  void attend_block(int n, int begin, int first, int last) noexcept {
     for (int i = first; i < last; i += kQueries) {
       with_count(last - i < kQueries ? last - i : kQueries,
-                 [&](auto q) __attribute__((always_inline)) { score<q>(i); });
+                 [&](auto q) __attribute__((always_inline)) {
+                   score<q>(i, i == first ? next_block(task_.k) : nullptr);
+                 });
     }
     // Later rows of a chain see more of the block than earlier ones.
     const auto seen = [&](int query) {
@@ -165,14 +191,16 @@ class Attention {
     for (int i = first; i < last;) {
       int alike = 1;
       while (alike < kQueries && i + alike < last && seen(i + alike) == seen(i)) ++alike;
-      with_count(alike, [&](auto q) __attribute__((always_inline)) { add_values<q>(i, seen(i)); });
+      with_count(alike, [&](auto q) __attribute__((always_inline)) {
+        add_values<q>(i, seen(i), i == first ? next_block(task_.v) : nullptr);
+      });
       i += alike;
     }
   }
 
   /// Scores of Q queries at the block's 32 positions, those that are not there included.
   template <int Q>
-  void score(int i) noexcept {
+  void score(int i, const T* next) noexcept {
     V sums[Q][2];
     unroll<Q>([&](auto q) __attribute__((always_inline)) { sums[q][0] = sums[q][1] = V::zero(); });
     const float* q_row = q_ + i * d_;
@@ -180,6 +208,10 @@ class Attention {
     for (int d = 0; d < task_.d_head; ++d, keys += kBlock) {
       const V low = V::load(keys);
       const V high = V::load(keys + 16);
+      if (next != nullptr) {
+        fetch(next);
+        next += kBlock;
+      }
       unroll<Q>([&](auto q) __attribute__((always_inline)) {
         const V factor = V::broadcast(q_row[q * d_ + d]);
         sums[q][0] = fma(factor, low, sums[q][0]);
@@ -218,14 +250,15 @@ class Attention {
 
   /// sum_v += weights * values for Q queries, position by position.
   template <int Q>
-  void add_values(int i, int n) noexcept {
+  void add_values(int i, int n, const T* next) noexcept {
     int d = 0;
-    for (; d + 32 <= d_; d += 32) add_columns<Q, 2>(i, n, d);
-    if (d < d_) add_columns<Q, 1>(i, n, d);
+    for (; d + 32 <= d_; d += 32) add_columns<Q, 2>(i, n, d, next);
+    if (d < d_) add_columns<Q, 1>(i, n, d, next);
   }
 
   template <int Q, int C>
-  [[gnu::always_inline]] void add_columns(int i, int n, int d) noexcept {
+  [[gnu::always_inline]] void add_columns(int i, int n, int d, const T* next) noexcept {
+    if (next != nullptr) next += d;
     V sums[Q][C];
     float* sum_v = sum_v_ + i * d_ + d;
     unroll<Q>([&](auto q) __attribute__((always_inline)) {
@@ -236,6 +269,10 @@ class Attention {
     const float* weights = scores_ + i * kBlock;
     const float* values = block_.values + d;
     for (int p = 0; p < n; ++p, values += d_) {
+      if (next != nullptr) {
+        fetch(next);
+        next += task_.d_head;
+      }
       V column[C];
       unroll<C>([&](auto c)
                     __attribute__((always_inline)) { column[c] = V::load(values + c * 16); });
@@ -264,6 +301,7 @@ class Attention {
   const int d_;    // d_head, padded to whole vectors
   int first_ = 0;  // queries of the tile: first_ .. first_ + count_ - 1
   int count_ = 0;
+  int next_ = -1;    // first position of the whole block to be fetched, or none
   float* q_;         // [kTile, d_], times scale
   float* sum_v_;     // [kTile, d_]
   float* lanes_;     // [kTile, 16] sums of weights

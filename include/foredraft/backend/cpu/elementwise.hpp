@@ -115,13 +115,15 @@ struct Best {
 
 /// Go on with values that follow those seen before; values[0] has the id first_id.
 /// @shape values [n]
+/// @return the greatest of these values; a NaN may be passed over
 template <class Arch>
-void argmax(const float* values, int n, TokenId first_id, Best& best) noexcept {
+float argmax(const float* values, int n, TokenId first_id, Best& best) noexcept {
   using V = Vec16<Arch>;
   using S = Simd<Arch>;
   // Few steps, because folding sixteen lanes into one costs as much as many vectors.
   constexpr int kStep = 256;
   typename S::I magnitude = S::zero();
+  float greatest_here = -__builtin_inff();
   for (int begin = 0; begin < n; begin += kStep) {
     const int count = n - begin < kStep ? n - begin : kStep;
     V greatest = V::broadcast(-__builtin_inff());
@@ -134,6 +136,7 @@ void argmax(const float* values, int n, TokenId first_id, Best& best) noexcept {
       });
     }
     const float most = greatest.greatest();
+    greatest_here = most > greatest_here ? most : greatest_here;
     if (!(most > best.value)) continue;
     best.value = most;
     int i = begin;
@@ -144,6 +147,7 @@ void argmax(const float* values, int n, TokenId first_id, Best& best) noexcept {
   std::int32_t bits[S::kLanes];
   S::store(bits, magnitude);
   for (const std::int32_t b : bits) best.nan |= b > 0x7f800000;
+  return greatest_here;
 }
 
 }  // namespace foredraft::inline v0::cpu

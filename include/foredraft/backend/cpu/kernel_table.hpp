@@ -26,7 +26,7 @@ struct KernelTable {
   void (*attend_float)(const AttendTask<float>& task) noexcept;
   void (*attend_half)(const AttendTask<f16>& task) noexcept;
   void (*gated_activation)(Activation activation, float* gate, const float* up, int n) noexcept;
-  void (*argmax)(const float* values, int n, TokenId first_id, Best& best) noexcept;
+  float (*argmax)(const float* values, int n, TokenId first_id, Best& best) noexcept;
 };
 
 /// The table of an instruction set that this unit can compile.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <foredraft/backend/cpu/vec16.hpp>
+#include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/core/half.hpp>
 
 namespace foredraft::inline v0::cpu {
@@ -20,26 +21,51 @@ struct KeyValueBlock {
   using V = Vec16<Arch>;
   using S = Simd<Arch>;
   using F = typename S::F;
-  static constexpr int kPositions = 32;
+  static constexpr int kPositions = kKeyBlock;
   static constexpr int kLanes = S::kLanes;
 
-  float* keys = nullptr;    // [d_head, kPositions]
-  float* values = nullptr;  // [kPositions, d], d = d_head padded to a multiple of 16
+  float* key_space = nullptr;     // [d_head, kPositions], for keys that are not used in place
+  float* value_space = nullptr;   // [kPositions, d], d = d_head padded to a multiple of 16
+  const float* keys = nullptr;    // [d_head, kPositions]
+  const float* values = nullptr;  // [kPositions, d]
+
+  /// Fetch a whole block of committed positions, whose keys are stored as they are wanted.
+  /// @shape k [d_head, kPositions], v [kPositions, d_head]
+  void load_whole(const T* k, const T* v, int d_head, int d) noexcept {
+    keys = key_space;
+    values = value_space;
+    if constexpr (std::is_same_v<T, float>) {
+      keys = k;
+      if (d == d_head) {
+        values = v;
+        return;
+      }
+    } else {
+      for (int i = 0; i < d_head * kPositions; i += 16) load16(k + i).store(key_space + i);
+    }
+    for (int p = 0; p < kPositions; ++p)
+      load_values(v + p * d_head, d_head, value_space + p * d, d);
+  }
 
   /// Fetch the n positions stored at `rows`. Keys of positions n and up become 0.
   /// @shape k, v [storage rows, d_head]
   void load(const T* k, const T* v, int d_head, int d, const std::int32_t* rows, int n) noexcept {
+    keys = key_space;
+    values = value_space;
     for (int p = 0; p < kPositions; p += kLanes) load_keys(k, d_head, rows + p, p, n - p);
     for (int p = 0; p < n; ++p) {
       const T* row = v + static_cast<std::size_t>(rows[p]) * static_cast<std::size_t>(d_head);
-      float* to = values + p * d;
-      int i = 0;
-      for (; i + 16 <= d_head; i += 16) load16(row + i).store(to + i);
-      for (; i < d; ++i) to[i] = i < d_head ? value_of(row[i]) : 0.0f;
+      load_values(row, d_head, value_space + p * d, d);
     }
   }
 
  private:
+  [[gnu::always_inline]] static void load_values(const T* row, int d_head, float* to, int d) {
+    int i = 0;
+    for (; i + 16 <= d_head; i += 16) load16(row + i).store(to + i);
+    for (; i < d; ++i) to[i] = i < d_head ? value_of(row[i]) : 0.0f;
+  }
+
   [[gnu::always_inline]] static V load16(const T* p) {
     if constexpr (std::is_same_v<T, float>) {
       return V::load(p);
@@ -83,12 +109,12 @@ struct KeyValueBlock {
       }
       transpose(row);
       unroll<kLanes>([&](auto p) __attribute__((always_inline)) {
-        S::store(keys + (i + p) * kPositions + first, row[p]);
+        S::store(key_space + (i + p) * kPositions + first, row[p]);
       });
     }
     for (; i < d_head; ++i) {
       for (int p = 0; p < kLanes; ++p) {
-        keys[i * kPositions + first + p] = p < n ? value_of(from[p][i]) : 0.0f;
+        key_space[i * kPositions + first + p] = p < n ? value_of(from[p][i]) : 0.0f;
       }
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -158,19 +159,25 @@ class Lane {
     Best* best = shared_.best.data();
     Best* mine = best + offset(index_, n_rows);
     for (int i = 0; i < n_rows; ++i) mine[i] = Best{};
-    for_tiles(
-        share(a.w->n_panels(), index_, count()), a.w->n_out(),
-        [&](Range panels, int column, int n) {
-          multiply_into_tile(*a.w, in, panels);
-          const float* tile = own_.tile.data();
-          for (int i = 0; i < n_rows; ++i) {
-            const float* values = tile + offset(i, Scratch::kTileColumns);
-            kernels_.argmax(values, n, column, mine[i]);
-            float* logits = a.logits.empty() ? nullptr : a.logits[static_cast<std::size_t>(i)];
-            if (logits != nullptr)
-              std::memcpy(logits + column, values, static_cast<std::size_t>(n) * sizeof(float));
-          }
-        });
+    // Lanes take whole tiles, each of them a run of tokens with a maximum of its own.
+    const int n_tiles = (a.w->n_panels() + Scratch::kTilePanels - 1) / Scratch::kTilePanels;
+    const Range tiles = share(n_tiles, index_, count());
+    const Range panels{tiles.begin * Scratch::kTilePanels,
+                       std::min(tiles.end * Scratch::kTilePanels, a.w->n_panels())};
+    for_tiles(panels, a.w->n_out(), [&](Range part, int column, int n) {
+      multiply_into_tile(*a.w, in, part);
+      for (int i = 0; i < n_rows; ++i) {
+        const float* values = own_.tile.data() + offset(i, Scratch::kTileColumns);
+        const float greatest = kernels_.argmax(values, n, column, mine[i]);
+        const auto row = static_cast<std::size_t>(i);
+        if (!a.logits.empty() && a.logits[row] != nullptr) {
+          std::memcpy(a.logits[row] + column, values, static_cast<std::size_t>(n) * sizeof(float));
+        }
+        if (!a.maxima.empty() && a.maxima[row] != nullptr) {
+          a.maxima[row][column / Scratch::kTileColumns] = greatest;
+        }
+      }
+    });
     barrier();
     const Range rows = share(n_rows, index_, count());
     for (int i = rows.begin; i < rows.end; ++i) {

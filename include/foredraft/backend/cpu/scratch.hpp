@@ -12,6 +12,7 @@
 #include <foredraft/backend/cpu/attention.hpp>
 #include <foredraft/backend/cpu/elementwise.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/scores.hpp>
 
 namespace foredraft::inline v0::cpu {
 
@@ -85,6 +86,7 @@ struct Scratch {
   /// second level cache.
   static constexpr int kTilePanels = 8;
   static constexpr int kTileColumns = kTilePanels * kPanelRows;
+  static_assert(kTileColumns == Scores::kRun, "the head has the maximum of a tile at hand");
   /// Inputs of up to so many values are made by every lane for itself: that takes less than a
   /// microsecond, about what a barrier and waiting for the slowest lane would cost.
   static constexpr int kOwnValues = 8192;

@@ -9,6 +9,8 @@
 
 #include <foredraft/backend/backend.hpp>
 #include <foredraft/backend/dequantized.hpp>
+#include <foredraft/backend/key_blocks.hpp>
+#include <foredraft/core/scores.hpp>
 #include <foredraft/core/tensor.hpp>
 
 namespace foredraft::inline v0 {
@@ -69,7 +71,7 @@ class Reference {
         const SequenceRows& sequence = a.sequences[s];
         for (int i = 0; i < sequence.n_rows; ++i) {
           // Where the positions that this row sees are stored.
-          std::vector<std::ptrdiff_t> stored;
+          std::vector<int> stored;
           const int staged = sequence.chain()
                                  ? sequence.first_node + i + 1
                                  : sequence.path_begin[at(i) + 1] - sequence.path_begin[at(i)];
@@ -117,6 +119,10 @@ class Reference {
         for (Eigen::Index n = 0; n < logits.size(); ++n) {
           const auto value = static_cast<float>(logits[n]);
           if (!a.logits.empty() && a.logits[i] != nullptr) a.logits[i][n] = value;
+          if (!a.maxima.empty() && a.maxima[i] != nullptr) {
+            float& most = a.maxima[i][static_cast<std::size_t>(n) / Scores::kRun];
+            most = static_cast<std::size_t>(n) % Scores::kRun == 0 ? value : std::max(most, value);
+          }
           nan |= std::isnan(value);
           if (value > greatest) {
             greatest = value;
@@ -167,15 +173,16 @@ class Reference {
 
     template <typename T>
     static void attend_head(const AttendArgs<T>& a, const KvLayer<T>& kv,
-                            const std::vector<std::ptrdiff_t>& stored, int row, int head) {
+                            const std::vector<int>& stored, int row, int head) {
       const std::ptrdiff_t kv_head = head / (a.n_heads / a.n_kv_heads);
       const auto begin = kv_head * static_cast<std::ptrdiff_t>(kv.head_stride);
       const float* q = a.q + (row * a.n_heads + head) * a.d_head;
+      const T* k = kv.k + begin;
       Vector weights(static_cast<Eigen::Index>(stored.size()));
       for (std::size_t p = 0; p < stored.size(); ++p) {
         double score = 0;
         for (int d = 0; d < a.d_head; ++d) {
-          score += static_cast<double>(q[d]) * value(kv.k[begin + stored[p] * a.d_head + d]);
+          score += static_cast<double>(q[d]) * value(k[key_place(stored[p], d, a.d_head, kv.size)]);
         }
         weights[static_cast<Eigen::Index>(p)] = score * a.scale;
       }
