@@ -118,6 +118,11 @@ TEST_CASE("argmax") {
       kernels.argmax(x.data(), n, 0, best);
       CHECK(best.nan);
     }
+    // The lowest id of the greatest value, in whatever order its ids come by.
+    const std::vector<float> tied(300, 2.0f);
+    fd::cpu::Best lowest;
+    for (const int first : {600, 300, 900, 0, 300}) kernels.argmax(tied.data(), 300, first, lowest);
+    CHECK(lowest.id == 0);
     fd::cpu::Best none;
     const std::vector<float> least(20, -std::numeric_limits<float>::infinity());
     kernels.argmax(least.data(), 20, 0, none);

@@ -113,7 +113,8 @@ struct Best {
   bool nan = false;  // a NaN has been seen
 };
 
-/// Go on with values that follow those seen before; values[0] has the id first_id.
+/// Go on with further values; values[0] has the id first_id. In whatever order they come, the lowest
+/// id of the greatest value is found.
 /// @shape values [n]
 /// @return the greatest of these values; a NaN may be passed over
 template <class Arch>
@@ -137,7 +138,8 @@ float argmax(const float* values, int n, TokenId first_id, Best& best) noexcept 
     }
     const float most = greatest.greatest();
     greatest_here = most > greatest_here ? most : greatest_here;
-    if (!(most > best.value)) continue;
+    const bool lower_id = most == best.value && first_id + begin < best.id;
+    if (!(most > best.value) && !lower_id) continue;
     best.value = most;
     int i = begin;
     while (values[i] != most) ++i;

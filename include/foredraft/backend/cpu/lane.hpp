@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -18,9 +19,10 @@ namespace foredraft::inline v0::cpu {
 
 /// One thread's view of a parallel region: the operators of backend/ops.hpp.
 ///
-/// Work is dealt out by a fixed rule (by panels of weights, by queries, by rows), so that nothing
-/// has to be agreed upon. Every operator ends with a barrier. With few rows it needs no other: norm
-/// and quantization of the input are then repeated by every lane. That makes five barriers a layer.
+/// Work is divided by a fixed rule (by panels of weights, by queries, by rows). Where most of the
+/// time goes, a lane that has done its share helps the others with theirs. Every operator ends with
+/// a barrier. With few rows it needs no other: norm and quantization of the input are then repeated
+/// by every lane. That makes five barriers a layer.
 class Lane {
  public:
   Lane(const KernelTable& kernels, ThreadPool& pool, Scratch& scratch, int index) noexcept
@@ -132,16 +134,19 @@ class Lane {
 
   void residual(const ResidualArgs<PackedMatrix>& a) noexcept {
     const Inputs in = make_inputs(a.in, nullptr, a.n_rows, nullptr, {a.w});
-    multiply(*a.w, in, share(a.w->n_panels(), index_, count()), a.x, a.w->n_out(),
-             {Epilogue::Kind::kAccumulate, nullptr});
+    const std::size_t run_bytes =
+        a.n_rows <= kTileRows ? Scratch::kRunBytes : Scratch::kRunBytesOfManyRows;
+    const int n_panels = std::max(1, static_cast<int>(run_bytes / a.w->panels().panel_bytes));
+    deal_out(a.w->n_panels(), n_panels, [&](Range panels) {
+      multiply(*a.w, in, panels, a.x, a.w->n_out(), {Epilogue::Kind::kAccumulate, nullptr});
+    });
     barrier();
   }
 
   void gated(const GatedArgs<PackedMatrix>& a) noexcept {
     const Inputs in = make_inputs(a.x, nullptr, a.n_rows, &a.norm, {a.gate, a.up});
     const int d_ff = a.gate->n_out();
-    const Range mine = share(a.gate->n_panels(), index_, count());
-    for_tiles(mine, d_ff, [&](Range panels, int column, int n) {
+    for_tiles(a.gate->n_panels(), d_ff, [&](Range panels, int column, int n) {
       multiply(*a.gate, in, panels, a.out, d_ff, {});
       multiply_into_tile(*a.up, in, panels);
       for (int row = 0; row < a.n_rows; ++row) {
@@ -159,13 +164,8 @@ class Lane {
     Best* best = shared_.best.data();
     Best* mine = best + offset(index_, n_rows);
     for (int i = 0; i < n_rows; ++i) mine[i] = Best{};
-    // Lanes take whole tiles, each of them a run of tokens with a maximum of its own.
-    const int n_tiles = (a.w->n_panels() + Scratch::kTilePanels - 1) / Scratch::kTilePanels;
-    const Range tiles = share(n_tiles, index_, count());
-    const Range panels{tiles.begin * Scratch::kTilePanels,
-                       std::min(tiles.end * Scratch::kTilePanels, a.w->n_panels())};
-    for_tiles(panels, a.w->n_out(), [&](Range part, int column, int n) {
-      multiply_into_tile(*a.w, in, part);
+    for_tiles(a.w->n_panels(), a.w->n_out(), [&](Range panels, int column, int n) {
+      multiply_into_tile(*a.w, in, panels);
       for (int i = 0; i < n_rows; ++i) {
         const float* values = own_.tile.data() + offset(i, Scratch::kTileColumns);
         const float greatest = kernels_.argmax(values, n, column, mine[i]);
@@ -182,11 +182,10 @@ class Lane {
     const Range rows = share(n_rows, index_, count());
     for (int i = rows.begin; i < rows.end; ++i) {
       Best all;
-      for (int lane = 0; lane < count();
-           ++lane) {  // in the order of ids, so that the first of equals stays
+      for (int lane = 0; lane < count(); ++lane) {
         const Best& one = best[offset(lane, n_rows) + static_cast<std::size_t>(i)];
         all.nan |= one.nan;
-        if (one.value > all.value) {
+        if (one.value > all.value || (one.value == all.value && one.id < all.id)) {
           all.value = one.value;
           all.id = one.id;
         }
@@ -251,19 +250,38 @@ class Lane {
                     Scratch::kTileColumns, {});
   }
 
-  /// f(panels, first column, columns) for successive tiles of a matrix with n_out outputs.
+  /// f(panels) for runs of `length` panels, each on one lane: first the runs of a lane's own share,
+  /// then what slower lanes have left of theirs. Who computes a panel makes no difference to it, and
+  /// a core that is slower than others, or taken away for a while, does not keep them waiting.
+  ///
+  /// Every operator does this at most once and ends with a barrier. So while two sets of counters
+  /// take turns, nobody looks at the one that is set back.
   template <typename F>
-  static void for_tiles(Range panels, int n_out, F&& f) noexcept {
-    for (int begin = panels.begin; begin < panels.end; begin += Scratch::kTilePanels) {
-      const int end =
-          begin + Scratch::kTilePanels < panels.end ? begin + Scratch::kTilePanels : panels.end;
-      const int column = begin * kPanelRows;
-      const int behind = end * kPanelRows < n_out ? end * kPanelRows : n_out;
-      f(Range{begin, end}, column, behind - column);
+  void deal_out(int n_panels, int length, F&& f) noexcept {
+    const int set = deals_++ % 2;
+    own_.taken[1 - set].store(0, std::memory_order_relaxed);
+    const int n_runs = (n_panels + length - 1) / length;
+    for (int i = 0; i < count(); ++i) {
+      const int lane = (index_ + i) % count();
+      const Range part = share(n_runs, lane, count());
+      std::atomic<int>& taken = shared_.lanes[static_cast<std::size_t>(lane)].taken[set];
+      for (;;) {
+        const int run = part.begin + taken.fetch_add(1, std::memory_order_relaxed);
+        if (run >= part.end) break;
+        f(Range{run * length, std::min((run + 1) * length, n_panels)});
+      }
     }
   }
 
-  /// @shape x [n_rows, width]
+  /// f(panels, first column, columns) for the tiles of a matrix with n_out outputs.
+  template <typename F>
+  void for_tiles(int n_panels, int n_out, F&& f) noexcept {
+    deal_out(n_panels, Scratch::kTilePanels, [&](Range panels) {
+      const int column = panels.begin * kPanelRows;
+      f(panels, column, std::min(panels.end * kPanelRows, n_out) - column);
+    });
+  }
+
   void rotate(const RopeTable& rope, int n_rows, int d_head, Range heads, float* x,
               int width) noexcept {
     const int half = rope.n_rot / 2;
@@ -335,6 +353,7 @@ class Lane {
   Scratch& shared_;
   Scratch::Lane& own_;
   const int index_;
+  int deals_ = 0;
 };
 
 }  // namespace foredraft::inline v0::cpu

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <new>
 #include <string>
@@ -86,16 +87,21 @@ struct Scratch {
   /// second level cache.
   static constexpr int kTilePanels = 8;
   static constexpr int kTileColumns = kTilePanels * kPanelRows;
+  /// Weights that a lane takes at a time where tiles do not say how many: about a microsecond of
+  /// reading, or, with many rows, what stays in the second level cache while they pass over it.
+  static constexpr std::size_t kRunBytes = 32 * 1024;
+  static constexpr std::size_t kRunBytesOfManyRows = 128 * 1024;
   static_assert(kTileColumns == Scores::kRun, "the head has the maximum of a tile at hand");
   /// Inputs of up to so many values are made by every lane for itself: that takes less than a
   /// microsecond, about what a barrier and waiting for the slowest lane would cost.
   static constexpr int kOwnValues = 8192;
 
   struct Lane {
-    AlignedBuffer<float> row;         // [widest input] one normalised row
-    AlignedBuffer<std::byte> inputs;  // Inputs of few rows
-    AlignedBuffer<float> tile;        // [n_rows, kTileColumns]
-    AlignedBuffer<float> attend;      // [attend_workspace(d_head)]
+    AlignedBuffer<float> row;                        // [widest input] one normalised row
+    AlignedBuffer<std::byte> inputs;                 // Inputs of few rows
+    AlignedBuffer<float> tile;                       // [n_rows, kTileColumns]
+    AlignedBuffer<float> attend;                     // [attend_workspace(d_head)]
+    alignas(64) std::atomic<int> taken[2] = {0, 0};  // runs of its share, see Lane::deal_out
   };
 
   std::vector<Lane> lanes;
@@ -127,6 +133,7 @@ struct Scratch {
       lane.inputs.reserve(own_bytes(widest));
       lane.tile.reserve(rows * kTileColumns);
       lane.attend.reserve(attend_workspace(shape.d_head));
+      for (std::atomic<int>& taken : lane.taken) taken.store(0, std::memory_order_relaxed);
     }
     inputs.reserve(Inputs::bytes(shape.n_rows, widest));
     k.reserve(rows * d_kv);
