@@ -238,23 +238,29 @@ class Transforms {
   /// Keep tokens of at least `min_p` times the greatest weight, which is 1, and those that are
   /// possible at all.
   void normalise(double min_p, Law& out) {
-    const auto kept = [min_p](double weight) { return weight >= min_p && weight > 0; };
+    const double least = std::max(min_p, std::numeric_limits<double>::denorm_min());
     std::array<double, 8> sums{};  // side by side: one sum would wait for itself at every step
-    std::size_t n = 0;
-    for (std::size_t i = 0; i < weights_.size(); ++i) {
-      sums[i % sums.size()] += kept(weights_[i]) ? weights_[i] : 0.0;
-      n += kept(weights_[i]);
+    bool all = true;
+    const auto add = [&](double weight, double& sum) {
+      sum += weight >= least ? weight : 0.0;
+      all &= weight >= least;
+    };
+    std::size_t i = 0;
+    for (; i + sums.size() <= weights_.size(); i += sums.size()) {
+      for (std::size_t lane = 0; lane < sums.size(); ++lane) add(weights_[i + lane], sums[lane]);
     }
+    for (; i < weights_.size(); ++i) add(weights_[i], sums[0]);
     const double scale = 1.0 / std::accumulate(sums.begin(), sums.end(), 0.0);
-    if (n < weights_.size()) {
+    if (!all) {
       std::size_t to = 0;
-      for (std::size_t i = 0; to < n; ++i) {
+      for (i = 0; i < weights_.size(); ++i) {
+        const double weight = weights_[i];
         ids_[to] = ids_[i];
-        weights_[to] = weights_[i];
-        to += kept(weights_[i]);
+        weights_[to] = weight;
+        to += weight >= least;
       }
-      ids_.resize(n);
-      weights_.resize(n);
+      ids_.resize(to);
+      weights_.resize(to);
     }
     for (double& weight : weights_) weight *= scale;
     // Handed over, not copied: the buffers of the last law come back as buffers.
