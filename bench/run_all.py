@@ -1,6 +1,6 @@
 """Measure everything and draw the plots: python3 bench/run_all.py --build build/release [--peers-python PYTHON]
 
-Writes bench/results/{micro,goals-MODEL,peers-MODEL,perplexity-MODEL}.json, docs/design/images/*.svg and the tables of
+Writes bench/results/{micro,loading,goals-MODEL,peers-MODEL,perplexity-MODEL}.json, docs/design/images/*.svg and the tables of
 docs/design/kernels.md. Nothing else
 may run meanwhile. A step that fails is reported and left out; the others go on. About 30 minutes for three models.
 
@@ -12,11 +12,13 @@ import os
 import pathlib
 import subprocess
 import sys
+import tempfile
+import time
 
 import measured
 
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS = ("micro", "goals", "peers", "perplexity", "plots")
+STEPS = ("micro", "loading", "goals", "peers", "perplexity", "plots")
 # What a 1.5B model in Q4_K_M and a 135M one in Q4_1 are made of.
 MATMUL_FILTER = "(memory/8960x1536|cache)/(Q4_K|Q6_K|Q5_0|Q4_1|Q8_0|F16)/(1|2|4|8|16|512)/"
 
@@ -61,6 +63,36 @@ def micro(args):
             one[name] = {k: v for k, v in measured.summary(values).items() if k != "values"} if len(set(values)) > 1 \
                 else values[0]
     measured.write(measured.RESULTS / "micro.json", {**head, "benchmarks": benchmarks})
+
+
+def loading(args):
+    """Seconds of loading, from the model's file and from a packed one, and of a whole start of the program."""
+    program = args.build / "bench/bench.loading"
+    foredraft = args.build / "foredraft"
+    repetitions = 2 if args.quick else 9
+    head = measured.origin(program)
+    result = {**head, **run_json([program, "--formats", "-r", str(repetitions)]), "models": {}}
+    for model in args.models:
+        # A link, so that nothing is written beside the model; on the same disk as it may be.
+        with tempfile.TemporaryDirectory(dir=args.build) as folder:
+            file = pathlib.Path(folder) / f"{model_file(model).stem}.gguf"
+            file.symlink_to(model_file(model).resolve())
+            one = run_json([program, "-m", file, "-t", str(args.threads), "-r", str(repetitions), "--packed",
+                            f"{file}.packed"])
+            starts = {"packs": [], "maps": []}
+            for turn in range(repetitions + 1):
+                for kind, options in (("packs", []), ("maps", ["--packed-cache"])):
+                    begin = time.perf_counter()
+                    done = subprocess.run([foredraft, "generate", "-m", file, "-p", "Hello", "-n", "1", "-t",
+                                           str(args.threads), *options], check=True, capture_output=True, timeout=600)
+                    if b"packed weights" in done.stderr:
+                        raise ValueError("the packed file was not mapped: " + done.stderr.decode(errors="replace"))
+                    if turn > 0:
+                        starts[kind].append(time.perf_counter() - begin)
+            one["seconds_generate_1"] = {kind: measured.summary(values) for kind, values in starts.items()}
+            result["models"][one["model"]] = one
+            result["isa"], result["threads"] = one["isa"], one["threads"]
+    measured.write(measured.RESULTS / "loading.json", result)
 
 
 def goals(args):
@@ -119,7 +151,7 @@ def main():
     failed = []
     for step in args.steps.split(","):
         try:
-            {"micro": micro, "goals": goals, "peers": peers, "perplexity": perplexity, "plots": plots}[step](args)
+            {"micro": micro, "loading": loading, "goals": goals, "peers": peers, "perplexity": perplexity, "plots": plots}[step](args)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
             print(f"{step}: {error}", file=sys.stderr)
             failed.append(step)

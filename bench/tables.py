@@ -138,7 +138,40 @@ def perplexity(results):
     return table(["model", "tokens", "int8 activations", "float activations", "difference"], rows)
 
 
-TABLES = {"passes": passes, "goals": goals, "operators": operators, "perplexity": perplexity}
+def loading(results):
+    """Seconds to load, and GB/s of repacking."""
+    path = results / "loading.json"
+    if not path.exists():
+        return ""
+    result = json.loads(path.read_text())
+    models = result["models"]
+
+    def row(name, get):
+        return [name, *[get(one) for one in models.values()]]
+
+    def seconds(value):
+        return f"{value['median']:.3f}"
+
+    rows = [row("loading, file in memory, s", lambda r: seconds(r["hot"]["seconds"])),
+            row("of this, weights", lambda r: seconds(r["hot"]["seconds_weights"])),
+            row("of this, tokenizer", lambda r: seconds(r["hot"]["seconds_tokenizer"])),
+            row("weights, GB/s of the file a core", lambda r: number(r["hot"]["GB_per_s_a_core"]["median"])),
+            row("loading, file dropped from memory, s", lambda r: seconds(r["cold"]["seconds"])),
+            row("with `--packed-cache`, file in memory, s", lambda r: seconds(r["packed_hot"]["seconds"])),
+            row("of this, weights", lambda r: seconds(r["packed_hot"]["seconds_weights"])),
+            row("with `--packed-cache`, file dropped, s", lambda r: seconds(r["packed_cold"]["seconds"])),
+            row("the first time, which writes it, s", lambda r: f"{r['seconds_first_with_writing']:.2f}"),
+            row("`foredraft generate -n 1`, s", lambda r: seconds(r["seconds_generate_1"]["packs"])),
+            row("`foredraft generate -n 1 --packed-cache`, s", lambda r: seconds(r["seconds_generate_1"]["maps"])),
+            row("plain decoding, mapped / packed", lambda r:
+                f"{r['decoding_tokens_per_s']['mapped_of_packed']['median']:.2f}")]
+    formats = result["repack_GB_per_s_1_thread"]
+    repack = table(["format", *formats],
+                   [["repacking, GB/s of the file, 1 thread", *[number(f["median"]) for f in formats.values()]]])
+    return "\n\n".join([source({"loading": result}), table(["", *models], rows), repack])
+
+
+TABLES = {"passes": passes, "loading": loading, "goals": goals, "operators": operators, "perplexity": perplexity}
 
 
 def main():

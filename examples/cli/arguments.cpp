@@ -149,6 +149,12 @@ void MachineArguments::add_to(CLI::App& app) {
   app.add_option("--isa", isa_name, "instruction set: " + list + " [the widest there is]")
       ->check(CLI::IsMember(names))
       ->type_name("NAME");
+  app.add_flag(
+      "--packed-cache", packed_cache,
+      "keep the weights as they lie in memory in a file beside the model, MODEL.packed, or "
+      "in the user's cache where that folder cannot be written, and map it at the next "
+      "start; it is checked, and made anew where it does not fit the model. Not for a "
+      "draft model that --quantize-draft or --draft-vocab changes");
 }
 
 std::optional<fd::cpu::Isa> MachineArguments::isa() const {

@@ -39,10 +39,11 @@ class TextArgument {
   CLI::Option* file_option_ = nullptr;
 };
 
-/// -t and --isa.
+/// -t, --isa and --packed-cache: how a model is loaded and run, whatever is done with it.
 struct MachineArguments {
   int threads = 0;
   std::string isa_name;
+  bool packed_cache = false;
 
   void add_to(CLI::App& app);
   /// @errors UsageError where this machine cannot run it

@@ -107,7 +107,11 @@ int run(const Arguments& a) {
   int longest = 0;
   for (const BenchTest& test : tests) longest = std::max(longest, test.n);
 
-  Engine engine({.model = path, .threads = a.machine.threads, .isa = isa, .n_ctx = longest});
+  Engine engine({.model = path,
+                 .threads = a.machine.threads,
+                 .isa = isa,
+                 .n_ctx = longest,
+                 .packed_cache = a.machine.packed_cache});
   if (longest > engine.config().n_ctx) {
     throw fd::Error(
         fd::ErrorCode::kContextOverflow, "a test of " + std::to_string(longest) + " tokens",

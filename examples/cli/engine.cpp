@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <iostream>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -59,11 +60,19 @@ void forward(Model& model, Cache& cache, std::span<const fd::TokenId> tokens, st
   cache.commit(path);
 }
 
-Model load(fd::Cpu& cpu, const fd::Gguf& file, const std::filesystem::path& path,
+Model load(fd::Cpu& cpu, const fd::Gguf& file, const std::filesystem::path& path, bool packed_cache,
            fd::LoadOptions options = {}) {
-  ProgressBar bar("loading " + visible(path.stem().string()));
-  options.progress = [&](std::size_t done, std::size_t total) { bar.show(done, total); };
-  return fd::load(cpu, file, options);
+  const bool changed = options.requantize || options.head_tokens != 0;
+  if (packed_cache && !changed) options.packed_cache = fd::packed_cache_places(path);
+  std::string note;
+  options.note = [&](const std::string& text) { note = text; };
+  Model model = [&] {
+    ProgressBar bar("loading " + visible(path.stem().string()));
+    options.progress = [&](std::size_t done, std::size_t total) { bar.show(done, total); };
+    return fd::load(cpu, file, options);
+  }();
+  if (!note.empty()) std::cerr << "foredraft: " << visible(note) << '\n';
+  return model;
 }
 
 fd::AnyAcceptance acceptance(AcceptanceRule rule) {
@@ -113,9 +122,10 @@ Engine::Engine(const EngineSettings& settings) {
   parts_ = std::make_unique<Parts>(settings);
   // The smaller one first: it is the one whose options its file may refuse.
   if (draft_file) {
-    parts_->draft.emplace(load(parts_->cpu, *draft_file, settings.draft, settings.draft_options));
+    parts_->draft.emplace(load(parts_->cpu, *draft_file, settings.draft, settings.packed_cache,
+                               settings.draft_options));
   }
-  parts_->target.emplace(load(parts_->cpu, file, settings.model));
+  parts_->target.emplace(load(parts_->cpu, file, settings.model, settings.packed_cache));
   parts_->load_seconds = seconds_since(begin);
 }
 

@@ -52,6 +52,7 @@ struct EngineSettings {
   int threads = 0;                     ///< 0: as many as the machine grants
   std::optional<fd::cpu::Isa> isa = {};
   int n_ctx = 0;  ///< of the cache, as far as it is known before loading; 0: the default
+  bool packed_cache = false;  ///< map the models from packed files; one that is changed never
 };
 
 /// The models of a run on one processor backend. It hides the templates: this is the one place

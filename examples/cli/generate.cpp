@@ -93,7 +93,8 @@ int run(GenerateArguments& a) {
                  .draft_options = a.draft_load.options(),
                  .threads = a.machine.threads,
                  .isa = isa,
-                 .n_ctx = a.n_ctx});
+                 .n_ctx = a.n_ctx,
+                 .packed_cache = a.machine.packed_cache});
   const auto prompt = encode_prompt(engine.tokenizer(), std::move(text), a.raw);
   const int n_ctx = resolve_context(a, engine.config().n_ctx, prompt.size());
 

@@ -44,7 +44,10 @@ int run(const Arguments& a) {
   const auto isa = a.machine.isa();
   const auto model = find_model(a.model);
   const std::string text = a.text.read();
-  Engine engine({.model = model, .threads = a.machine.threads, .isa = isa});
+  Engine engine({.model = model,
+                 .threads = a.machine.threads,
+                 .isa = isa,
+                 .packed_cache = a.machine.packed_cache});
   const auto tokens = engine.tokenizer().encode(text, {.add_bos = true, .parse_special = true});
   if (tokens.empty()) {
     throw fd::Error(fd::ErrorCode::kEmptyPrompt, "a text without tokens", "at least one token",

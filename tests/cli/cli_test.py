@@ -21,7 +21,7 @@ class Help(CliTest):
         text = self.succeeds("generate", "--help").stdout
         for option in ("-md,--model-draft", "--spec-draft-n-max", "--spec-acceptance", "--seed", "--raw", "--samples",
                        "--logprobs", "--draft-temp", "--quantize-draft", "--draft-vocab", "--draft-vocab-counts",
-                       "--repeat-penalty", "--repeat-last-n"):
+                       "--repeat-penalty", "--repeat-last-n", "--packed-cache"):
             self.assertIn(option, text)
 
 
@@ -184,6 +184,108 @@ class BadFiles(CliTest):
         other = self.alphabet("other.gguf", letters=letters)
         self.fails(1, "[vocabulary-mismatch]", "generate", "-m", self.alphabet(), "-md", other, "-p", "a")
         self.fails(1, "token 65", "generate", "-m", self.alphabet(), "-md", other, "-p", "a")
+
+
+class PackedCache(CliTest):
+    """--packed-cache changes how long a start takes, and nothing else."""
+
+    def packed(self, model):
+        return pathlib.Path(f"{model}.packed")
+
+    def test_every_command(self):
+        model = self.alphabet()
+        for command in (("generate", "--raw", "-p", "u"), ("logits", "-p", "abc"),
+                        ("bench", "-p", 4, "-n", 2, "-r", 1)):
+            with self.subTest(command=command[0]):
+                plain = self.succeeds(*command, "-m", model)
+                self.assertFalse(self.packed(model).exists())
+                first = self.succeeds(*command, "-m", model, "--packed-cache")
+                self.assertIn(f"foredraft: packed weights written to '{model}.packed'\n", first.stderr)
+                content = self.packed(model).read_bytes()
+                second = self.succeeds(*command, "-m", model, "--packed-cache")
+                self.assertNotIn("packed", second.stderr)
+                self.assertEqual(self.packed(model).read_bytes(), content)
+                if command[0] != "bench":
+                    self.assertEqual([first.stdout, second.stdout], [plain.stdout] * 2)
+                self.packed(model).unlink()
+
+    def test_damage(self):
+        model = self.alphabet("damage.gguf")
+        base = ("generate", "--raw", "-p", "u", "-m", model, "--packed-cache")
+        plain = self.succeeds(*base).stdout
+        sound = self.packed(model).read_bytes()
+        for expected, data in [("it is damaged", sound[:-9] + b"\x01" + sound[-8:]),
+                               ("it is cut off", sound[:-1]),
+                               ("it is cut off", sound[:50]),
+                               ("it cannot be read", b""),
+                               ("it is another format", b"x" * len(sound)),
+                               ("it is of another version", sound[:12] + b"\x7f" + sound[13:])]:
+            with self.subTest(expected=expected):
+                self.assertNotEqual(data, sound)
+                self.packed(model).write_bytes(data)
+                done = self.succeeds(*base)
+                self.assertEqual(done.stdout, plain)
+                self.assertEqual(done.stderr.count("\nforedraft: ") + done.stderr.startswith("foredraft: "), 1)
+                self.assertIn(f"because of '{model}.packed': {expected}", done.stderr)
+                self.assertEqual(self.packed(model).read_bytes(), sound)
+
+    def test_another_model_of_that_name(self):
+        model = self.alphabet("swap.gguf")
+        base = ("generate", "--raw", "-p", "y", "-m", model, "--packed-cache", "-n", 2)
+        self.assertEqual(self.succeeds(*base).stdout, "z\n")
+        other = tiny_gguf.alphabet_model(after_z=ord("a"))
+        self.assertEqual(len(other), model.stat().st_size)
+        model.write_bytes(other)
+        done = self.succeeds(*base)
+        self.assertEqual(done.stdout, "za\n")
+        self.assertIn("the model has changed", done.stderr)
+
+    def test_draft_models(self):
+        target = self.alphabet("target.gguf")
+        draft = self.alphabet("draft.gguf")
+        base = ("generate", "--raw", "-p", "u", "-m", target, "-md", draft, "--packed-cache")
+        for options, kept in [((), True), (("--quantize-draft", "q4_0"), False), (("--draft-vocab", 200), False)]:
+            for model in (target, draft):
+                self.packed(model).unlink(missing_ok=True)
+            for _ in range(2):
+                self.assertEqual(self.succeeds(*base, *options).stdout, "vwxyz\n")
+            self.assertTrue(self.packed(target).exists())
+            self.assertEqual(self.packed(draft).exists(), kept)
+
+    def test_folders(self):
+        # Beside the model where that can be, else in the user's cache; else it is said.
+        folder = self.folder / "closed"
+        folder.mkdir()
+        model = folder / "m.gguf"
+        model.write_bytes(tiny_gguf.alphabet_model())
+        self.packed(model).mkdir()  # a folder of that name: not even root can replace it by a file
+        (self.packed(model) / "content").touch()
+        cache = self.folder / "cache of packed files"
+        base = ("generate", "--raw", "-p", "u", "-m", model, "--packed-cache")
+        environment = {"XDG_CACHE_HOME": str(cache)}
+        done = self.succeeds(*base, environment=environment)
+        [file] = (cache / "foredraft" / "packed").iterdir()
+        self.assertIn(f"written to '{file}'", done.stderr)
+        self.assertRegex(file.name, r"^m\.gguf-\d+\.packed$")
+        done = self.succeeds(*base, environment=environment)
+        self.assertNotIn("packed", done.stderr)
+        environment = {"XDG_CACHE_HOME": str(model)}  # no folder, and never one
+        done = self.succeeds(*base, environment=environment)
+        self.assertEqual(done.stdout, "vwxyz\n")
+        self.assertIn("packed weights cannot be written to", done.stderr)
+
+    def test_two_starts_at_once(self):
+        model = self.alphabet("twice.gguf")
+        for _ in range(5):
+            self.packed(model).unlink(missing_ok=True)
+            running = [subprocess.Popen([support.PROGRAM, "generate", "--raw", "-p", "u", "-m", str(model),
+                                         "--packed-cache"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                       for _ in range(4)]
+            for process in running:
+                self.assertEqual(process.communicate(timeout=60)[0], b"vwxyz\n")
+                self.assertEqual(process.returncode, 0)
+        self.assertEqual([file.name for file in self.folder.glob("twice*.tmp")], [])
+        self.assertNotIn("packed", self.succeeds("generate", "--raw", "-p", "u", "-m", model, "--packed-cache").stderr)
 
 
 class Generate(CliTest):

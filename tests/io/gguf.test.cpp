@@ -2,9 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -212,4 +214,30 @@ TEST_CASE("a file that is opened outlives moves, and errors name it") {
     CHECK(e.code() == fd::ErrorCode::kIo);
     CHECK(e.found().find(path.string()) != std::string::npos);
   }
+}
+
+TEST_CASE("the header ends where the data of the first tensor begins") {
+  const auto bytes = samples::small_file();
+  const fd::Gguf parsed = fd::Gguf::parse(bytes);
+  CHECK(parsed.header_bytes().data() == bytes.data());
+  const std::byte* first = bytes.data() + bytes.size();
+  for (const auto& tensor : parsed.tensors()) first = std::min(first, tensor.data.data());
+  CHECK(parsed.header_bytes().data() + parsed.header_bytes().size() == first);
+  CHECK(parsed.file_facts() == nullptr);
+
+  const fs::path path = temporary("facts");
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  fd::Gguf opened = fd::Gguf::open(path);
+  const fd::Gguf file = std::move(opened);
+  fs::remove(path);
+  REQUIRE(file.file_facts() != nullptr);
+  CHECK(file.file_facts()->size == bytes.size());
+
+  // Without tensors, all of the file is header.
+  fd::GgufWriter writer;
+  writer.add("general.architecture", std::string("llama"));
+  const auto bare = writer.bytes();
+  CHECK(fd::Gguf::parse(bare).header_bytes().size() <= bare.size());
 }

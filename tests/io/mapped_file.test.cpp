@@ -1,8 +1,11 @@
 #include <foredraft/io/mapped_file.hpp>
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -71,6 +74,38 @@ TEST_CASE("a mapped file shows its bytes") {
     fs::create_symlink(folder.path / "a", folder.path / "link");
     CHECK(text_of(fd::MappedFile::open(folder.path / "link")) == "hello");
   }
+}
+
+TEST_CASE("what the system says of a file when it is opened") {
+  const Folder folder;
+  const fs::path path = folder.file("a", "hello");
+  REQUIRE(::chmod(path.c_str(), 0640) == 0);
+  const fd::MappedFile file = fd::MappedFile::open(path);
+  const fd::FileFacts first = file.facts();
+  struct stat info{};
+  REQUIRE(::stat(path.c_str(), &info) == 0);
+  CHECK(first.size == 5);
+  CHECK(first.inode == info.st_ino);
+  CHECK(first.owner == ::geteuid());
+  CHECK(first.mode == 0640);
+  CHECK(first.modified == std::int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec);
+
+  // Another text of the same length, and the time set back: the time of change tells.
+  ::usleep(20'000);  // longer than file systems' clocks tick
+  folder.file("a", "HELLO");
+  fs::last_write_time(path, fs::last_write_time(path) - std::chrono::hours(1));
+  const timespec times[] = {info.st_atim, info.st_mtim};
+  REQUIRE(::utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
+  const fd::FileFacts second = fd::MappedFile::open(path).facts();
+  CHECK(second.size == first.size);
+  CHECK(second.modified == first.modified);
+  CHECK(second.changed > first.changed);
+
+  // They are those of the opening, and move with the mapping.
+  CHECK(file.facts().changed == first.changed);
+  fd::MappedFile moved = fd::MappedFile::open(path);
+  const fd::MappedFile other = std::move(moved);
+  CHECK(other.facts().inode == first.inode);
 }
 
 TEST_CASE("an object that maps nothing is empty") {

@@ -64,6 +64,16 @@ class Gguf {
   std::uint64_t alignment() const noexcept { return header_.alignment; }
   std::size_t file_size() const noexcept { return bytes_.size(); }
 
+  /// Null where the bytes came from the caller.
+  const FileFacts* file_facts() const noexcept {
+    return mapping_.bytes().empty() ? nullptr : &mapping_.facts();
+  }
+
+  /// Everything before the data of the tensors: metadata and the table of tensors.
+  std::span<const std::byte> header_bytes() const noexcept {
+    return bytes_.first(header_.data_begin);
+  }
+
   /// In the order of the file.
   const std::vector<GgufEntry>& metadata() const noexcept { return header_.metadata; }
   const std::vector<Tensor>& tensors() const noexcept { return header_.tensors; }

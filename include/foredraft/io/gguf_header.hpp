@@ -36,6 +36,7 @@ struct GgufLimits {
 struct GgufHeader {
   std::uint32_t version = 0;
   std::uint64_t alignment = GgufLimits::default_alignment;
+  std::size_t data_begin = 0;               // where the data of the tensors begins in the file
   std::vector<GgufEntry> metadata;          // in the order of the file
   std::vector<GgufTensor> tensors;          // in the order of the file
   std::vector<std::size_t> metadata_order;  // by key
@@ -189,6 +190,7 @@ class GgufParser {
 
   /// Gives every tensor its place behind the one before it; the alignment is known by now.
   void place_data() {
+    header_.data_begin = in_.offset();
     if (header_.tensors.empty()) return;
     const auto begin = checked_align_up<std::uint64_t>(in_.offset(), header_.alignment);
     if (!begin || *begin > bytes_.size()) {
@@ -198,6 +200,7 @@ class GgufParser {
                   "tensor data behind the header's " + std::to_string(in_.offset()) + " bytes",
                   "is the file complete? compare its checksum");
     }
+    header_.data_begin = static_cast<std::size_t>(*begin);
     const std::uint64_t room = bytes_.size() - *begin;
     std::uint64_t next = 0;  // where the tensor must begin; at least, behind one of unknown size
     bool exact = true;

@@ -20,6 +20,17 @@
 
 namespace foredraft::inline v0 {
 
+/// What the system says of a file when it is opened: enough to see later whether it is still the
+/// same. Whatever writes to a file moves `changed`, which no program can set back.
+struct FileFacts {
+  std::uint64_t size = 0;
+  std::uint64_t inode = 0;
+  std::int64_t modified = 0;  ///< @units ns since 1970
+  std::int64_t changed = 0;   ///< also owner, mode or name @units ns since 1970
+  std::uint32_t owner = 0;    ///< user id
+  std::uint32_t mode = 0;     ///< permission bits
+};
+
 /// A file as read-only memory. Pages are read when they are first touched, so opening costs the
 /// same for every size, and several processes share one copy.
 ///
@@ -55,14 +66,19 @@ class MappedFile {
     const auto size = static_cast<std::size_t>(info.st_size);
     void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number, 0);
     if (address == MAP_FAILED) throw failure(path, "cannot be mapped", errno);
-    return MappedFile(static_cast<const std::byte*>(address), size);
+    MappedFile mapped(static_cast<const std::byte*>(address), size);
+    mapped.facts_ = facts_of(info);
+    return mapped;
   }
 
   MappedFile(MappedFile&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+      : data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)),
+        facts_(other.facts_) {}
   MappedFile& operator=(MappedFile&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
+    std::swap(facts_, other.facts_);
     return *this;
   }
   MappedFile(const MappedFile&) = delete;
@@ -73,6 +89,9 @@ class MappedFile {
 
   /// Empty for an object that maps nothing.
   std::span<const std::byte> bytes() const noexcept { return {data_, size_}; }
+
+  /// Of the file when it was opened.
+  const FileFacts& facts() const noexcept { return facts_; }
 
  private:
   /// The mapping outlives the descriptor, which is closed on every way out of open().
@@ -88,6 +107,18 @@ class MappedFile {
 
   MappedFile(const std::byte* data, std::size_t size) noexcept : data_(data), size_(size) {}
 
+  static FileFacts facts_of(const struct stat& info) noexcept {
+    const auto nanoseconds = [](const timespec& time) {
+      return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
+    };
+    return {.size = static_cast<std::uint64_t>(info.st_size),
+            .inode = info.st_ino,
+            .modified = nanoseconds(info.st_mtim),
+            .changed = nanoseconds(info.st_ctim),
+            .owner = info.st_uid,
+            .mode = info.st_mode & 07777};
+  }
+
   static std::string named(const std::filesystem::path& path) { return "'" + path.string() + "'"; }
 
   /// The system's own text says most; unlike strerror, error_code is safe with threads.
@@ -102,6 +133,7 @@ class MappedFile {
 
   const std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  FileFacts facts_;
 };
 
 }  // namespace foredraft::inline v0

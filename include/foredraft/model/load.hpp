@@ -1,10 +1,12 @@
 #pragma once
 
+#include <concepts>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
 #include <foredraft/backend/backend.hpp>
+#include <foredraft/backend/cpu/packed_matrix.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/io/gguf.hpp>
 #include <foredraft/io/tokenizer.hpp>
@@ -12,15 +14,36 @@
 #include <foredraft/model/head_tokens.hpp>
 #include <foredraft/model/load_options.hpp>
 #include <foredraft/model/model.hpp>
+#include <foredraft/model/packed_cache.hpp>
 #include <foredraft/model/weights.hpp>
 
 namespace foredraft::inline v0 {
+
+namespace detail {
+
+/// read_weights_packed() where it can be.
+template <typename B>
+ModelWeights<B> read_packed(B& backend, const Gguf& file, const ModelConfig& config,
+                            const LoadOptions& options) {
+  if (options.requantize || options.head_tokens != 0) {
+    throw Error(ErrorCode::kInvalidOption, "packed_cache with requantize or head_tokens",
+                "weights as the file has them", "leave one of them out");
+  }
+  if constexpr (std::same_as<typename B::Matrix, cpu::PackedMatrix>) {
+    return read_weights_packed(backend, file, config, options);
+  } else {
+    throw Error(ErrorCode::kInvalidOption, "packed_cache with a backend that packs otherwise",
+                "the backend Cpu", "leave it out");
+  }
+}
+
+}  // namespace detail
 
 /// Make a model from an open GGUF file. The file may be closed afterwards: weights are packed into
 /// the backend's memory.
 /// @errors kUnsupportedModel, kShapeMismatch, kCorruptFile, kOutOfMemory; kInvalidOption and
 ///   kTokenOutOfRange for options that are out of range or would have no effect
-/// @cost one read of the file
+/// @cost one read of the file; with options.packed_cache, one read of the packed file
 template <typename B>
 Model<B> load(B& backend, const Gguf& file, const LoadOptions& options = {}) {
   ModelConfig config = read_config(file);
@@ -34,7 +57,10 @@ Model<B> load(B& backend, const Gguf& file, const LoadOptions& options = {}) {
     throw Error(ErrorCode::kInvalidOption, "token_counts without head_tokens",
                 "how many tokens to keep by their counts", "set head_tokens");
   }
-  ModelWeights<B> weights = read_weights(backend, file, config, options, std::move(head_tokens));
+  ModelWeights<B> weights =
+      options.packed_cache.empty()
+          ? read_weights(backend, file, config, options, std::move(head_tokens))
+          : detail::read_packed(backend, file, config, options);
   return Model<B>(backend, std::move(config), std::move(weights), std::move(tokenizer));
 }
 

@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include <foredraft/core/tensor.hpp>
@@ -12,6 +14,9 @@ namespace foredraft::inline v0 {
 
 /// Called as progress(bytes done, bytes in all) while weights are packed.
 using LoadProgress = std::function<void(std::size_t, std::size_t)>;
+
+/// Called with something that a user may want to know, and that does not keep a model from loading.
+using LoadNote = std::function<void(const std::string&)>;
 
 /// What becomes of a model on its way from the file into memory. By default: nothing, it computes
 /// what its file says.
@@ -31,7 +36,17 @@ struct LoadOptions {
   /// the most frequent ones. Empty: by the tokenizer's order (most_frequent_tokens).
   std::vector<std::int64_t> token_counts = {};
 
+  /// Files that keep the weights as the processor backend packs them, so that the next start maps
+  /// one of them instead of packing: tried in this order, and the first that can be written is made
+  /// where none fits (docs/design/decisions/0006-packed-weights-are-mapped.md). Empty: none is read
+  /// or written. Not for weights that `requantize` or `head_tokens` change.
+  /// packed_cache_places() names the usual ones.
+  std::vector<std::filesystem::path> packed_cache = {};
+
   LoadProgress progress = {};
+
+  /// Told, in one line, when a packed file is written and why, or why none can be.
+  LoadNote note = {};
 };
 
 }  // namespace foredraft::inline v0

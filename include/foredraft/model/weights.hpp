@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -50,14 +51,19 @@ struct ModelWeights {
   const typename B::Matrix& output() const noexcept { return head ? *head : embedding; }
 };
 
+/// Makes the matrix of a tensor that stays as it is in the file.
+template <typename B>
+using MatrixSource = std::function<typename B::Matrix(const TensorView&)>;
+
 namespace detail {
 
 /// Takes tensors out of a file, each held to its shape.
 template <typename B>
 class WeightReader {
  public:
-  WeightReader(B& backend, const Gguf& file, const LoadOptions& options)
-      : backend_(backend), file_(file), options_(options) {
+  WeightReader(B& backend, const Gguf& file, const LoadOptions& options,
+               const MatrixSource<B>& source)
+      : backend_(backend), file_(file), options_(options), source_(source) {
     for (const auto& tensor : file.tensors()) total_ += tensor.data.size();
   }
 
@@ -65,7 +71,7 @@ class WeightReader {
 
   /// A matrix exactly as the file has it.
   typename B::Matrix unchanged(const std::string& name, int n_out, int n_in) {
-    typename B::Matrix packed = backend_.pack(checked_view(name, n_out, n_in));
+    typename B::Matrix packed = pack(checked_view(name, n_out, n_in));
     report(name);
     return packed;
   }
@@ -110,8 +116,12 @@ class WeightReader {
                              std::span<const TokenId> tokens) {
     const TensorView view = checked_view(name, n_out, n_in);
     const TensorType to = wanted_type(view);
-    return to == view.type && tokens.empty() ? backend_.pack(view)
+    return to == view.type && tokens.empty() ? pack(view)
                                              : pack_changed(backend_, name, view, tokens, to);
+  }
+
+  typename B::Matrix pack(const TensorView& view) {
+    return source_ ? source_(view) : backend_.pack(view);
   }
 
   TensorView checked_view(const std::string& name, int n_out, int n_in) const {
@@ -139,6 +149,7 @@ class WeightReader {
   B& backend_;
   const Gguf& file_;
   const LoadOptions& options_;
+  const MatrixSource<B>& source_;
   std::size_t done_ = 0;
   std::size_t total_ = 0;
 };
@@ -166,14 +177,15 @@ inline void check_requantize(const Gguf& file, TensorType to) {
 /// Take the weights out of a file and pack them for a backend.
 /// @param head_tokens  rows that the head keeps, ascending; empty: all. Of the options only
 ///   `requantize` and `progress` are read.
+/// @param source  in place of backend.pack(), in the order of the members of ModelWeights
 /// @errors kShapeMismatch, kUnsupportedModel (a tensor type, weights that cannot be requantized),
 ///   kInvalidOption (requantizing to a format that quantize_row() lacks, or that makes nothing
 ///   smaller), kOutOfMemory
 template <typename B>
 ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
-                             const LoadOptions& options = {},
-                             std::vector<TokenId> head_tokens = {}) {
-  detail::WeightReader<B> reader(backend, file, options);
+                             const LoadOptions& options = {}, std::vector<TokenId> head_tokens = {},
+                             const MatrixSource<B>& source = {}) {
+  detail::WeightReader<B> reader(backend, file, options, source);
   if (options.requantize) detail::check_requantize(file, *options.requantize);
   const int q_rows = c.n_heads * c.d_head;
   const int kv_rows = c.n_kv_heads * c.d_head;

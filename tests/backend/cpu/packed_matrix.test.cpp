@@ -2,6 +2,8 @@
 
 #include <bit>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -107,6 +109,39 @@ TEST_CASE("a matrix is moved, not copied") {
   CHECK(third.n_panels() == 0);
   third = std::move(second);
   CHECK(differing_rows(file, third) == 0);
+}
+
+TEST_CASE("a view reads panels where they lie and keeps them alive") {
+  const FileMatrix file = random_matrix(fd::TensorType::kQ5_0, 37, 160, 9);
+  auto packed = std::make_shared<cpu::PackedMatrix>(
+      cpu::PackedMatrix::allocate(file.type, file.n_out, file.n_in));
+  packed->pack_panels(file.view(), 0, packed->n_panels());
+  const std::byte* const where = packed->panels().data;
+  const std::span<const std::byte> panels(where, packed->bytes());
+  CHECK(cpu::PackedMatrix::bytes_of(file.type, 37, 160) == panels.size());
+
+  const std::weak_ptr<cpu::PackedMatrix> alive = packed;
+  auto view = cpu::PackedMatrix::view(file.type, 37, 160, panels, std::move(packed));
+  cpu::PackedMatrix moved = std::move(view);
+  view = cpu::PackedMatrix();
+  CHECK(!alive.expired());
+  CHECK(moved.panels().data == where);
+  CHECK(moved.bytes() == panels.size());
+  CHECK(differing_rows(file, moved) == 0);
+  // It is somebody else's memory.
+  CHECK_THROWS_AS(moved.pack_panels(file.view(), 0, 1), fd::Error);
+
+  const auto refused = [&](std::span<const std::byte> memory, std::size_t n_out) {
+    CHECK_THROWS_AS(cpu::PackedMatrix::view(file.type, n_out, 160, memory, nullptr), fd::Error);
+  };
+  refused(panels, 16);
+  refused(panels.first(panels.size() - 1), 37);
+  refused(panels.subspan(64), 37);
+  std::vector<std::byte> room(panels.size() + 128);
+  const auto address = reinterpret_cast<std::uintptr_t>(room.data());
+  refused(std::span<const std::byte>(room).subspan(64 - address % 64 + 8, panels.size()), 37);
+  moved = cpu::PackedMatrix();
+  CHECK(alive.expired());
 }
 
 TEST_CASE("impossible matrices are refused") {

@@ -55,14 +55,36 @@ TEST_CASE("any codes come back from the planes") {
 }
 
 TEST_CASE("the second half of a block may be missing") {
-  // 32 columns of a format whose panels have blocks of 64: the rest stays zero, d included.
-  const auto file = kernels_under_test::random_matrix(TensorType::kQ4_1, 1, 32, 8);
+  // 32 columns of a format whose panels have blocks of 64: the rest becomes zero, d included.
+  const auto file = kernels_under_test::random_matrix(TensorType::kQ4_1, 6, 32, 8);
   const cpu::PanelLayout layout = cpu::panel_layout(TensorType::kQ4_1);
-  std::vector<std::byte> block(layout.bytes);
-  cpu::pack_row(TensorType::kQ4_1, file.bytes.data(), 32, 5, block.data());
+  std::vector<std::byte> block(layout.bytes, std::byte{0xff});
+  cpu::pack_panel(TensorType::kQ4_1, file.bytes.data(), file.row_size(), 6, 32, block.data());
   fd::QuantBlock second;
   cpu::unpack_scales(TensorType::kQ4_1, layout, block.data(), 1, 5, second);
   CHECK(second.d == 0);
   CHECK(second.m == 0);
   for (int k = 32; k < 64; ++k) CHECK(cpu::unpack_code(layout, block.data(), 5, k) == 0);
+}
+
+TEST_CASE("every byte of a panel is written, whatever was there") {
+  // Padding within a block would be left as it was found, and rows or columns that are missing too.
+  for (const TensorType type : kernels_under_test::kTypes) {
+    for (const std::size_t n_in : kernels_under_test::columns_of(type)) {
+      for (const int n_rows : {1, 15, 16}) {
+        CAPTURE(fd::layout_of(type)->name, n_in, n_rows);
+        const auto file = kernels_under_test::random_matrix(type, 16, n_in, 21);
+        const cpu::PanelLayout layout = cpu::panel_layout(type);
+        const auto block_k = static_cast<std::size_t>(layout.block_k);
+        const std::size_t bytes = (n_in + block_k - 1) / block_k * layout.bytes;
+        std::vector<std::byte> on_zeros(bytes);
+        std::vector<std::byte> on_ones(bytes, std::byte{0xff});
+        for (auto* panel : {&on_zeros, &on_ones}) {
+          cpu::pack_panel(type, file.bytes.data(), file.row_size(), n_rows, static_cast<int>(n_in),
+                          panel->data());
+        }
+        CHECK(on_zeros == on_ones);
+      }
+    }
+  }
 }

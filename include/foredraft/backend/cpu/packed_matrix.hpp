@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstring>
+#include <cstdint>
 #include <limits>
+#include <memory>
 #include <new>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -21,7 +23,7 @@
 namespace foredraft::inline v0::cpu {
 
 /// A weight matrix in panels, the one layout that all kernels read (see PanelLayout). Owns its
-/// memory.
+/// memory, or a share of what its panels lie in.
 ///
 /// Nothing is lost: dequantize_row gives the file's values bit for bit, so one matrix can be both
 /// embedding table and output head.
@@ -33,37 +35,36 @@ class PackedMatrix {
   /// @errors kShapeMismatch where n_in is not a multiple of the format's block or a size does not
   /// fit, kOutOfMemory
   static PackedMatrix allocate(TensorType type, std::size_t n_out, std::size_t n_in) {
-    constexpr auto kMax = static_cast<std::size_t>(std::numeric_limits<int>::max()) - 1024;
-    const auto file_layout = layout_of(type);
-    if (!file_layout || !row_bytes(type, n_in) || n_in == 0 || n_out == 0 || n_in > kMax ||
-        n_out > kMax) {
-      throw Error(ErrorCode::kShapeMismatch,
-                  "a matrix of " + std::to_string(n_out) + " x " + std::to_string(n_in),
-                  file_layout ? "positive sizes below 2^31, columns a multiple of " +
-                                    std::to_string(file_layout->elements) + " for " +
-                                    std::string(file_layout->name)
-                              : "a known storage format");
-    }
-    const PanelLayout layout = panel_layout(type);
-    PackedMatrix matrix;
-    PackedPanels& panels = matrix.panels_;
-    panels.type = type;
-    panels.n_out = static_cast<int>(n_out);
-    panels.n_in = static_cast<int>(n_in);
-    panels.n_panels = (panels.n_out + kPanelRows - 1) / kPanelRows;
-    panels.n_blocks = (panels.n_in + layout.block_k - 1) / layout.block_k;
-    panels.panel_bytes = static_cast<std::size_t>(panels.n_blocks) * layout.bytes;
-    const auto bytes = checked_mul(panels.panel_bytes, static_cast<std::size_t>(panels.n_panels));
-    if (bytes) matrix.bytes_ = *bytes;
-    matrix.memory_ = bytes ? reserve(*bytes) : nullptr;
+    PackedMatrix matrix(type, n_out, n_in);
+    matrix.memory_ = reserve(matrix.bytes_);
     if (matrix.memory_ == nullptr) {
-      throw Error(ErrorCode::kOutOfMemory,
-                  bytes ? "no room for " + std::to_string(*bytes) + " bytes of weights"
-                        : "a size that overflows",
-                  "memory for the whole model", "use a smaller model or a smaller quantization");
+      throw no_room(std::to_string(matrix.bytes_) + " bytes of weights");
     }
-    panels.data = matrix.memory_;
+    matrix.panels_.data = matrix.memory_;
     return matrix;
+  }
+
+  /// Panels that were packed before, e.g. in a mapped file. They are read in place.
+  /// @param keeper  holds the memory; released with the matrix
+  /// @errors kShapeMismatch also where the memory has another size, or an address that is no
+  /// multiple of 64
+  static PackedMatrix view(TensorType type, std::size_t n_out, std::size_t n_in,
+                           std::span<const std::byte> panels, std::shared_ptr<const void> keeper) {
+    PackedMatrix matrix(type, n_out, n_in);
+    if (panels.size() != matrix.bytes_ ||
+        reinterpret_cast<std::uintptr_t>(panels.data()) % kAlignment != 0) {
+      throw Error(ErrorCode::kShapeMismatch,
+                  "panels of " + std::to_string(panels.size()) + " bytes",
+                  std::to_string(matrix.bytes_) + " bytes at a multiple of 64");
+    }
+    matrix.panels_.data = panels.data();
+    matrix.keeper_ = std::move(keeper);
+    return matrix;
+  }
+
+  /// Size of the panels of a matrix. @errors as allocate()
+  static std::size_t bytes_of(TensorType type, std::size_t n_out, std::size_t n_in) {
+    return PackedMatrix(type, n_out, n_in).bytes_;
   }
 
   ~PackedMatrix() {
@@ -88,14 +89,15 @@ class PackedMatrix {
   /// packed by different threads at the same time.
   /// @shape source [n_out, n_in] of the same type
   /// @cost about one pass over the source; no allocation
-  /// @errors kShapeMismatch where source is another matrix than allocate() was asked for
+  /// @errors kShapeMismatch where source is another matrix than allocate() was asked for, or where
+  /// the panels are those of a view()
   void pack_panels(const TensorView& source, int panel_begin, int panel_end) {
     const std::size_t row_size =
         row_bytes(panels_.type, static_cast<std::size_t>(panels_.n_in)).value_or(0);
     if (source.type != panels_.type || source.n_out != static_cast<std::size_t>(panels_.n_out) ||
         source.n_in != static_cast<std::size_t>(panels_.n_in) ||
         source.data.size() / (row_size == 0 ? 1 : row_size) < source.n_out || panel_begin < 0 ||
-        panel_end > panels_.n_panels) {
+        panel_end > panels_.n_panels || memory_ == nullptr) {
       throw Error(
           ErrorCode::kShapeMismatch,
           "a source of " + std::to_string(source.n_out) + " x " + std::to_string(source.n_in) +
@@ -104,13 +106,11 @@ class PackedMatrix {
               ", " + std::to_string(row_size) + " bytes a row");
     }
     for (int panel = panel_begin; panel < panel_end; ++panel) {
-      std::byte* destination = memory_ + static_cast<std::size_t>(panel) * panels_.panel_bytes;
-      std::memset(destination, 0, panels_.panel_bytes);
       const int n_rows = std::min(kPanelRows, panels_.n_out - panel * kPanelRows);
-      for (int row = 0; row < n_rows; ++row) {
-        const auto n = static_cast<std::size_t>(panel * kPanelRows + row);
-        pack_row(panels_.type, source.data.data() + n * row_size, panels_.n_in, row, destination);
-      }
+      pack_panel(panels_.type,
+                 source.data.data() + static_cast<std::size_t>(panel * kPanelRows) * row_size,
+                 row_size, n_rows, panels_.n_in,
+                 memory_ + static_cast<std::size_t>(panel) * panels_.panel_bytes);
     }
   }
 
@@ -118,16 +118,47 @@ class PackedMatrix {
   /// @shape out [n_in]
   void dequantize_row(int row, float* out) const noexcept {
     const std::byte* panel =
-        memory_ + static_cast<std::size_t>(row / kPanelRows) * panels_.panel_bytes;
+        panels_.data + static_cast<std::size_t>(row / kPanelRows) * panels_.panel_bytes;
     unpack_row(panels_.type, panel, panels_.n_in, row % kPanelRows, out);
   }
 
  private:
   /// A matrix above this size gets huge pages, which spares it most address translations.
   static constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  static constexpr std::size_t kAlignment = 64;  // a vector, and a line of the caches
+
+  /// Geometry without memory.
+  PackedMatrix(TensorType type, std::size_t n_out, std::size_t n_in) {
+    constexpr auto kMax = static_cast<std::size_t>(std::numeric_limits<int>::max()) - 1024;
+    const auto file_layout = layout_of(type);
+    if (!file_layout || !row_bytes(type, n_in) || n_in == 0 || n_out == 0 || n_in > kMax ||
+        n_out > kMax) {
+      throw Error(ErrorCode::kShapeMismatch,
+                  "a matrix of " + std::to_string(n_out) + " x " + std::to_string(n_in),
+                  file_layout ? "positive sizes below 2^31, columns a multiple of " +
+                                    std::to_string(file_layout->elements) + " for " +
+                                    std::string(file_layout->name)
+                              : "a known storage format");
+    }
+    const PanelLayout layout = panel_layout(type);
+    panels_.type = type;
+    panels_.n_out = static_cast<int>(n_out);
+    panels_.n_in = static_cast<int>(n_in);
+    panels_.n_panels = (panels_.n_out + kPanelRows - 1) / kPanelRows;
+    panels_.n_blocks = (panels_.n_in + layout.block_k - 1) / layout.block_k;
+    panels_.panel_bytes = static_cast<std::size_t>(panels_.n_blocks) * layout.bytes;
+    const auto bytes = checked_mul(panels_.panel_bytes, static_cast<std::size_t>(panels_.n_panels));
+    if (!bytes) throw no_room("a size that overflows");
+    bytes_ = *bytes;
+  }
+
+  static Error no_room(const std::string& what) {
+    return Error(ErrorCode::kOutOfMemory, "no room for " + what, "memory for the whole model",
+                 "use a smaller model or a smaller quantization");
+  }
 
   static std::align_val_t alignment(std::size_t bytes) noexcept {
-    return std::align_val_t{bytes >= kHugePage ? kHugePage : 64};
+    return std::align_val_t{bytes >= kHugePage ? kHugePage : kAlignment};
   }
 
   static std::byte* reserve(std::size_t bytes) noexcept {
@@ -145,11 +176,13 @@ class PackedMatrix {
     std::swap(panels_, other.panels_);
     std::swap(memory_, other.memory_);
     std::swap(bytes_, other.bytes_);
+    std::swap(keeper_, other.keeper_);
   }
 
-  PackedPanels panels_;
-  std::byte* memory_ = nullptr;  // [n_panels, n_blocks, panel_layout(type).bytes]
+  PackedPanels panels_;          // data: [n_panels, n_blocks, panel_layout(type).bytes]
+  std::byte* memory_ = nullptr;  // the same, where it is our own
   std::size_t bytes_ = 0;
+  std::shared_ptr<const void> keeper_;  // of what a view() sees
 };
 
 }  // namespace foredraft::inline v0::cpu

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -114,31 +115,69 @@ inline void unpack_scales(TensorType type, const PanelLayout& layout, const std:
   }
 }
 
-/// Write one row of a file into a panel that holds zeros.
-/// @shape source [row_bytes(type, n_in)]; panel [blocks of n_in]
-inline void pack_row(TensorType type, const std::byte* source, int n_in, int row,
-                     std::byte* panel) noexcept {
-  const PanelLayout layout = panel_layout(type);
-  const int elements = quant_geometry(type).elements;
-  if (elements == 0) {
-    const auto size = static_cast<std::size_t>(layout.low_bits / 8);
-    for (int k = 0; k < n_in; ++k) {
-      std::memcpy(panel + panel_entry(0, k, row, size), source + static_cast<std::size_t>(k) * size,
-                  size);
-    }
-    return;
-  }
-  const std::size_t file_bytes = layout_of(type)->bytes;
+namespace detail {
+
+/// What pack_panel does, for one format: the compiler knows the layout, and loops have fixed ends.
+/// Blocks outside and rows inside, so that a block stays in the first-level cache while all 16 rows
+/// write their part of each of its lines.
+template <TensorType kType>
+void pack_panel_of(const std::byte* rows, std::size_t row_size, int n_rows, int n_in,
+                   std::byte* panel) noexcept {
+  constexpr PanelLayout kLayout = panel_layout(kType);
+  constexpr TypeLayout kFile = *layout_of(kType);
+  constexpr auto kElements = static_cast<int>(kFile.elements);
   QuantBlock decoded;
-  std::uint8_t codes[256]{};
-  for (int begin = 0; begin < n_in; begin += layout.block_k, panel += layout.bytes) {
-    // One block of the file, or two of which the second may be missing: its d stays 0.
-    for (int k = 0; k < layout.block_k && begin + k < n_in; k += elements, source += file_bytes) {
-      decode_block(type, source, decoded);
-      std::memcpy(codes + k, decoded.code, static_cast<std::size_t>(elements));
-      pack_scales(type, layout, decoded, k / elements, row, panel);
+  std::uint8_t pair[64];
+  for (int begin = 0; begin < n_in; begin += kLayout.block_k, panel += kLayout.bytes) {
+    const int n_k = std::min(kLayout.block_k, n_in - begin);
+    if (n_rows < kPanelRows || n_k < kLayout.block_k) std::memset(panel, 0, kLayout.bytes);
+    const std::byte* source = rows + static_cast<std::size_t>(begin / kElements) * kFile.bytes;
+    for (int row = 0; row < n_rows; ++row, source += row_size) {
+      if constexpr (kElements == 1) {
+        for (int k = 0; k < n_k; ++k) {
+          std::memcpy(panel + panel_entry(0, k, row, kFile.bytes),
+                      source + static_cast<std::size_t>(k) * kFile.bytes, kFile.bytes);
+        }
+      } else if constexpr (kElements == kLayout.block_k) {
+        decode_block(kType, source, decoded);
+        pack_scales(kType, kLayout, decoded, 0, row, panel);
+        pack_codes(kLayout, decoded.code, row, panel);
+      } else {
+        // Two blocks of the file, of which the second may be missing: all of it stays 0.
+        std::memset(pair + kElements, 0, sizeof(pair) - kElements);
+        for (int k = 0; k < n_k; k += kElements) {
+          const auto index = static_cast<std::size_t>(k / kElements);
+          decode_block(kType, source + index * kFile.bytes, decoded);
+          std::memcpy(pair + k, decoded.code, kElements);
+          pack_scales(kType, kLayout, decoded, k / kElements, row, panel);
+        }
+        pack_codes(kLayout, pair, row, panel);
+      }
     }
-    pack_codes(layout, codes, row, panel);
+  }
+}
+
+}  // namespace detail
+
+/// Write up to 16 rows of a file into a panel; rows and columns that are missing become zeros.
+/// @shape rows [n_rows, row_size], row_size = row_bytes(type, n_in); panel [blocks of n_in]
+inline void pack_panel(TensorType type, const std::byte* rows, std::size_t row_size, int n_rows,
+                       int n_in, std::byte* panel) noexcept {
+  const auto pack = [&]<TensorType kType>() {
+    detail::pack_panel_of<kType>(rows, row_size, n_rows, n_in, panel);
+  };
+  switch (type) {
+    case TensorType::kF32: return pack.template operator()<TensorType::kF32>();
+    case TensorType::kF16: return pack.template operator()<TensorType::kF16>();
+    case TensorType::kBF16: return pack.template operator()<TensorType::kBF16>();
+    case TensorType::kQ4_0: return pack.template operator()<TensorType::kQ4_0>();
+    case TensorType::kQ4_1: return pack.template operator()<TensorType::kQ4_1>();
+    case TensorType::kQ5_0: return pack.template operator()<TensorType::kQ5_0>();
+    case TensorType::kQ5_1: return pack.template operator()<TensorType::kQ5_1>();
+    case TensorType::kQ8_0: return pack.template operator()<TensorType::kQ8_0>();
+    case TensorType::kQ4_K: return pack.template operator()<TensorType::kQ4_K>();
+    case TensorType::kQ5_K: return pack.template operator()<TensorType::kQ5_K>();
+    case TensorType::kQ6_K: return pack.template operator()<TensorType::kQ6_K>();
   }
 }
 
