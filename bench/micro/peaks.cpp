@@ -16,21 +16,26 @@ namespace bench {
 const ProbeTable& probes_portable() noexcept;
 #if defined(__x86_64__)
 const ProbeTable& probes_avx2() noexcept;
+const ProbeTable& probes_avx_vnni() noexcept;
 const ProbeTable& probes_avx512() noexcept;
 const ProbeTable& probes_avx512_vnni() noexcept;
+#elif defined(__aarch64__)
+const ProbeTable& probes_neon() noexcept;
 #endif
 
 const ProbeTable& probes_of(fd::cpu::Isa isa) {
+  if (isa == fd::cpu::Isa::kPortable) return probes_portable();
 #if defined(__x86_64__)
   switch (isa) {
     case fd::cpu::Isa::kAvx2: return probes_avx2();
+    case fd::cpu::Isa::kAvxVnni: return probes_avx_vnni();
     case fd::cpu::Isa::kAvx512: return probes_avx512();
-    case fd::cpu::Isa::kPortable: return probes_portable();
     // Wider sets have the int8 dot product of this one too.
     default: return probes_avx512_vnni();
   }
+#elif defined(__aarch64__)
+  return probes_neon();
 #else
-  (void)isa;
   return probes_portable();
 #endif
 }

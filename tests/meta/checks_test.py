@@ -202,7 +202,7 @@ class WeakSymbols(Tree):
     def test_tagged_template(self):
         tagged = """
             namespace foredraft::inline v0::cpu {
-            enum class Isa : unsigned char { kPortable, kAvx2, kAvx512, kAvx512Vnni };
+            enum class Isa : unsigned char { kPortable, kAvx2, kAvxVnni, kAvx512, kAvx512Vnni };
             template <Isa, Isa> struct InstructionSet {};
             template <class Arch> [[gnu::noinline]] float sum(const float* x, int n) {
               float s = 0; for (int i = 0; i < n; ++i) s += x[i]; return s; }
@@ -224,7 +224,7 @@ class WeakSymbols(Tree):
 
 class TileStack(unittest.TestCase):
     HEAD = ("0000000000000000 <foredraft::v0::cpu::Tile<foredraft::v0::cpu::InstructionSet<(foredraft::v0::cpu::"
-            "Isa)3, (foredraft::v0::cpu::Isa)3>, (foredraft::v0::TensorType)12, 2>::run(int)>:\n")
+            "Isa)4, (foredraft::v0::cpu::Isa)4>, (foredraft::v0::TensorType)12, 2>::run(int)>:\n")
     RESULT = "  10:\tvmovaps %zmm1,0x40(%rsp)\n"
 
     def found(self, body):

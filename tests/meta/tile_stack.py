@@ -16,7 +16,7 @@ import sys
 
 # (instruction set, tensor type, rows) -> vectors to the stack and back that are known to remain: the two
 # tallest tiles of Q5_K without an int8 dot product, which keep three accumulators a row.
-KNOWN = {(2, 13, 7): (10, 2), (2, 13, 8): (15, 6)}
+KNOWN = {(3, 13, 7): (10, 2), (3, 13, 8): (15, 6)}
 
 TILE = re.compile(
     r"^[0-9a-f]+ <.*Tile<.*Isa\)(?P<isa>\d+).*TensorType\)(?P<type>\d+), (?P<rows>\d+)>::run\(.*>:$")

@@ -21,9 +21,9 @@ import sys
 BASELINE, AVX, AVX512 = range(3)
 WIDTH = ("baseline", "AVX", "AVX-512")
 # What the second argument of InstructionSet, the flags of the unit, lets a function hold: the values of Isa.
-BUILDS = (BASELINE, AVX, AVX512, AVX512)
+BUILDS = (BASELINE, AVX, AVX, AVX512, AVX512)
 TAG = re.compile(r"InstructionSet<\([\w:]*Isa\)\d+, \([\w:]*Isa\)(\d+)>")
-NAMESPACES = {"avx2": AVX, "avx512": AVX512, "avx512vnni": AVX512, "amx": AVX512}
+NAMESPACES = {"avx2": AVX, "avxvnni": AVX, "avx512": AVX512, "avx512vnni": AVX512, "amx": AVX512}
 # Legacy-encoded instructions that baseline x86-64 lacks.
 LATER = {"popcnt", "lzcnt", "tzcnt", "movbe", "crc32", "pshufb", "phaddd", "ptest", "roundss", "roundsd",
          "pmulld", "pminsd", "pmaxsd", "dpps"}

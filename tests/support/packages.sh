@@ -6,31 +6,36 @@ foredraft_packages=(
   ninja-build nlohmann-json3-dev pkg-config python3 python3-pip python3-venv
 )
 
+as_root() {
+  if (( $(id -u) == 0 )); then
+    "$@"
+  elif command -v sudo >/dev/null; then
+    sudo "$@"
+  else
+    echo "not root and no sudo; ask an administrator for: $*" >&2
+    return 1
+  fi
+}
+
 install_packages() {  # further packages as arguments
-  local package missing=() as_root=()
+  local package missing=()
   if ! command -v apt-get dpkg-query >/dev/null; then
     echo "no apt-get here; these packages, or what they are called on this system, must be installed:" >&2
     echo "  ${foredraft_packages[*]} $*" >&2
     return 0
   fi
   for package in "${foredraft_packages[@]}" "$@"; do
-    if [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) != installed ]]; then
+    # A package of several architectures answers several times.
+    if [[ " $(dpkg-query -W -f '${db:Status-Status} ' "$package" 2>/dev/null)" != *" installed "* ]]; then
       missing+=("$package")
     fi
   done
   if (( ${#missing[@]} == 0 )); then
     return 0
   fi
-  if (( $(id -u) != 0 )); then
-    if ! command -v sudo >/dev/null; then
-      echo "not root and no sudo; ask an administrator for: apt-get install ${missing[*]}" >&2
-      return 1
-    fi
-    as_root=(sudo)
-  fi
   echo "installing ${missing[*]}" >&2
-  "${as_root[@]}" apt-get update -qq >&2
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
+  as_root apt-get update -qq >&2
+  as_root env DEBIAN_FRONTEND=noninteractive \
     apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2
 }
 

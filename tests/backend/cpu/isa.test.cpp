@@ -1,6 +1,7 @@
 #include <foredraft/backend/cpu/isa.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <string_view>
 #include <type_traits>
@@ -17,9 +18,32 @@ TEST_CASE("the portable set runs everywhere and the list is sorted") {
   for (const cpu::Isa isa : isas) CHECK(cpu::executable(isa));
 }
 
-TEST_CASE("a machine that runs a set runs the narrower ones") {
-  const auto isas = cpu::executable_isas();
-  CHECK(isas.size() == static_cast<std::size_t>(isas.back()) + 1);
+TEST_CASE("a machine that runs a set runs those that it includes") {
+  for (const cpu::Isa wide : cpu::executable_isas()) {
+    for (const cpu::Isa narrow : cpu::kAllIsas) {
+      CAPTURE(cpu::name_of(wide), cpu::name_of(narrow));
+      CHECK((!cpu::includes(wide, narrow) || cpu::executable(narrow)));
+    }
+  }
+}
+
+TEST_CASE("a set includes what its flags allow, and no set of another branch") {
+  using cpu::Isa;
+  for (const Isa isa : cpu::kAllIsas) {
+    CHECK(cpu::includes(isa, isa));
+    CHECK(cpu::includes(isa, Isa::kPortable));
+    if (isa != Isa::kPortable) CHECK_FALSE(cpu::includes(Isa::kPortable, isa));
+  }
+  CHECK(cpu::includes(Isa::kAvxVnni, Isa::kAvx2));
+  CHECK(cpu::includes(Isa::kAvx512, Isa::kAvx2));
+  CHECK(cpu::includes(Isa::kAvx512Vnni, Isa::kAvx512));
+  CHECK_FALSE(cpu::includes(Isa::kAvx512, Isa::kAvx512Vnni));
+  CHECK_FALSE(cpu::includes(Isa::kAvx512, Isa::kAvxVnni));
+  CHECK_FALSE(cpu::includes(Isa::kAvx512Vnni, Isa::kAvxVnni));
+  for (const Isa isa : {Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512, Isa::kAvx512Vnni}) {
+    CHECK_FALSE(cpu::includes(Isa::kNeon, isa));
+    CHECK_FALSE(cpu::includes(isa, Isa::kNeon));
+  }
 }
 
 TEST_CASE("this program was built for a set that this machine runs") {
@@ -36,9 +60,7 @@ TEST_CASE("tags of other build flags are other types") {
 
 TEST_CASE("names are distinct") {
   std::set<std::string_view> names;
-  for (const cpu::Isa isa :
-       {cpu::Isa::kPortable, cpu::Isa::kAvx2, cpu::Isa::kAvx512, cpu::Isa::kAvx512Vnni}) {
-    names.insert(cpu::name_of(isa));
-  }
-  CHECK(names.size() == 4);
+  for (const cpu::Isa isa : cpu::kAllIsas) names.insert(cpu::name_of(isa));
+  CHECK(names.size() == std::size(cpu::kAllIsas));
+  CHECK(names.count("unknown") == 0);
 }

@@ -123,7 +123,9 @@ constexpr Operations operations_of() {
 
 extern const Operations kPortable;
 extern const Operations kAvx2;
+extern const Operations kAvxVnni;
 extern const Operations kAvx512;
 extern const Operations kAvx512Vnni;
+extern const Operations kNeon;
 
 }  // namespace simd_under_test

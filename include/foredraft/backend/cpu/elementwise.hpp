@@ -83,27 +83,13 @@ void gated_activation(Activation activation, float* gate, const float* up, int n
 /// @shape from, to [n]
 template <class Arch>
 void store_half(const float* from, int n, std::uint16_t* to) noexcept {
-  if constexpr (Arch::kIsa == Isa::kPortable) {
-    for (int i = 0; i < n; ++i) to[i] = float_to_half(from[i]);
-  }
-#if defined(__F16C__)
-  else {
-    const auto convert = [](const float* f, std::uint16_t* t) __attribute__((always_inline)) {
-      const __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(f), _MM_FROUND_TO_NEAREST_INT);
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(t), halves);
-    };
-    int i = 0;
-    for (; i + 8 <= n; i += 8) convert(from + i, to + i);
-    if (i == n) return;
-    // Not by float_to_half: it would leave this unit as a shared function full of wide
-    // instructions.
-    float padded[8] = {};
-    std::uint16_t halves[8];
-    for (int k = i; k < n; ++k) padded[k - i] = from[k];
-    convert(padded, halves);
-    for (int k = i; k < n; ++k) to[k] = halves[k - i];
-  }
-#endif
+  using V = Vec16<Arch>;
+  int i = 0;
+  for (; i + 16 <= n; i += 16) V::load(from + i).store_half(to + i);
+  if (i == n) return;
+  std::uint16_t rest[16];
+  V::load_first(from + i, n - i, 0.0f).store_half(rest);
+  for (int k = i; k < n; ++k) to[k] = rest[k - i];
 }
 
 /// Greatest of the values seen so far.

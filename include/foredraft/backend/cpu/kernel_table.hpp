@@ -54,12 +54,15 @@ const KernelTable& kernel_table() noexcept {
 const KernelTable& portable_kernels() noexcept;
 #if defined(__x86_64__)
 const KernelTable& avx2_kernels() noexcept;
+const KernelTable& avx_vnni_kernels() noexcept;
 const KernelTable& avx512_kernels() noexcept;
 const KernelTable& avx512_vnni_kernels() noexcept;
+#elif defined(__aarch64__)
+const KernelTable& neon_kernels() noexcept;
 #endif
 #endif
 
-/// The tables that this program holds, narrowest first.
+/// The tables that this program holds, in the order of Isa.
 ///
 /// With foredraft::compiled these are all instruction sets of the processor family. Without it, it
 /// is the one that the program's own flags name; all its units that use Cpu must then be compiled
@@ -68,7 +71,10 @@ inline std::vector<const KernelTable*> available_tables() {
 #if !defined(FOREDRAFT_COMPILED)
   return {&kernel_table<NativeArch>()};
 #elif defined(__x86_64__)
-  return {&portable_kernels(), &avx2_kernels(), &avx512_kernels(), &avx512_vnni_kernels()};
+  return {&portable_kernels(), &avx2_kernels(), &avx_vnni_kernels(), &avx512_kernels(),
+          &avx512_vnni_kernels()};
+#elif defined(__aarch64__)
+  return {&portable_kernels(), &neon_kernels()};
 #else
   return {&portable_kernels()};
 #endif

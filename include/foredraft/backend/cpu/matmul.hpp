@@ -86,10 +86,15 @@ struct Tile {
   [[gnu::always_inline]] static void dot_codes(I (&acc)[M], const std::byte* low,
                                                const std::byte* high, const std::byte* a,
                                                bool fetch) {
-    const auto broadcast_codes = [a](int m, int k) __attribute__((always_inline)) {
-      std::int32_t four;
-      __builtin_memcpy(&four, a + static_cast<std::size_t>(m) * kRowStride + k, sizeof four);
-      return S::broadcast(four);
+    const auto codes_at = [a](int m, auto k) __attribute__((always_inline)) {
+      const std::byte* row = a + static_cast<std::size_t>(m) * kRowStride;
+      if constexpr (requires { S::template four_codes<k.value>(row); }) {
+        return S::template four_codes<k.value>(row);
+      } else {
+        std::int32_t four;
+        __builtin_memcpy(&four, row + k, sizeof four);
+        return S::broadcast(four);
+      }
     };
     I plane{};
     if constexpr (kLayout.high_bits != 0) {
@@ -106,7 +111,7 @@ struct Tile {
       if (fetch) prefetch(line, kAhead);
       if constexpr (kLayout.low_bits == 8) {
         unroll<M>([&](auto m) __attribute__((always_inline)) {
-          acc[m] = S::dot_offset128(acc[m], codes, broadcast_codes(m, 4 * kV));
+          acc[m] = S::dot_offset128(acc[m], codes, codes_at(m, Index<4 * kV>{}));
         });
       } else {
         I even = S::low_nibbles(codes);
@@ -117,8 +122,8 @@ struct Tile {
           odd = S::template merge_high<(2 * kV + 1) * kLayout.high_bits - 4, kMask>(odd, plane);
         }
         unroll<M>([&](auto m) __attribute__((always_inline)) {
-          const I even_a = broadcast_codes(m, 8 * kV);
-          const I odd_a = broadcast_codes(m, 8 * kV + 4);
+          const auto even_a = codes_at(m, Index<8 * kV>{});
+          const auto odd_a = codes_at(m, Index<8 * kV + 4>{});
           if constexpr (S::kSumsInt16) {
             constexpr int kFull = kDotsInInt16 / 2;  // vectors of two dots
             const I even_sums = S::dot_int16(even, even_a);

@@ -53,6 +53,11 @@ struct Vec16 {
     unroll<kParts>([&](auto i)
                        __attribute__((always_inline)) { S::store(p + i * kLanes, part[i]); });
   }
+  /// As sixteen binary16 values, to nearest even.
+  [[gnu::always_inline]] void store_half(std::uint16_t* p) const {
+    unroll<kParts>([&](auto i)
+                       __attribute__((always_inline)) { S::store_half(p + i * kLanes, part[i]); });
+  }
   [[gnu::always_inline]] void store_first(float* p, int n) const {
     float all[16];
     store(all);

@@ -1,0 +1,17 @@
+# The instruction sets of this processor family that have kernels of their own, in the order of cpu::Isa, and the flags
+# of a unit that holds them: foredraft_flags_<set>. Units are called after them.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  set(foredraft_instruction_sets portable avx2 avx_vnni avx512 avx512_vnni)
+  set(foredraft_flags_portable -march=x86-64)
+  set(foredraft_flags_avx2 -march=x86-64-v3)
+  set(foredraft_flags_avx_vnni -march=x86-64-v3 -mavxvnni)
+  set(foredraft_flags_avx512 -march=x86-64-v4)
+  set(foredraft_flags_avx512_vnni -march=x86-64-v4 -mavx512vnni)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  set(foredraft_instruction_sets portable neon)
+  set(foredraft_flags_portable -march=armv8-a)
+  set(foredraft_flags_neon -march=armv8.2-a+dotprod)
+else()
+  set(foredraft_instruction_sets portable)
+  set(foredraft_flags_portable "")
+endif()

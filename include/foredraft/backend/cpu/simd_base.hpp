@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include <foredraft/backend/cpu/isa.hpp>
+
+namespace foredraft::inline v0::cpu {
+
+// Everything here is always inlined or a member of a template on Arch, and uses nothing of the
+// standard library at run time: no function of a kernel unit may leak into units that are compiled
+// for older machines.
+
+/// A constant index, so that loops over registers and bit positions are unrolled at every
+/// optimisation level. Not std::integral_constant, whose conversion is a function that an
+/// unoptimised unit exports.
+template <int i>
+struct Index {
+  static constexpr int value = i;
+  [[gnu::always_inline]] constexpr operator int() const noexcept { return i; }
+};
+
+/// f(Index<0>), f(Index<1>), ... f(Index<n - 1>), in this order.
+template <int n, typename F>
+[[gnu::always_inline]] inline void unroll(F&& f) {
+  [&]<int... i>(std::integer_sequence<int, i...>) __attribute__((always_inline)) {
+    (f(Index<i>{}), ...);
+  }(std::make_integer_sequence<int, n>{});
+}
+
+/// The vector operations that kernels are written in. A specialisation has
+///  - I, F: vectors of kLanes int32 or float; an I also holds 4 * kLanes bytes or 2 * kLanes int16;
+///  - kLanes: 16, 8 or 4; the 16 rows of a panel are 16 / kLanes vectors;
+///  - kMaxRows: rows of the tallest tile that fits the registers, with three accumulators a row and
+///    four more;
+///  - dot(acc, w, a): acc + sum of 4 products per lane; w unsigned <= 127, a signed;
+///  - dot_offset128(...): the same for w up to 255, as sum of w * a or of (w - 128) * a:
+///    start_offset128 knows which;
+///  - four_codes<k>(p), only where it is better than a broadcast: the four activation codes at
+///    p + k in a form that dot and dot_offset128 take;
+///  - dot_pairs(acc, w, a): acc + sum of 2 products of int16 per lane;
+///  - kSumsInt16: has dot_int16, sums of 2 products as int16; add_int16; widen_int16, acc + sums
+///    of neighbouring int16. Cheaper than dot where several of them fit an int16;
+///  - merge_high<s, mask>: codes | (plane shifted right by s bits, left by -s) & mask, for bytes;
+///    the codes have zeros under the mask.
+///
+/// Integer operations are exact in all of them; fma rounds once wherever the instruction set has
+/// it.
+template <class Arch>
+struct Simd;
+
+/// Fetch a line that will be read soon, into all cache levels. Any address is fine, mapped or not.
+[[gnu::always_inline]] inline void prefetch(const std::byte* p, std::size_t ahead) {
+  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + ahead), 0,
+                     3);
+}
+
+}  // namespace foredraft::inline v0::cpu
