@@ -141,8 +141,9 @@ void MachineArguments::add_to(CLI::App& app) {
       ->type_name("N");
   std::vector<std::string> names;
   std::string list;
-  for (const fd::cpu::Isa isa : {fd::cpu::Isa::kPortable, fd::cpu::Isa::kAvx2,
-                                 fd::cpu::Isa::kAvx512, fd::cpu::Isa::kAvx512Vnni}) {
+  for (const fd::cpu::Isa isa :
+       {fd::cpu::Isa::kPortable, fd::cpu::Isa::kAvx2, fd::cpu::Isa::kAvx512,
+        fd::cpu::Isa::kAvx512Vnni, fd::cpu::Isa::kAmx}) {
     names.emplace_back(fd::cpu::name_of(isa));
     list += (list.empty() ? "" : ", ") + names.back();
   }

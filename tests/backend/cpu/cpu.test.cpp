@@ -23,7 +23,7 @@ TEST_CASE("the widest instruction set is taken, or the one that is asked for") {
 
 TEST_CASE("an instruction set that cannot be had is an error that names the others") {
   for (const auto isa : {fd::cpu::Isa::kPortable, fd::cpu::Isa::kAvx2, fd::cpu::Isa::kAvx512,
-                         fd::cpu::Isa::kAvx512Vnni}) {
+                         fd::cpu::Isa::kAvx512Vnni, fd::cpu::Isa::kAmx}) {
     bool available = false;
     for (const fd::cpu::KernelTable* table : fd::cpu::available_tables()) {
       available |= table->isa == isa && fd::cpu::executable(isa);

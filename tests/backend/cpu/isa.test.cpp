@@ -36,9 +36,9 @@ TEST_CASE("tags of other build flags are other types") {
 
 TEST_CASE("names are distinct") {
   std::set<std::string_view> names;
-  for (const cpu::Isa isa :
-       {cpu::Isa::kPortable, cpu::Isa::kAvx2, cpu::Isa::kAvx512, cpu::Isa::kAvx512Vnni}) {
+  for (const cpu::Isa isa : {cpu::Isa::kPortable, cpu::Isa::kAvx2, cpu::Isa::kAvx512,
+                             cpu::Isa::kAvx512Vnni, cpu::Isa::kAmx}) {
     names.insert(cpu::name_of(isa));
   }
-  CHECK(names.size() == 4);
+  CHECK(names.size() == 5);
 }

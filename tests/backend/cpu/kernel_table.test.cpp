@@ -27,10 +27,11 @@ TEST_CASE("every table is whole") {
 
 #if defined(FOREDRAFT_COMPILED) && defined(__x86_64__)
 TEST_CASE("the compiled library holds every instruction set of the processor family") {
-  CHECK(cpu::available_tables().size() == 4);
+  CHECK(cpu::available_tables().size() == 5);
   CHECK(cpu::portable_kernels().isa == cpu::Isa::kPortable);
   CHECK(cpu::avx2_kernels().isa == cpu::Isa::kAvx2);
   CHECK(cpu::avx512_kernels().isa == cpu::Isa::kAvx512);
   CHECK(cpu::avx512_vnni_kernels().isa == cpu::Isa::kAvx512Vnni);
+  CHECK(cpu::amx_kernels().isa == cpu::Isa::kAmx);
 }
 #endif

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include <foredraft/backend/cpu/amx_unit.hpp>
+
 namespace foredraft::inline v0::cpu {
 
 /// Instruction sets with kernels of their own, narrowest first.
@@ -12,6 +14,7 @@ enum class Isa : std::uint8_t {
   kAvx2,        ///< x86-64-v3: AVX2, FMA, F16C
   kAvx512,      ///< x86-64-v4: AVX-512 F, BW, CD, DQ, VL
   kAvx512Vnni,  ///< x86-64-v4 and the int8 dot product
+  kAmx,         ///< kAvx512Vnni and int8 tiles for matrix products of several rows, the same bits
 };
 
 constexpr std::string_view name_of(Isa isa) noexcept {
@@ -20,12 +23,13 @@ constexpr std::string_view name_of(Isa isa) noexcept {
     case Isa::kAvx2: return "avx2";
     case Isa::kAvx512: return "avx512";
     case Isa::kAvx512Vnni: return "avx512-vnni";
+    case Isa::kAmx: return "amx";
   }
   return "unknown";
 }
 
-/// The widest set that the flags of this translation unit allow. Internal linkage on purpose: it
-/// differs from unit to unit.
+/// The widest set of vectors that the flags of this translation unit allow; kAmx has those of
+/// kAvx512Vnni. Internal linkage on purpose: it differs from unit to unit.
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && \
     defined(__AVX512VL__)
 constexpr Isa kBuildIsa = Isa::kAvx512Vnni;
@@ -69,6 +73,7 @@ inline bool executable(Isa isa) noexcept {
     case Isa::kAvx2: return v3;
     case Isa::kAvx512: return v4;
     case Isa::kAvx512Vnni: return v4 && __builtin_cpu_supports("avx512vnni");
+    case Isa::kAmx: return v4 && __builtin_cpu_supports("avx512vnni") && amx_usable();
   }
   return false;
 #else
@@ -79,7 +84,7 @@ inline bool executable(Isa isa) noexcept {
 /// All sets this machine runs, narrowest first; back() is the one to use.
 inline std::vector<Isa> executable_isas() {
   std::vector<Isa> found;
-  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Vnni}) {
+  for (const Isa isa : {Isa::kPortable, Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Vnni, Isa::kAmx}) {
     if (executable(isa)) found.push_back(isa);
   }
   return found;
