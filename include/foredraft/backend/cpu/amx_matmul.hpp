@@ -13,9 +13,9 @@ namespace foredraft::inline v0::cpu {
 
 /// From this many rows on, tile products replace the vectors' dot products.
 ///
-/// Estimated, not measured: no machine with AMX was at hand. Cycles for 256 k of a panel and M
-/// rows, counted in 512-bit vector instructions at two a cycle, stores at one, and one row of a
-/// tile product a cycle, all three side by side:
+/// An estimate: no machine with AMX was at hand. Cycles for 256 k of a panel and M rows, counted in
+/// 512-bit vector instructions at two a cycle, stores at one, and one row of a tile product a
+/// cycle, which runs beside them:
 ///
 ///   | format     | dot product of vectors | tiles: unpack + vectors a row | tile product a row |
 ///   |------------|------------------------|-------------------------------|--------------------|
@@ -24,9 +24,11 @@ namespace foredraft::inline v0::cpu {
 ///   | Q4_K, Q5_K | 48 + 49 M              | 132 +  6 M                    | 8 M                |
 ///   | Q6_K       | 96 + 66 M              | 352 +  3 M                    | 8 M                |
 ///
-/// Equal at 1 to 2 rows, and at 4 for Q6_K. Weights from memory allow 160 to 470 cycles (2368 bytes
-/// of Q4_K at 15 to 45 GB/s and 3 GHz), so that up to 16 rows should cost little more than one.
-inline constexpr int kLeastAmxRows = 4;
+/// What could be measured is the vectors' share, on Zen 5 with the tile instructions left out: it
+/// takes as long as the whole product without tiles at 4 rows of Q4_K and 5 of Q6_K, at fewer of
+/// the others, and 0.6 to 0.7 of it at 8 rows. So tiles will hardly pay below 6 rows. Nor need they:
+/// weights from memory allow 160 to 470 cycles (2368 bytes of Q4_K at 15 to 45 GB/s and 3 GHz).
+inline constexpr int kLeastAmxRows = 6;
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && \
     defined(__AVX512VL__)

@@ -30,8 +30,8 @@ struct alignas(64) AmxConfig {
 };
 static_assert(sizeof(AmxConfig) == 64);
 
-#if defined(__AMX_TILE__) && defined(__AMX_INT8__)
-/// The tile registers of the thread.
+#if defined(__x86_64__)
+/// The tile registers of the thread. For units compiled with -mamx-tile and -mamx-int8.
 ///
 /// Not the compiler's intrinsics: GCC 12 does not know that _tile_loadd reads memory, nor that
 /// _tile_loadconfig reads more than eight bytes, so stores before them may be moved or dropped; and

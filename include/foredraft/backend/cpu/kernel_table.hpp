@@ -51,7 +51,7 @@ const KernelTable& kernel_table() noexcept {
   return table;
 }
 
-#if defined(__AMX_TILE__) && defined(__AMX_INT8__) && defined(__AVX512VNNI__)
+#if defined(__AVX512VNNI__)
 /// The table `base` with tile products in its matrix product.
 template <class Arch, const KernelTable& (*base)() noexcept>
 struct AmxTable {
@@ -89,8 +89,8 @@ const KernelTable& amx_kernels() noexcept;
 /// is the one that the program's own flags name, for AMX also the one without; all its units that
 /// use Cpu must then be compiled with the same flags.
 inline std::vector<const KernelTable*> available_tables() {
-#if !defined(FOREDRAFT_COMPILED) && defined(__AMX_TILE__) && defined(__AMX_INT8__) && \
-    defined(__AVX512VNNI__)
+#if !defined(FOREDRAFT_COMPILED) && defined(__AVX512VNNI__) && \
+    (defined(__AMX_INT8__) || defined(__AMXINT8__))  // clang 14 spells it so
   return {&kernel_table<NativeArch>(), &AmxTable<NativeArch, &kernel_table<NativeArch>>::table()};
 #elif !defined(FOREDRAFT_COMPILED)
   return {&kernel_table<NativeArch>()};
