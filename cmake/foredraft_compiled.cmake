@@ -6,7 +6,7 @@
 function(foredraft_add_kernels target)
   set(folder ${PROJECT_SOURCE_DIR}/src/compiled)
   add_library(${target} STATIC)
-  foreach(set IN LISTS foredraft_instruction_sets)
+  foreach(set IN LISTS foredraft_instruction_sets foredraft_extensions)
     target_sources(${target} PRIVATE ${folder}/kernels_${set}.cpp)
     set_source_files_properties(${folder}/kernels_${set}.cpp PROPERTIES
       COMPILE_OPTIONS "-O3;${foredraft_flags_${set}}")

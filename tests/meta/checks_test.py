@@ -239,6 +239,13 @@ class TileStack(unittest.TestCase):
     def test_loads_are_spills(self):
         self.assertEqual(len(self.found("  10:\tvpaddd 0x40(%rsp),%zmm1,%zmm2\n")), 1)
 
+    def test_amx_keeps_nothing_on_the_stack(self):
+        for name, n_found in (("unpack", 1), ("combine", 1), ("run", 0)):
+            head = ("0000000000000000 <foredraft::v0::cpu::AmxMatmul<foredraft::v0::cpu::InstructionSet<(foredraft::"
+                    "v0::cpu::Isa)3, (foredraft::v0::cpu::Isa)3>, (foredraft::v0::TensorType)12, foredraft::v0::cpu::"
+                    f"AmxTiles>::{name}(int)>:\n")
+            self.assertEqual(len(tile_stack.problems(tile_stack.traffic(head + self.RESULT))), n_found)
+
     def test_other_memory_and_other_functions_do_not_count(self):
         self.assertEqual(self.found("  10:\tvmovaps 0x40(%rdi),%zmm1\n" * 9), [])
         self.assertEqual(self.found("0000000000000010 <other()>:\n" + 9 * self.RESULT), [])

@@ -20,19 +20,21 @@ KNOWN = {(3, 13, 7): (10, 2), (3, 13, 8): (15, 6)}
 
 TILE = re.compile(
     r"^[0-9a-f]+ <.*Tile<.*Isa\)(?P<isa>\d+).*TensorType\)(?P<type>\d+), (?P<rows>\d+)>::run\(.*>:$")
+AMX = re.compile(r"^[0-9a-f]+ <.*AmxMatmul<.*Isa\)(?P<isa>\d+).*TensorType\)(?P<type>\d+), .*>"
+                 r"::(?:unpack|combine)\(.*>:$")
 SYMBOL = re.compile(r"^[0-9a-f]+ <.*>:$")
 VECTOR_ON_STACK = re.compile(r"\t(?P<name>v\w+)\s+(?P<operands>.*\(%r[sb]p.*)")
 
 
 def traffic(disassembly):
-    """(isa, type, rows) -> [vectors stored to the stack, loaded from it]"""
+    """(isa, type, rows; 0 for AMX) -> [vectors stored to the stack, loaded from it]"""
     tiles, current = {}, None
     for line in disassembly.splitlines():
         if SYMBOL.match(line):
-            tile = TILE.match(line)
-            current = tile and tuple(int(tile[key]) for key in ("isa", "type", "rows"))
+            tile = TILE.match(line) or AMX.match(line)
+            current = tile and tuple(int(tile.groupdict().get(key, 0)) for key in ("isa", "type", "rows"))
             if current:
-                tiles[current] = [0, 0]
+                tiles.setdefault(current, [0, 0])
         elif current and re.search(r"%[xyz]mm\d", line):
             access = VECTOR_ON_STACK.search(line)
             if access:
@@ -58,7 +60,8 @@ if __name__ == "__main__":
     parser.add_argument("--objdump", default="objdump")
     parser.add_argument("--objects-under", type=pathlib.Path, required=True)
     arguments = parser.parse_args()
-    objects = sorted(arguments.objects_under.rglob("kernels_avx512*.o"))
+    objects = sorted(file for name in ("kernels_avx512*.o", "kernels_amx*.o")
+                     for file in arguments.objects_under.rglob(name))
     if not objects or not shutil.which(arguments.objdump):
         print("no AVX-512 kernels here, or no objdump")
         sys.exit(77)
@@ -68,8 +71,8 @@ if __name__ == "__main__":
                              capture_output=True, text=True, check=True)
         tiles = traffic(run.stdout)
         checked += len(tiles)
+        if not tiles:
+            found.append(f"{file.name}: no tile recognised: have the functions other names now?")
         found += [f"{file.name}: {problem}" for problem in problems(tiles)]
-    if checked == 0:
-        found.append("no tile recognised: has Tile<...>::run another name now?")
     print("\n".join(found) or f"{checked} tiles, none spilled")
     sys.exit(bool(found))

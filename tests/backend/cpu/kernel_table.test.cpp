@@ -31,8 +31,8 @@ TEST_CASE("every table is whole") {
 TEST_CASE("the compiled library holds every instruction set of the processor family") {
   using cpu::Isa;
 #if defined(__x86_64__)
-  const std::vector<Isa> expected{Isa::kPortable, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512,
-                                  Isa::kAvx512Vnni};
+  const std::vector<Isa> expected{Isa::kPortable, Isa::kAvx2,       Isa::kAvxVnni,
+                                  Isa::kAvx512,   Isa::kAvx512Vnni, Isa::kAmx};
 #elif defined(__aarch64__)
   const std::vector<Isa> expected{Isa::kPortable, Isa::kNeon};
 #else

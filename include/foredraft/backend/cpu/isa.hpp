@@ -10,6 +10,8 @@
 #include <sys/auxv.h>
 #endif
 
+#include <foredraft/backend/cpu/amx_unit.hpp>
+
 namespace foredraft::inline v0::cpu {
 
 /// Instruction sets with kernels of their own. Within a processor family the later one is the one
@@ -20,10 +22,11 @@ enum class Isa : std::uint8_t {
   kAvxVnni,     ///< x86-64-v3 and the int8 dot product in its VEX encoding
   kAvx512,      ///< x86-64-v4: AVX-512 F, BW, CD, DQ, VL
   kAvx512Vnni,  ///< x86-64-v4 and the int8 dot product
+  kAmx,         ///< kAvx512Vnni and int8 tiles for matrix products of several rows, the same bits
   kNeon,        ///< Armv8.2-A with the int8 dot product
 };
-inline constexpr Isa kAllIsas[] = {Isa::kPortable, Isa::kAvx2,       Isa::kAvxVnni,
-                                   Isa::kAvx512,   Isa::kAvx512Vnni, Isa::kNeon};
+inline constexpr Isa kAllIsas[] = {Isa::kPortable,   Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512,
+                                   Isa::kAvx512Vnni, Isa::kAmx,  Isa::kNeon};
 
 constexpr std::string_view name_of(Isa isa) noexcept {
   switch (isa) {
@@ -32,6 +35,7 @@ constexpr std::string_view name_of(Isa isa) noexcept {
     case Isa::kAvxVnni: return "avx-vnni";
     case Isa::kAvx512: return "avx512";
     case Isa::kAvx512Vnni: return "avx512-vnni";
+    case Isa::kAmx: return "amx";
     case Isa::kNeon: return "neon";
   }
   return "unknown";
@@ -45,8 +49,8 @@ constexpr bool includes(Isa wide, Isa narrow) noexcept {
   return narrow < wide;
 }
 
-/// The widest set that the flags of this translation unit allow. Internal linkage on purpose: it
-/// differs from unit to unit.
+/// The widest set of vectors that the flags of this translation unit allow; kAmx has those of
+/// kAvx512Vnni. Internal linkage on purpose: it differs from unit to unit.
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && \
     defined(__AVX512VL__)
 constexpr Isa kBuildIsa = Isa::kAvx512Vnni;
@@ -102,6 +106,7 @@ inline bool executable(Isa isa) noexcept {
     }
     case Isa::kAvx512: return v4;
     case Isa::kAvx512Vnni: return v4 && __builtin_cpu_supports("avx512vnni");
+    case Isa::kAmx: return v4 && __builtin_cpu_supports("avx512vnni") && amx_usable();
     case Isa::kNeon: return false;
   }
   return false;

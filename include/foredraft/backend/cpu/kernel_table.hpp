@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include <foredraft/backend/cpu/amx_matmul.hpp>
+#include <foredraft/backend/cpu/amx_unit.hpp>
 #include <foredraft/backend/cpu/attention.hpp>
 #include <foredraft/backend/cpu/elementwise.hpp>
 #include <foredraft/backend/cpu/isa.hpp>
@@ -49,6 +51,27 @@ const KernelTable& kernel_table() noexcept {
   return table;
 }
 
+#if defined(__AVX512VNNI__)
+/// The table `base` with tile products in its matrix product.
+template <class Arch, const KernelTable& (*base)() noexcept>
+struct AmxTable {
+  static void matmul(const PackedPanels& w, const Activations& a, int panel_begin, int panel_end,
+                     float* out, std::size_t ld_out, Epilogue epilogue) noexcept {
+    amx_matmul<Arch, AmxTiles>(base().matmul, w, a, panel_begin, panel_end, out, ld_out, epilogue);
+  }
+
+  static const KernelTable& table() noexcept {
+    static const KernelTable table = [] {
+      KernelTable copy = base();
+      copy.isa = Isa::kAmx;
+      copy.matmul = &matmul;
+      return copy;
+    }();
+    return table;
+  }
+};
+#endif
+
 #if defined(FOREDRAFT_COMPILED)
 // Each is defined by a unit of its own in the library foredraft::compiled.
 const KernelTable& portable_kernels() noexcept;
@@ -57,6 +80,7 @@ const KernelTable& avx2_kernels() noexcept;
 const KernelTable& avx_vnni_kernels() noexcept;
 const KernelTable& avx512_kernels() noexcept;
 const KernelTable& avx512_vnni_kernels() noexcept;
+const KernelTable& amx_kernels() noexcept;
 #elif defined(__aarch64__)
 const KernelTable& neon_kernels() noexcept;
 #endif
@@ -65,14 +89,17 @@ const KernelTable& neon_kernels() noexcept;
 /// The tables that this program holds, in the order of Isa.
 ///
 /// With foredraft::compiled these are all instruction sets of the processor family. Without it, it
-/// is the one that the program's own flags name; all its units that use Cpu must then be compiled
-/// with the same flags.
+/// is the one that the program's own flags name, for AMX also the one without; all its units that
+/// use Cpu must then be compiled with the same flags.
 inline std::vector<const KernelTable*> available_tables() {
-#if !defined(FOREDRAFT_COMPILED)
+#if !defined(FOREDRAFT_COMPILED) && defined(__AVX512VNNI__) && \
+    (defined(__AMX_INT8__) || defined(__AMXINT8__))  // clang 14 spells it so
+  return {&kernel_table<NativeArch>(), &AmxTable<NativeArch, &kernel_table<NativeArch>>::table()};
+#elif !defined(FOREDRAFT_COMPILED)
   return {&kernel_table<NativeArch>()};
 #elif defined(__x86_64__)
-  return {&portable_kernels(), &avx2_kernels(), &avx_vnni_kernels(), &avx512_kernels(),
-          &avx512_vnni_kernels()};
+  return {&portable_kernels(), &avx2_kernels(),        &avx_vnni_kernels(),
+          &avx512_kernels(),   &avx512_vnni_kernels(), &amx_kernels()};
 #elif defined(__aarch64__)
   return {&portable_kernels(), &neon_kernels()};
 #else

@@ -322,6 +322,16 @@ struct Tile {
   }
 };
 
+/// Panels that several tiles walk over one after another: a run that stays in the second-level cache
+/// (at least 256 KB on machines of the last ten years), each tile with its activations in the first.
+/// @return at least 1, at most n_panels (which is not 0)
+[[gnu::always_inline]] inline int panels_in_cache(const PackedPanels& w, int n_panels) noexcept {
+  constexpr std::size_t kCachedBytes = 128 * 1024;
+  const std::size_t fitting = kCachedBytes / (w.panel_bytes == 0 ? 1 : w.panel_bytes);
+  if (fitting < 1) return 1;
+  return fitting < static_cast<std::size_t>(n_panels) ? static_cast<int>(fitting) : n_panels;
+}
+
 /// All tiles of one format.
 template <class Arch, TensorType type>
 struct Matmul {
@@ -343,15 +353,8 @@ struct Matmul {
 
   static void run(const PackedPanels& w, const Activations& a, int panel_begin, int panel_end,
                   float* out, std::size_t ld_out, const Epilogue& epilogue) noexcept {
-    // Several tiles walk over a run of panels that stays in the second level cache (at least 256 KB
-    // on machines of the last ten years), each with its activations in the first level.
-    constexpr std::size_t kCachedBytes = 128 * 1024;
     int run_length = panel_end - panel_begin;
-    if (a.n_rows > kMaxRows) {
-      const std::size_t fitting = kCachedBytes / (w.panel_bytes == 0 ? 1 : w.panel_bytes);
-      const int cached = fitting < 1 ? 1 : static_cast<int>(fitting);
-      if (cached < run_length) run_length = cached;
-    }
+    if (a.n_rows > kMaxRows) run_length = panels_in_cache(w, run_length);
     for (int begin = panel_begin; begin < panel_end; begin += run_length) {
       const int end = panel_end - begin < run_length ? panel_end : begin + run_length;
       for (int group = 0; group < a.n_rows; group += kTileRows) {

@@ -1,0 +1,408 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <foredraft/backend/cpu/activations.hpp>
+#include <foredraft/backend/cpu/amx_unit.hpp>
+#include <foredraft/backend/cpu/matmul.hpp>
+#include <foredraft/backend/cpu/panel_layout.hpp>
+#include <foredraft/backend/cpu/simd.hpp>
+
+namespace foredraft::inline v0::cpu {
+
+/// From this many rows on, tile products replace the vectors' dot products.
+///
+/// An estimate: no machine with AMX was at hand. Cycles for 256 k of a panel and M rows, counted in
+/// 512-bit vector instructions at two a cycle, stores at one, and one row of a tile product a
+/// cycle, which runs beside them:
+///
+///   | format     | dot product of vectors | tiles: unpack + vectors a row | tile product a row |
+///   |------------|------------------------|-------------------------------|--------------------|
+///   | Q4_0, Q8_0 | 48 + 48 M              |  80 + 12 M                    | 8 M                |
+///   | Q4_1, Q5_1 | 48 + 52 M              |  80 + 16 M                    | 8 M                |
+///   | Q4_K, Q5_K | 48 + 49 M              | 132 +  6 M                    | 8 M                |
+///   | Q6_K       | 96 + 66 M              | 352 +  3 M                    | 8 M                |
+///
+/// What could be measured is the vectors' share, on Zen 5 with the tile instructions left out: it
+/// takes as long as the whole product without tiles at 4 rows of Q4_K and 5 of Q6_K, at fewer of
+/// the others, and 0.6 to 0.7 of it at 8 rows. So tiles will hardly pay below 6 rows. Nor need they:
+/// weights from memory allow 160 to 470 cycles (2368 bytes of Q4_K at 15 to 45 GB/s and 3 GHz).
+inline constexpr int kLeastAmxRows = 6;
+
+#if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && \
+    defined(__AVX512VL__)
+
+/// The matrix product by int8 tiles, for the formats with int8 activations.
+///
+/// A row gets the bits that Tile<Arch, type, M> gives it. Integers are exact whatever sums them,
+/// and floats are added in the same order by the same operations:
+///  - formats with one d for each 32 k: a tile product for 32 k, scaled and added as there;
+///  - K-quants: their scale is an integer, so it is multiplied into the codes before, and tile
+///    products run through all 256 k. A scaled code takes more than 8 bits; it is split into two
+///    bytes, each with a sum of its own: total = sum[0] + 2^kPlaneShift * sum[1].
+///
+/// `Tiles` is AmxTiles or what the tests put in its place.
+template <class Arch, TensorType type, class Tiles>
+struct AmxMatmul {
+  using S = Simd<Arch>;
+  using I = typename S::I;
+  using F = typename S::F;
+  static_assert(S::kLanes == kPanelRows);
+
+  static constexpr PanelLayout kLayout = panel_layout(type);
+  static constexpr std::size_t kRowStride = activation_block_bytes(activation_format(type));
+  static constexpr bool kFolded = scaled_per_256(type);
+  static constexpr int kStepK = 64;                    // unpacked at a time
+  static constexpr int kProductK = kFolded ? 64 : 32;  // of one tile product
+  static constexpr int kSteps = kLayout.block_k / kStepK;
+  static constexpr int kSubBlocks = kStepK / kLayout.sub_k;  // of a step
+  // Bytes of a tile of codes, [k / 4][16 outputs][4]; a step has two: of its planes, or of its two
+  // sub-blocks.
+  static constexpr int kTileBytes = kProductK / 4 * kUnitBytes;
+  static constexpr int kStepBytes = 2 * kTileBytes;
+  static constexpr int kPlaneShift = type == TensorType::kQ6_K ? 8 : 3;
+  /// As for Tile.
+  static constexpr std::size_t kAhead = 8 * 1024;
+
+  /// Activations of 64 rows, their products and the unpacked codes fit the first-level cache (48 KB
+  /// where there is AMX).
+  static constexpr int kMaxRows = 64;
+  /// Two groups of rows share a load of the codes, with two sums each: 4 tiles of sums, 2 of
+  /// activations, 2 of codes.
+  static constexpr int kPairRows = 2 * kTileRows;
+
+  using Products = std::int32_t[2][2][kTileRows][kPanelRows];  // [group][sum][row][output]
+
+  struct Workspace {
+    alignas(64) std::byte codes[kSteps * kStepBytes];
+    alignas(64) Products products[2];
+    alignas(64) float sums[kMaxRows][kPanelRows];
+  };
+
+  [[gnu::always_inline]] static void store(std::byte* to, I v) { _mm512_store_si512(to, v); }
+
+  /// What a K-quant's codes of one sub-block are multiplied with, as int16 pairs for each output.
+  struct Multipliers {
+    I first, second, offset;
+  };
+
+  [[gnu::always_inline]] static Multipliers multipliers(const std::byte* scales) {
+    if constexpr (type == TensorType::kQ6_K) {
+      const I scale = _mm512_and_si512(S::widen_s8(scales), _mm512_set1_epi32(0xff));
+      const I even = _mm512_or_si512(scale, _mm512_slli_epi32(scale, 16));
+      const I words = _mm512_srai_epi16(_mm512_slli_epi16(even, 8), 8);
+      // Bytes s 0 s 0 and 0 s 0 s: vpmaddubsw then multiplies every other code alone.
+      return {even, _mm512_slli_epi16(even, 8), _mm512_slli_epi16(words, 5)};
+    } else {
+      const I scale = S::widen_u8(scales);
+      const I words = _mm512_or_si512(scale, _mm512_slli_epi32(scale, 16));
+      const I seven = _mm512_set1_epi16(7);
+      return {_mm512_and_si512(words, seven),
+              _mm512_and_si512(_mm512_srli_epi16(words, kPlaneShift), seven), S::zero()};
+    }
+  }
+
+  /// Store one unit of codes, as the tile products want them.
+  [[gnu::always_inline]] static void store_unit([[maybe_unused]] const Multipliers& by, I codes,
+                                                std::byte* to) {
+    if constexpr (!kFolded) {
+      // Signed values: 0 .. 31 stay what they are.
+      if constexpr (kLayout.offset == 128) {
+        codes = _mm512_xor_si512(codes, _mm512_set1_epi8(-128));
+      } else if constexpr (kLayout.offset != 0) {
+        codes = _mm512_sub_epi8(codes, _mm512_set1_epi8(kLayout.offset));
+      }
+      store(to, codes);
+    } else if constexpr (type == TensorType::kQ6_K) {
+      // scale * (code - 32) needs 14 bits: a low byte without sign and a high byte with it. 0xea:
+      // (first & second) | third.
+      const I even = _mm512_sub_epi16(_mm512_maddubs_epi16(codes, by.first), by.offset);
+      const I odd = _mm512_sub_epi16(_mm512_maddubs_epi16(codes, by.second), by.offset);
+      store(to, _mm512_ternarylogic_epi32(even, _mm512_set1_epi16(0x00ff),
+                                          _mm512_slli_epi16(odd, 8), 0xea));
+      store(to + kTileBytes, _mm512_ternarylogic_epi32(odd, _mm512_set1_epi16(-0x0100),
+                                                       _mm512_srli_epi16(even, 8), 0xea));
+    } else {
+      // A scale of 6 bits is two digits of 3 bits, and 31 * 7 fits a byte: two codes at a time are
+      // multiplied as one int16, without a carry between them.
+      store(to, _mm512_mullo_epi16(codes, by.first));
+      store(to + kTileBytes, _mm512_mullo_epi16(codes, by.second));
+    }
+  }
+
+  /// 64 k of a block.
+  /// @param codes  [2][kTileBytes]
+  [[gnu::noinline]] static void unpack(const std::byte* w, int step, std::byte* codes) noexcept {
+    if (step == 0) {
+      unroll<static_cast<int>(kLayout.low) / 64>(
+          [&](auto line) __attribute__((always_inline)) { prefetch(w + 64 * line, kAhead); });
+    }
+    constexpr int kLowBytes = kLayout.sub_k * kPanelRows * kLayout.low_bits / 8;
+    const int first = step * kSubBlocks;
+    const std::byte* low = w + kLayout.low + first * kLowBytes;
+    const std::byte* high = w + kLayout.high + first * kUnitBytes;
+    const std::byte* scales = w + kLayout.scales + first * kPanelRows;
+    for (int s = 0; s < kSubBlocks; ++s) {
+      Multipliers by{};
+      if constexpr (kFolded) by = multipliers(scales);
+      I plane{};
+      if constexpr (kLayout.high_bits != 0) {
+        plane = S::load(high);
+        prefetch(high, kAhead);
+      }
+      constexpr int kUnitsPerVector = 8 / kLayout.low_bits;
+      unroll<kLayout.sub_k / 4 / kUnitsPerVector>([&](auto v) __attribute__((always_inline)) {
+        constexpr int kV = decltype(v)::value;
+        const I both = S::load(low + kV * kUnitBytes);
+        prefetch(low + kV * kUnitBytes, kAhead);
+        std::byte* unit = codes + kV * kUnitsPerVector * kUnitBytes;
+        if constexpr (kLayout.low_bits == 8) {
+          store_unit(by, both, unit);
+        } else {
+          I even = S::low_nibbles(both);
+          I odd = S::high_nibbles(both);
+          if constexpr (kLayout.high_bits != 0) {
+            constexpr int kMask = ((1 << kLayout.high_bits) - 1) << 4;
+            even = S::template merge_high<2 * kV * kLayout.high_bits - 4, kMask>(even, plane);
+            odd = S::template merge_high<(2 * kV + 1) * kLayout.high_bits - 4, kMask>(odd, plane);
+          }
+          store_unit(by, even, unit);
+          store_unit(by, odd, unit + kUnitBytes);
+        }
+      });
+      low += kLowBytes;
+      high += kUnitBytes;
+      scales += kPanelRows;
+      codes += kLayout.sub_k / 4 * kUnitBytes;
+    }
+  }
+
+  // Tiles 0 .. 3 are sums, [group][sum]; 4 and 5 activations of a group, 6 and 7 codes.
+
+  [[gnu::always_inline]] static void configure(Tiles& tiles, int rows) {
+    AmxConfig config;
+    for (int group = 0; group < 2; ++group) {
+      const int rest = rows - group * kTileRows;
+      const int group_rows = rest < 0 ? 0 : rest < kTileRows ? rest : kTileRows;
+      config.set(2 * group, group_rows, 4 * kPanelRows);
+      config.set(2 * group + 1, group_rows, 4 * kPanelRows);
+      config.set(4 + group, group_rows, kProductK);
+      config.set(6 + group, kProductK / 4, kUnitBytes);
+    }
+    tiles.configure(config);
+  }
+
+  /// The integer sums of one block, for one or two groups of rows.
+  /// @param unpacks  whether `codes` is yet to be filled from the block w: a step ahead of its use,
+  ///                 so that vectors and tiles work side by side
+  /// @param a  the block's activations of each group
+  template <int groups>
+  static void multiply(Tiles& tiles, const std::byte* w, bool unpacks, std::byte* codes,
+                       const std::byte* const (&a)[2], Products& products) noexcept {
+    unroll<2 * groups>(
+        [&](auto i) __attribute__((always_inline)) { tiles.template zero<decltype(i)::value>(); });
+    if (unpacks) unpack(w, 0, codes);
+    for (int step = 0; step < kSteps; ++step, codes += kStepBytes) {
+      if (unpacks && step + 1 < kSteps) unpack(w, step + 1, codes + kStepBytes);
+      tiles.template load<6>(codes, kUnitBytes);
+      tiles.template load<7>(codes + kTileBytes, kUnitBytes);
+      unroll<groups>([&](auto group) __attribute__((always_inline)) {
+        constexpr int kG = decltype(group)::value;
+        const std::byte* from = a[kG] + step * kStepK;
+        tiles.template load<4 + kG>(from, kRowStride);
+        if constexpr (!kFolded) {
+          tiles.template dot_signed<2 * kG, 4 + kG, 6>();
+          tiles.template load<4 + kG>(from + kProductK, kRowStride);
+          tiles.template dot_signed<2 * kG + 1, 4 + kG, 7>();
+        } else {
+          tiles.template dot_unsigned<2 * kG, 4 + kG, 6>();
+          if constexpr (type == TensorType::kQ6_K) {
+            tiles.template dot_signed<2 * kG + 1, 4 + kG, 7>();
+          } else {
+            tiles.template dot_unsigned<2 * kG + 1, 4 + kG, 7>();
+          }
+        }
+      });
+    }
+    unroll<2 * groups>([&](auto i) __attribute__((always_inline)) {
+      constexpr int kI = decltype(i)::value;
+      tiles.template store<kI>(products[kI / 2][kI % 2], 4 * kPanelRows);
+    });
+  }
+
+  template <typename Block>
+  [[gnu::always_inline]] static const Block& row_of(const std::byte* a, int m) {
+    return *reinterpret_cast<const Block*>(a + static_cast<std::size_t>(m) * kRowStride);
+  }
+
+  /// What Tile::add_block_per_32 does after its dot products.
+  [[gnu::always_inline]] static void combine_per_32(
+      const std::byte* w, const std::byte* a, int rows,
+      const std::int32_t (&products)[2][kTileRows][kPanelRows], float (*sums)[kPanelRows]) {
+    F scale[2], min[2];
+    unroll<2>([&](auto s) __attribute__((always_inline)) {
+      scale[s] = S::load_half(w + kLayout.d + 2 * s * kPanelRows);
+      if constexpr (has_min(type)) min[s] = S::load_half(w + kLayout.m + 2 * s * kPanelRows);
+    });
+    for (int m = 0; m < rows; ++m) {
+      const auto& row = row_of<BlockInt8Per32>(a, m);
+      F sum = S::load_float(sums[m]);
+      unroll<2>([&](auto s) __attribute__((always_inline)) {
+        const F both = S::multiply(scale[s], S::broadcast(row.scales[s]));
+        sum = S::fma(S::to_float(S::load(products[s][m])), both, sum);
+        if constexpr (has_min(type)) sum = S::fma(min[s], S::broadcast(row.scaled_sums[s]), sum);
+      });
+      S::store(sums[m], sum);
+    }
+  }
+
+  /// What Tile::add_block_per_256 does after its sub-blocks.
+  [[gnu::always_inline]] static void combine_per_256(
+      const std::byte* w, const std::byte* a, int rows,
+      const std::int32_t (&products)[2][kTileRows][kPanelRows], float (*sums)[kPanelRows]) {
+    F d, min;
+    I mins[4];
+    if constexpr (has_min(type)) {
+      d = S::load_half(w + kLayout.d);
+      min = S::load_half(w + kLayout.m);
+      unroll<4>([&](auto j) __attribute__((always_inline)) {
+        mins[j] = S::widen_u8_pairs(w + kLayout.mins + 2 * j * kPanelRows);
+      });
+    } else {
+      d = S::load_float(reinterpret_cast<const float*>(w + kLayout.d));
+    }
+    for (int m = 0; m < rows; ++m) {
+      const auto& row = row_of<BlockInt8Per256>(a, m);
+      const I total = S::add(S::load(products[0][m]),
+                             S::template shift_left<kPlaneShift>(S::load(products[1][m])));
+      F y = S::multiply(d, S::to_float(total));
+      if constexpr (has_min(type)) {
+        I total_min = S::zero();
+        unroll<4>([&](auto j) __attribute__((always_inline)) {
+          std::int32_t two_sums;
+          __builtin_memcpy(&two_sums, row.sums + 2 * j, sizeof two_sums);
+          total_min = S::dot_pairs(total_min, mins[j], S::broadcast(two_sums));
+        });
+        y = S::fnma(min, S::to_float(total_min), y);
+      }
+      S::store(sums[m], S::fma(y, S::broadcast(row.scale), S::load_float(sums[m])));
+    }
+  }
+
+  /// Add a block's products to the sums of one group of rows.
+  /// @param w, a  the block of the panel, and of the group's first row
+  [[gnu::noinline]] static void combine(const std::byte* w, const std::byte* a, int rows,
+                                        const std::int32_t (&products)[2][kTileRows][kPanelRows],
+                                        float (*sums)[kPanelRows]) noexcept {
+    if constexpr (kFolded) {
+      combine_per_256(w, a, rows, products, sums);
+    } else {
+      combine_per_32(w, a, rows, products, sums);
+    }
+  }
+
+  /// The rows first .. first + n_rows - 1 by some panels: whole pairs of groups, or one that is not
+  /// whole.
+  template <int groups>
+  static void run_rows(Tiles& tiles, Workspace& workspace, const PackedPanels& w,
+                       const Activations& a, int first, int n_rows, int panel_begin, int panel_end,
+                       float* out, std::size_t ld_out, const Epilogue& epilogue) noexcept {
+    struct Unit {
+      const std::byte* block;
+      const std::byte* a[2];
+      int row;  // from `first`
+    };
+    configure(tiles, n_rows);
+    const std::byte* block = w.data + static_cast<std::size_t>(panel_begin) * w.panel_bytes;
+    for (int panel = panel_begin; panel < panel_end; ++panel) {
+      __builtin_memset(workspace.sums, 0,
+                       static_cast<std::size_t>(n_rows) * sizeof *workspace.sums);
+      const auto add = [&](const Unit& unit, const Products& products) {
+        unroll<groups>([&](auto group) __attribute__((always_inline)) {
+          const int row = unit.row + group * kTileRows;
+          combine(unit.block, unit.a[group], a.group_rows(first + row), products[group],
+                  workspace.sums + row);
+        });
+      };
+      // Sums are fetched while the next ones are under way: storing a tile takes its time.
+      Unit last{};
+      int parity = 0;
+      for (int b = 0; b < w.n_blocks; ++b, block += kLayout.bytes) {
+        for (int row = 0; row < n_rows; row += kPairRows) {
+          Unit unit{block, {a.data + a.offset(first + row, b), nullptr}, row};
+          if constexpr (groups == 2) unit.a[1] = a.data + a.offset(first + row + kTileRows, b);
+          multiply<groups>(tiles, block, row == 0, workspace.codes, unit.a,
+                           workspace.products[parity]);
+          parity ^= 1;
+          if (last.block != nullptr) add(last, workspace.products[parity]);
+          last = unit;
+        }
+      }
+      if (last.block != nullptr) add(last, workspace.products[parity ^ 1]);
+      finish_panel<Arch>(workspace.sums, n_rows, panel, w.n_out,
+                         out + static_cast<std::size_t>(first) * ld_out, ld_out, epilogue);
+    }
+  }
+
+  template <typename Few>
+  [[gnu::noinline]] static void run(Few few, const PackedPanels& w, const Activations& a,
+                                    int panel_begin, int panel_end, float* out, std::size_t ld_out,
+                                    const Epilogue& epilogue) noexcept {
+    Tiles tiles;
+    Workspace workspace;
+    const int run_length = a.n_rows > kPairRows ? panels_in_cache(w, panel_end - panel_begin)
+                                                : panel_end - panel_begin;
+    for (int begin = panel_begin; begin < panel_end; begin += run_length) {
+      const int end = panel_end - begin < run_length ? panel_end : begin + run_length;
+      for (int first = 0, n_rows = 0; first < a.n_rows; first += n_rows) {
+        const int rest = a.n_rows - first;
+        n_rows = rest < kPairRows  ? rest
+                 : rest < kMaxRows ? rest / kPairRows * kPairRows
+                                   : kMaxRows;
+        if (n_rows < kLeastAmxRows) {
+          // The last groups of a view are a view too.
+          const Activations tail{a.format, n_rows, a.n_in, a.data + a.offset(first, 0)};
+          few(w, tail, begin, end, out + static_cast<std::size_t>(first) * ld_out, ld_out,
+              epilogue);
+        } else if (n_rows <= kTileRows) {
+          run_rows<1>(tiles, workspace, w, a, first, n_rows, begin, end, out, ld_out, epilogue);
+        } else {
+          run_rows<2>(tiles, workspace, w, a, first, n_rows, begin, end, out, ld_out, epilogue);
+        }
+      }
+    }
+    tiles.release();
+  }
+};
+
+/// matmul<Arch> with tile products where they apply, to the same bits.
+/// @param few  matmul<Arch>, which gets the rest: few rows, and float weights
+/// @cost of the tile registers' state: it is set up and released within each call
+template <class Arch, class Tiles, typename Few>
+[[gnu::always_inline]] inline void amx_matmul(Few few, const PackedPanels& w, const Activations& a,
+                                              int panel_begin, int panel_end, float* out,
+                                              std::size_t ld_out,
+                                              const Epilogue& epilogue) noexcept {
+  const auto run = [&]<TensorType type>() __attribute__((always_inline)) {
+    AmxMatmul<Arch, type, Tiles>::run(few, w, a, panel_begin, panel_end, out, ld_out, epilogue);
+  };
+  if (a.n_rows >= kLeastAmxRows && panel_begin < panel_end) {
+    switch (w.type) {
+      case TensorType::kQ4_0: return run.template operator()<TensorType::kQ4_0>();
+      case TensorType::kQ4_1: return run.template operator()<TensorType::kQ4_1>();
+      case TensorType::kQ5_0: return run.template operator()<TensorType::kQ5_0>();
+      case TensorType::kQ5_1: return run.template operator()<TensorType::kQ5_1>();
+      case TensorType::kQ8_0: return run.template operator()<TensorType::kQ8_0>();
+      case TensorType::kQ4_K: return run.template operator()<TensorType::kQ4_K>();
+      case TensorType::kQ5_K: return run.template operator()<TensorType::kQ5_K>();
+      case TensorType::kQ6_K: return run.template operator()<TensorType::kQ6_K>();
+      default: break;
+    }
+  }
+  few(w, a, panel_begin, panel_end, out, ld_out, epilogue);
+}
+
+#endif
+
+}  // namespace foredraft::inline v0::cpu
