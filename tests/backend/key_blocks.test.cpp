@@ -42,3 +42,23 @@ TEST_CASE("transpose, and back") {
   fd::transpose(turned.data(), 6, 32, back.data());
   CHECK(back == rows);
 }
+
+TEST_CASE("blocks that have become whole are completed, and nothing else") {
+  constexpr int kRows = 110;
+  constexpr int kHead = 6;
+  std::vector<int> rows(kRows * kHead);
+  std::iota(rows.begin(), rows.end(), 0);
+  std::vector<int> keys = rows;
+  std::vector<int> scratch(fd::kKeyBlock * kHead);
+  int in_blocks = 0;
+  for (const int size : {0, 20, 31, 32, 40, 100, 110}) {
+    fd::complete_key_blocks(keys.data(), kHead, in_blocks, size, scratch.data());
+    in_blocks = fd::positions_in_key_blocks(size);
+    for (int row = 0; row < kRows; ++row) {
+      for (int d = 0; d < kHead; ++d) {
+        CHECK(keys[fd::key_place(row, d, kHead, size)] ==
+              rows[static_cast<std::size_t>(row * kHead + d)]);
+      }
+    }
+  }
+}

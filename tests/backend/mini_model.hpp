@@ -133,7 +133,7 @@ struct Sequence {
   fd::KvLayer<T> layer(int i) {
     const auto head = static_cast<std::size_t>(kRows * config.shape.d_head);
     const std::size_t begin = static_cast<std::size_t>(i * config.shape.n_kv_heads) * head;
-    return {k.data() + begin, v.data() + begin, head, size};
+    return {k.data() + begin, v.data() + begin, head, size, in_blocks};
   }
 
   std::vector<int> ancestors(int node) const {
@@ -156,24 +156,14 @@ struct Sequence {
         }
       }
     }
-    const int before = size;
     size += static_cast<int>(path.size());
     nodes.clear();
-    // Keys of blocks that are whole now go where a cache keeps them.
-    const auto head_size = static_cast<std::size_t>(kRows * d);
-    for (std::size_t begin = 0; begin < k.size(); begin += head_size) {
-      const std::vector<T> rows(&k[begin], &k[begin] + head_size);
-      for (int row = fd::positions_in_key_blocks(before); row < size; ++row) {
-        for (int j = 0; j < d; ++j) {
-          k[begin + fd::key_place(row, j, d, size)] = rows[static_cast<std::size_t>(row * d + j)];
-        }
-      }
-    }
   }
 
   Config config;
   std::vector<T> k, v;  // [n_layers, n_kv_heads, kRows, d_head]
   int size = 0;
+  int in_blocks = 0;
   std::vector<fd::Node> nodes;
 };
 
@@ -296,6 +286,8 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
         x.data(), wanted, {model.norm.data(), 1e-5f}, &model.head, output.argmax, logits});
   });
   output.x = x;
+  for (Sequence<T>* sequence : sequences)
+    sequence->in_blocks = fd::positions_in_key_blocks(sequence->size);
   return output;
 }
 

@@ -34,11 +34,21 @@ void write_row(fd::LinearCache<T>& cache, fd::NodeIndex node) {
   }
 }
 
+/// A pass over what is staged.
 template <typename T>
 void stage(fd::LinearCache<T>& cache, const std::vector<fd::Node>& nodes) {
   const int before = cache.staged();
   cache.stage(nodes);
   for (int node = before; node < cache.staged(); ++node) write_row(cache, node);
+  std::vector<T> scratch(fd::kKeyBlock * 4);
+  for (int layer = 0; layer < kShape.n_layers; ++layer) {
+    const fd::KvLayer<T> kv = cache.layer(layer);
+    for (std::size_t head = 0; head < 3; ++head) {
+      fd::complete_key_blocks(kv.k + head * kv.head_stride, 4, kv.in_blocks, kv.size,
+                              scratch.data());
+    }
+  }
+  cache.key_blocks_completed();
 }
 
 /// Tokens of the rows first .. first + count - 1, or -1 where heads or layers disagree.
@@ -53,7 +63,7 @@ std::vector<fd::TokenId> tokens_in(fd::LinearCache<T>& cache, int first, int cou
         for (int d = 0; d < 4; ++d) {
           const std::size_t at = head * kv.head_stride + static_cast<std::size_t>(row * 4 + d);
           const auto v = static_cast<int>(static_cast<float>(kv.v[at]));
-          const T k = kv.k[head * kv.head_stride + fd::key_place(row, d, 4, kv.size)];
+          const T k = kv.k[head * kv.head_stride + fd::key_place(row, d, 4, kv.in_blocks)];
           const int mark = static_cast<int>(static_cast<float>(k)) - element_mark(layer, head, d);
           const bool same_v = v == -static_cast<int>(static_cast<float>(k));
           const fd::TokenId here = mark % kMarks == 0 && same_v ? mark / kMarks : -1;

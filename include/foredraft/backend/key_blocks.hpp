@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 
 #include <foredraft/core/types.hpp>
 
@@ -13,6 +14,9 @@ namespace foredraft::inline v0 {
 /// whole block of kKeyBlock committed positions are kept by dimensions: [d_head, kKeyBlock], in the
 /// place of [kKeyBlock, d_head]. All other keys are rows: those of the last, incomplete block,
 /// which change places when a tree is committed, and the staged ones. Values are always rows.
+///
+/// A pass puts the keys of blocks that have become whole since the last one in order before it
+/// reads them, because its lanes do that together; KvLayer::in_blocks says how far that had come.
 inline constexpr int kKeyBlock = 32;
 
 /// Positions, of the first `size` committed ones, whose keys lie in blocks.
@@ -35,6 +39,18 @@ template <typename T>
 void transpose(const T* from, int rows, int columns, T* to) noexcept {
   for (int column = 0; column < columns; ++column) {
     for (int row = 0; row < rows; ++row) *to++ = from[row * columns + column];
+  }
+}
+
+/// Put the keys of one head in order: those of all whole blocks from position `from` on.
+/// @shape keys [size, d_head], scratch [kKeyBlock * d_head]
+template <typename T>
+void complete_key_blocks(T* keys, int d_head, Position from, Position size, T* scratch) noexcept {
+  const auto block_size = static_cast<std::size_t>(kKeyBlock * d_head);
+  for (; from < positions_in_key_blocks(size); from += kKeyBlock) {
+    T* const block = keys + static_cast<std::size_t>(from) * static_cast<std::size_t>(d_head);
+    std::memcpy(scratch, block, block_size * sizeof(T));
+    transpose(scratch, kKeyBlock, d_head, block);
   }
 }
 

@@ -51,6 +51,7 @@ struct KvLayer {
   T* v = nullptr;
   std::size_t head_stride = 0;  // elements between two heads
   Position size = 0;            // committed rows
+  Position in_blocks = 0;       // committed rows whose keys lie in blocks before the pass
 };
 
 /// The rows of one sequence inside a forward pass. Row `first_row + i` of the pass is staged node
@@ -82,6 +83,7 @@ struct EmbedArgs {
 
 /// norm(x) -> q, k, v; rotate q and k; keep q; write k and v into the staged rows of the caches.
 /// K and V are stored in the cache's format T before anything reads them, the own row included.
+/// Committed keys of blocks that are whole go into their order: complete_key_blocks().
 template <typename Matrix, typename T>
 struct QkvArgs {
   const float* x = nullptr;  // [n_rows, d_model]

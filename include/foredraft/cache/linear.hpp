@@ -26,8 +26,8 @@ namespace foredraft::inline v0 {
 /// moves no row, and a tree's commit closes the gaps that the losers leave. Keys of whole blocks
 /// are kept by dimensions, see backend/key_blocks.hpp. Memory is taken from the system untouched:
 /// only positions that are used cost memory.
-/// @cost stage O(nodes), for a tree O(nodes * depth); commit O(rows kept * layers) for a tree, and
-/// one pass over the keys of each block that it completes
+/// @cost stage O(nodes), for a tree O(nodes * depth); commit O(1) for a chain, else O(rows kept *
+/// layers)
 template <typename T>
   requires std::same_as<T, float> || std::same_as<T, f16>
 class LinearCache {
@@ -36,8 +36,8 @@ class LinearCache {
 
   struct Snapshot {
     int size = 0;
-    std::vector<T> k;  // [n_layers, n_kv_heads, size * d_head], as the cache stores them
-    std::vector<T> v;  // [n_layers, n_kv_heads, size, d_head]
+    std::vector<T> k;  // [n_layers, n_kv_heads, size, d_head]
+    std::vector<T> v;  // the same
   };
 
   /// @param n_ctx positions it can hold; 0: as many as the model was trained for
@@ -111,11 +111,7 @@ class LinearCache {
       renumbered_[index(i)] = kept++;
     }
     nodes_.resize(index(kept));
-    Position in_blocks = positions_in_key_blocks(size_);
     size_ += static_cast<int>(path.size());
-    for (; in_blocks < positions_in_key_blocks(size_); in_blocks += kKeyBlock) {
-      transpose_keys(in_blocks, kKeyBlock, shape_.d_head);
-    }
     describe_paths();
   }
 
@@ -127,12 +123,11 @@ class LinearCache {
   /// Forget all positions from `n` on, and what is staged.
   void truncate(int n) noexcept {
     discard();
-    n = std::clamp(n, 0, size_);
-    const Position in_blocks = positions_in_key_blocks(n);
-    if (in_blocks < n && in_blocks < positions_in_key_blocks(size_)) {
-      transpose_keys(in_blocks, shape_.d_head, kKeyBlock);  // incomplete now: rows again
-    }
-    size_ = n;
+    size_ = std::clamp(n, 0, size_);
+    const Position whole = positions_in_key_blocks(size_);
+    if (whole >= in_blocks_) return;
+    if (whole < size_) keys_to_rows(whole);  // its block is incomplete now
+    in_blocks_ = whole;
   }
 
   Snapshot snapshot() const {
@@ -143,6 +138,10 @@ class LinearCache {
       const T* v = v_.get() + head * head_stride_;
       snapshot.k.insert(snapshot.k.end(), k, k + row);
       snapshot.v.insert(snapshot.v.end(), v, v + row);
+      T* const rows = snapshot.k.data() + head * row;
+      for (std::size_t i = 0; i < index(in_blocks_) * d_head(); i += block_.size()) {
+        transpose(k + i, shape_.d_head, kKeyBlock, rows + i);
+      }
     }
     return snapshot;
   }
@@ -161,6 +160,7 @@ class LinearCache {
     }
     discard();
     size_ = snapshot.size;
+    in_blocks_ = 0;
   }
 
   // For targets.
@@ -168,8 +168,11 @@ class LinearCache {
   /// Keys and values of one layer; see KvLayer.
   KvLayer<T> layer(int layer) noexcept {
     const std::size_t offset = index(layer) * index(shape_.n_kv_heads) * head_stride_;
-    return {k_.get() + offset, v_.get() + offset, head_stride_, size_};
+    return {k_.get() + offset, v_.get() + offset, head_stride_, size_, in_blocks_};
   }
+
+  /// A pass has put the keys of all whole blocks in order, in every layer.
+  void key_blocks_completed() noexcept { in_blocks_ = positions_in_key_blocks(size_); }
 
   /// The staged nodes first .. first + count - 1 as rows `first_row` and on of a pass. Good until
   /// the next change.
@@ -231,13 +234,12 @@ class LinearCache {
     }
   }
 
-  /// Of a block of keys, in all layers and heads: the matrix [rows, columns] becomes
-  /// [columns, rows].
-  void transpose_keys(Position first, int rows, int columns) noexcept {
+  /// The keys of a block become rows again, in all layers and heads.
+  void keys_to_rows(Position first) noexcept {
     for (std::size_t head = 0; head < heads(); ++head) {
       T* const keys = k_.get() + head * head_stride_ + index(first) * d_head();
       std::copy_n(keys, block_.size(), block_.data());
-      transpose(block_.data(), rows, columns, keys);
+      transpose(block_.data(), shape_.d_head, kKeyBlock, keys);
     }
   }
 
@@ -281,8 +283,9 @@ class LinearCache {
   std::size_t head_stride_ = 0;  // elements between two heads
   Memory k_;
   Memory v_;
-  std::vector<T> block_;  // [kKeyBlock * d_head] scratch
+  std::vector<T> block_;  // [kKeyBlock * d_head] scratch of truncate
   int size_ = 0;
+  int in_blocks_ = 0;                     // positions whose keys lie in blocks
   bool chain_ = true;                     // the staged nodes form one chain: no paths needed
   std::vector<Node> nodes_;               // [staged]
   std::vector<std::int32_t> path_;        // concatenated storage rows, trees only

@@ -70,6 +70,7 @@ class Model {
                                  pass.logits,
                                  pass.maxima});
     });
+    for (Request<C>& request : requests) request.cache->key_blocks_completed();
     hand_out(requests, pass);
   }
 

@@ -83,6 +83,13 @@ class Lane {
       store(a.sequences[s], a.kv[s], a.kv[s].k, a.d_head, keys, shared_.k.data(), d_kv);
       store(a.sequences[s], a.kv[s], a.kv[s].v, a.d_head, heads.of(2, index_, count()),
             shared_.v.data(), d_kv);
+      // Attention has not begun, so its workspace makes room.
+      static_assert(sizeof(T) <= sizeof(float));
+      for (int head = keys.begin; head < keys.end; ++head) {
+        complete_key_blocks(a.kv[s].k + static_cast<std::size_t>(head) * a.kv[s].head_stride,
+                            a.d_head, a.kv[s].in_blocks, a.kv[s].size,
+                            reinterpret_cast<T*>(own_.attend.data()));
+      }
     }
     barrier();
   }

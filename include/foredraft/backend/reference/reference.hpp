@@ -41,6 +41,11 @@ class Reference {
       for (std::size_t s = 0; s < a.sequences.size(); ++s) {
         const SequenceRows& sequence = a.sequences[s];
         const KvLayer<T>& kv = a.kv[s];
+        std::vector<T> block(at(kKeyBlock * a.d_head));
+        for (int head = 0; head < a.n_kv_heads; ++head) {
+          complete_key_blocks(kv.k + at(head) * kv.head_stride, a.d_head, kv.in_blocks, kv.size,
+                              block.data());
+        }
         for (int i = 0; i < sequence.n_rows; ++i) {
           const int row = sequence.first_row + i;
           const Vector x = normalised(a.x, row, a.norm, a.wq->cols());
