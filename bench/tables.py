@@ -153,12 +153,12 @@ def loading(results):
         return f"{value['median']:.3f}"
 
     rows = [row("loading, file in memory, s", lambda r: seconds(r["hot"]["seconds"])),
-            row("of this, weights", lambda r: seconds(r["hot"]["seconds_weights"])),
-            row("of this, tokenizer", lambda r: seconds(r["hot"]["seconds_tokenizer"])),
+            row("weights alone, s", lambda r: seconds(r["hot"]["seconds_weights"])),
+            row("tokenizer alone, s", lambda r: seconds(r["hot"]["seconds_tokenizer"])),
             row("weights, GB/s of the file a core", lambda r: number(r["hot"]["GB_per_s_a_core"]["median"])),
             row("loading, file dropped from memory, s", lambda r: seconds(r["cold"]["seconds"])),
             row("with `--packed-cache`, file in memory, s", lambda r: seconds(r["packed_hot"]["seconds"])),
-            row("of this, weights", lambda r: seconds(r["packed_hot"]["seconds_weights"])),
+            row("weights alone, s", lambda r: seconds(r["packed_hot"]["seconds_weights"])),
             row("with `--packed-cache`, file dropped, s", lambda r: seconds(r["packed_cold"]["seconds"])),
             row("the first time, which writes it, s", lambda r: f"{r['seconds_first_with_writing']:.2f}"),
             row("`foredraft generate -n 1`, s", lambda r: seconds(r["seconds_generate_1"]["packs"])),
