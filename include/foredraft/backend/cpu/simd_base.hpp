@@ -32,8 +32,8 @@ template <int n, typename F>
 /// The vector operations that kernels are written in. A specialisation has
 ///  - I, F: vectors of kLanes int32 or float; an I also holds 4 * kLanes bytes or 2 * kLanes int16;
 ///  - kLanes: 16, 8 or 4; the 16 rows of a panel are 16 / kLanes vectors;
-///  - kMaxRows: rows of the tallest tile that fits the registers, with three accumulators a row and
-///    four more;
+///  - kMaxRows: rows of the tallest tile, at most 8: as many as fit the registers with three
+///    accumulators a row and four more, or what was measured to be better;
 ///  - dot(acc, w, a): acc + sum of 4 products per lane; w unsigned <= 127, a signed;
 ///  - dot_offset128(...): the same for w up to 255, as sum of w * a or of (w - 128) * a:
 ///    start_offset128 knows which;

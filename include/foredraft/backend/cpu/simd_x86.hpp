@@ -163,7 +163,6 @@ struct Avx2Operations {
   using I = __m256i;
   using F = __m256;
   static constexpr int kLanes = 8;
-  static constexpr int kMaxRows = 4;
 
   [[gnu::always_inline]] static I zero() { return _mm256_setzero_si256(); }
   [[gnu::always_inline]] static F zero_float() { return _mm256_setzero_ps(); }
@@ -239,6 +238,7 @@ struct Avx2Operations {
 
 template <>
 struct Simd<Avx2> : Avx2Operations<Avx2> {
+  static constexpr int kMaxRows = 4;
   // As for AVX-512 without the int8 dot product: see there why nothing saturates.
   static constexpr bool kSumsInt16 = true;
   [[gnu::always_inline]] static I dot_int16(I w, I a) { return _mm256_maddubs_epi16(w, a); }
@@ -266,6 +266,9 @@ struct Simd<Avx2> : Avx2Operations<Avx2> {
 #if defined(__AVXVNNI__)
 template <>
 struct Simd<AvxVnni> : Avx2Operations<AvxVnni> {
+  // Within a sub-block one accumulator a row, and eight fit; unpacking for eight rows at once saves
+  // more than the float sums in memory cost.
+  static constexpr int kMaxRows = 8;
   static constexpr bool kSumsInt16 = false;
   [[gnu::always_inline]] static I dot(I acc, I w, I a) {
     return _mm256_dpbusd_avx_epi32(acc, w, a);
