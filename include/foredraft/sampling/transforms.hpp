@@ -33,7 +33,7 @@ struct History {
 /// Each step sees the law that the step before left. Ties are broken towards the lower id
 /// everywhere, so p is a function of the row and its history alone. Arithmetic is double: the law
 /// tests hold p to 1e-12. Weights are relative to the likeliest token, so nothing overflows; a
-/// token more than 1e-308 times less likely than that counts as impossible. The object only keeps
+/// token more than 1e307 times less likely than that counts as impossible. The object only keeps
 /// buffers between rows.
 class Transforms {
  public:
