@@ -35,6 +35,18 @@ TEST_CASE("only the numbers of known formats have a layout") {
   CHECK_FALSE(fd::row_bytes(static_cast<fd::TensorType>(4), 32));  // a format that was withdrawn
 }
 
+TEST_CASE("a format becomes the constant of its number, and nothing else becomes one") {
+  for (std::uint32_t number = 0; number < 300; ++number) {
+    const auto type = static_cast<fd::TensorType>(number);
+    int calls = 0;
+    fd::with_type(type, [&]<fd::TensorType kType>() {
+      ++calls;
+      CHECK(kType == type);
+    });
+    CHECK(calls == (fd::layout_of(type) ? 1 : 0));
+  }
+}
+
 TEST_CASE("a row is a whole number of blocks, and its size does not wrap") {
   CHECK(fd::row_bytes(fd::TensorType::kQ6_K, 1536) == 6 * 210);
   CHECK(fd::row_bytes(fd::TensorType::kQ4_0, 0) == 0);

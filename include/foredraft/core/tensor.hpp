@@ -25,6 +25,25 @@ enum class TensorType : std::uint32_t {
   kBF16 = 30,
 };
 
+/// f.operator()<type>(): a format that is known when a program runs, as a constant. Nothing where
+/// the number is none of ours. Always inlined, because kernels of all instruction sets use it.
+template <typename F>
+[[gnu::always_inline]] constexpr void with_type(TensorType type, F&& f) {
+  switch (type) {
+    case TensorType::kF32: f.template operator()<TensorType::kF32>(); return;
+    case TensorType::kF16: f.template operator()<TensorType::kF16>(); return;
+    case TensorType::kBF16: f.template operator()<TensorType::kBF16>(); return;
+    case TensorType::kQ4_0: f.template operator()<TensorType::kQ4_0>(); return;
+    case TensorType::kQ4_1: f.template operator()<TensorType::kQ4_1>(); return;
+    case TensorType::kQ5_0: f.template operator()<TensorType::kQ5_0>(); return;
+    case TensorType::kQ5_1: f.template operator()<TensorType::kQ5_1>(); return;
+    case TensorType::kQ8_0: f.template operator()<TensorType::kQ8_0>(); return;
+    case TensorType::kQ4_K: f.template operator()<TensorType::kQ4_K>(); return;
+    case TensorType::kQ5_K: f.template operator()<TensorType::kQ5_K>(); return;
+    case TensorType::kQ6_K: f.template operator()<TensorType::kQ6_K>(); return;
+  }
+}
+
 /// Block geometry of a format: `elements` consecutive values of a row are stored in `bytes` bytes.
 struct TypeLayout {
   std::string_view name;

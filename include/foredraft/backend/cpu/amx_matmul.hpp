@@ -384,23 +384,16 @@ template <class Arch, class Tiles, typename Few>
                                               int panel_begin, int panel_end, float* out,
                                               std::size_t ld_out,
                                               const Epilogue& epilogue) noexcept {
-  const auto run = [&]<TensorType type>() __attribute__((always_inline)) {
-    AmxMatmul<Arch, type, Tiles>::run(few, w, a, panel_begin, panel_end, out, ld_out, epilogue);
-  };
-  if (a.n_rows >= kLeastAmxRows && panel_begin < panel_end) {
-    switch (w.type) {
-      case TensorType::kQ4_0: return run.template operator()<TensorType::kQ4_0>();
-      case TensorType::kQ4_1: return run.template operator()<TensorType::kQ4_1>();
-      case TensorType::kQ5_0: return run.template operator()<TensorType::kQ5_0>();
-      case TensorType::kQ5_1: return run.template operator()<TensorType::kQ5_1>();
-      case TensorType::kQ8_0: return run.template operator()<TensorType::kQ8_0>();
-      case TensorType::kQ4_K: return run.template operator()<TensorType::kQ4_K>();
-      case TensorType::kQ5_K: return run.template operator()<TensorType::kQ5_K>();
-      case TensorType::kQ6_K: return run.template operator()<TensorType::kQ6_K>();
-      default: break;
+  const bool few_rows = a.n_rows < kLeastAmxRows || panel_begin >= panel_end;
+  with_type(w.type, [&]<TensorType type>() __attribute__((always_inline)) {
+    if constexpr (activation_format(type) != ActivationFormat::kF32) {
+      if (!few_rows) {
+        AmxMatmul<Arch, type, Tiles>::run(few, w, a, panel_begin, panel_end, out, ld_out, epilogue);
+        return;
+      }
     }
-  }
-  few(w, a, panel_begin, panel_end, out, ld_out, epilogue);
+    few(w, a, panel_begin, panel_end, out, ld_out, epilogue);
+  });
 }
 
 #endif

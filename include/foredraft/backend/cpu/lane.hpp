@@ -13,6 +13,7 @@
 #include <foredraft/backend/cpu/scratch.hpp>
 #include <foredraft/backend/cpu/share.hpp>
 #include <foredraft/backend/cpu/thread_pool.hpp>
+#include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/backend/ops.hpp>
 
 namespace foredraft::inline v0::cpu {

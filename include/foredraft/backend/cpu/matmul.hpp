@@ -378,22 +378,9 @@ struct Matmul {
 template <class Arch>
 void matmul(const PackedPanels& w, const Activations& a, int panel_begin, int panel_end, float* out,
             std::size_t ld_out, Epilogue epilogue = {}) noexcept {
-  const auto run = [&]<TensorType type>() __attribute__((always_inline)) {
+  with_type(w.type, [&]<TensorType type>() __attribute__((always_inline)) {
     Matmul<Arch, type>::run(w, a, panel_begin, panel_end, out, ld_out, epilogue);
-  };
-  switch (w.type) {
-    case TensorType::kF32: return run.template operator()<TensorType::kF32>();
-    case TensorType::kF16: return run.template operator()<TensorType::kF16>();
-    case TensorType::kBF16: return run.template operator()<TensorType::kBF16>();
-    case TensorType::kQ4_0: return run.template operator()<TensorType::kQ4_0>();
-    case TensorType::kQ4_1: return run.template operator()<TensorType::kQ4_1>();
-    case TensorType::kQ5_0: return run.template operator()<TensorType::kQ5_0>();
-    case TensorType::kQ5_1: return run.template operator()<TensorType::kQ5_1>();
-    case TensorType::kQ8_0: return run.template operator()<TensorType::kQ8_0>();
-    case TensorType::kQ4_K: return run.template operator()<TensorType::kQ4_K>();
-    case TensorType::kQ5_K: return run.template operator()<TensorType::kQ5_K>();
-    case TensorType::kQ6_K: return run.template operator()<TensorType::kQ6_K>();
-  }
+  });
 }
 
 }  // namespace foredraft::inline v0::cpu

@@ -163,22 +163,9 @@ void pack_panel_of(const std::byte* rows, std::size_t row_size, int n_rows, int 
 /// @shape rows [n_rows, row_size], row_size = row_bytes(type, n_in); panel [blocks of n_in]
 inline void pack_panel(TensorType type, const std::byte* rows, std::size_t row_size, int n_rows,
                        int n_in, std::byte* panel) noexcept {
-  const auto pack = [&]<TensorType kType>() {
+  with_type(type, [&]<TensorType kType>() {
     detail::pack_panel_of<kType>(rows, row_size, n_rows, n_in, panel);
-  };
-  switch (type) {
-    case TensorType::kF32: return pack.template operator()<TensorType::kF32>();
-    case TensorType::kF16: return pack.template operator()<TensorType::kF16>();
-    case TensorType::kBF16: return pack.template operator()<TensorType::kBF16>();
-    case TensorType::kQ4_0: return pack.template operator()<TensorType::kQ4_0>();
-    case TensorType::kQ4_1: return pack.template operator()<TensorType::kQ4_1>();
-    case TensorType::kQ5_0: return pack.template operator()<TensorType::kQ5_0>();
-    case TensorType::kQ5_1: return pack.template operator()<TensorType::kQ5_1>();
-    case TensorType::kQ8_0: return pack.template operator()<TensorType::kQ8_0>();
-    case TensorType::kQ4_K: return pack.template operator()<TensorType::kQ4_K>();
-    case TensorType::kQ5_K: return pack.template operator()<TensorType::kQ5_K>();
-    case TensorType::kQ6_K: return pack.template operator()<TensorType::kQ6_K>();
-  }
+  });
 }
 
 /// Read one row of a panel as the floats that it held in the file.
