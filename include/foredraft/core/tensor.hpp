@@ -25,7 +25,7 @@ enum class TensorType : std::uint32_t {
   kBF16 = 30,
 };
 
-/// f.operator()<type>(): a format that is known when a program runs, as a constant. Nothing where
+/// `f.operator()<type>()`: a format that is known when a program runs, as a constant. Nothing where
 /// the number is none of ours. Always inlined, because kernels of all instruction sets use it.
 template <typename F>
 [[gnu::always_inline]] constexpr void with_type(TensorType type, F&& f) {
