@@ -1,7 +1,6 @@
 #include <foredraft/backend/cpu/simd_base.hpp>
 
 #include <cstddef>
-#include <limits>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -21,8 +20,8 @@ TEST_CASE("unroll counts up, and every index is a constant") {
 
 TEST_CASE("any address may be fetched") {
   const std::byte here{7};
-  cpu::prefetch(&here, 0);
-  cpu::prefetch(&here, std::numeric_limits<std::size_t>::max());
-  cpu::prefetch(nullptr, 1);
+  cpu::fetch_ahead(&here);
+  cpu::fetch_ahead(nullptr);
+  for (int part = 0; part < 16; ++part) cpu::fetch_part_ahead<3392, 16>(&here, part);
   CHECK(here == std::byte{7});
 }

@@ -62,8 +62,6 @@ struct AmxMatmul {
   static constexpr int kTileBytes = kProductK / 4 * kUnitBytes;
   static constexpr int kStepBytes = 2 * kTileBytes;
   static constexpr int kPlaneShift = type == TensorType::kQ6_K ? 8 : 3;
-  /// As for Tile.
-  static constexpr std::size_t kAhead = 8 * 1024;
 
   /// Activations of 64 rows, their products and the unpacked codes fit the first-level cache (48 KB
   /// where there is AMX).
@@ -134,10 +132,7 @@ struct AmxMatmul {
   /// 64 k of a block.
   /// @param codes  [2][kTileBytes]
   [[gnu::noinline]] static void unpack(const std::byte* w, int step, std::byte* codes) noexcept {
-    if (step == 0) {
-      unroll<static_cast<int>(kLayout.low) / 64>(
-          [&](auto line) __attribute__((always_inline)) { prefetch(w + 64 * line, kAhead); });
-    }
+    fetch_part_ahead<kLayout.bytes, kSteps>(w, step);
     constexpr int kLowBytes = kLayout.sub_k * kPanelRows * kLayout.low_bits / 8;
     const int first = step * kSubBlocks;
     const std::byte* low = w + kLayout.low + first * kLowBytes;
@@ -147,15 +142,11 @@ struct AmxMatmul {
       Multipliers by{};
       if constexpr (kFolded) by = multipliers(scales);
       I plane{};
-      if constexpr (kLayout.high_bits != 0) {
-        plane = S::load(high);
-        prefetch(high, kAhead);
-      }
+      if constexpr (kLayout.high_bits != 0) plane = S::load(high);
       constexpr int kUnitsPerVector = 8 / kLayout.low_bits;
       unroll<kLayout.sub_k / 4 / kUnitsPerVector>([&](auto v) __attribute__((always_inline)) {
         constexpr int kV = decltype(v)::value;
         const I both = S::load(low + kV * kUnitBytes);
-        prefetch(low + kV * kUnitBytes, kAhead);
         std::byte* unit = codes + kV * kUnitsPerVector * kUnitBytes;
         if constexpr (kLayout.low_bits == 8) {
           store_unit(by, both, unit);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <foredraft/backend/cpu/key_value_block.hpp>
 #include <foredraft/backend/cpu/vec16.hpp>
@@ -55,8 +56,7 @@ class Attention {
   using V = Vec16<Arch>;
   using Block = KeyValueBlock<Arch, T>;
 
-  /// Queries that share a block: enough to outweigh its conversion (5 to 10 % of the arithmetic at
-  /// 32), few enough to stay in the second level cache.
+  /// Queries that pass over the keys and values together, few enough for the second level cache.
   static constexpr int kTile = 32;
   static constexpr int kBlock = Block::kPositions;
 
@@ -74,8 +74,8 @@ class Attention {
     lanes_ = take(kTile * 16);
     greatest_ = take(kTile);
     scores_ = take(kTile * kBlock);
-    block_.key_space = take(kBlock * d_);
-    block_.value_space = take(kBlock * d_);
+    block_.keys = take(kBlock * d_);
+    block_.values = take(kBlock * d_);
   }
 
   void run() noexcept {
@@ -135,17 +135,23 @@ class Attention {
       while (task_.visible(row_of(seeing)) <= begin)
         ++seeing;  // earlier rows end before this block
       const int n = shared - begin < kBlock ? shared - begin : kBlock;
+      next_ = begin + kBlock < whole ? begin + kBlock : -1;
       if (begin < whole) {
         const std::size_t first =
             static_cast<std::size_t>(begin) * static_cast<std::size_t>(task_.d_head);
-        block_.load_whole(task_.k + first, task_.v + first, task_.d_head, d_);
+        const T* k = task_.k + first;
+        const T* v = task_.v + first;
+        if (in_place(count_ - seeing)) {
+          attend_block(k, v, n, begin, seeing, count_);
+          continue;
+        }
+        block_.load_whole(k, v, task_.d_head, d_);
       } else {
         std::int32_t rows[kBlock];
         for (int p = 0; p < n; ++p) rows[p] = begin + p;
         block_.load(task_.k, task_.v, task_.d_head, d_, rows, n);
       }
-      next_ = begin + kBlock < whole ? begin + kBlock : -1;
-      attend_block(n, begin, seeing, count_);
+      attend_block(block_.keys, block_.values, n, begin, seeing, count_);
     }
     next_ = -1;
     if (!chain) attend_paths(shared);
@@ -168,18 +174,27 @@ class Attention {
           rows[p] = position < task_.size ? position : path[position - task_.size];
         }
         block_.load(task_.k, task_.v, task_.d_head, d_, rows, n);
-        attend_block(n, begin, i, last);
+        attend_block(block_.keys, block_.values, n, begin, i, last);
       }
       i = last;
     }
   }
 
+  /// Whether a whole block is used as it is stored. Where queries share registers, converting
+  /// elements as they are loaded costs less than a copy that all groups of queries read.
+  bool in_place(int n_queries) const noexcept {
+    return d_ == task_.d_head && (std::is_same_v<T, float> || kQueries > 1 || n_queries == 1);
+  }
+
   /// Queries first .. last - 1 of the tile meet the block's n positions, from `begin` on.
-  void attend_block(int n, int begin, int first, int last) noexcept {
+  /// @shape keys [d_head, kBlock], values [kBlock, d_]
+  template <typename E>
+  void attend_block(const E* keys, const E* values, int n, int begin, int first,
+                    int last) noexcept {
     for (int i = first; i < last; i += kQueries) {
       with_count(last - i < kQueries ? last - i : kQueries,
                  [&](auto q) __attribute__((always_inline)) {
-                   score<q>(i, i == first ? next_block(task_.k) : nullptr);
+                   score<q>(keys, i, i == first ? next_block(task_.k) : nullptr);
                  });
     }
     // Later rows of a chain see more of the block than earlier ones.
@@ -192,22 +207,21 @@ class Attention {
       int alike = 1;
       while (alike < kQueries && i + alike < last && seen(i + alike) == seen(i)) ++alike;
       with_count(alike, [&](auto q) __attribute__((always_inline)) {
-        add_values<q>(i, seen(i), i == first ? next_block(task_.v) : nullptr);
+        add_values<q>(values, i, seen(i), i == first ? next_block(task_.v) : nullptr);
       });
       i += alike;
     }
   }
 
   /// Scores of Q queries at the block's 32 positions, those that are not there included.
-  template <int Q>
-  void score(int i, const T* next) noexcept {
+  template <int Q, typename E>
+  void score(const E* keys, int i, const T* next) noexcept {
     V sums[Q][2];
     unroll<Q>([&](auto q) __attribute__((always_inline)) { sums[q][0] = sums[q][1] = V::zero(); });
     const float* q_row = q_ + i * d_;
-    const float* keys = block_.keys;
     for (int d = 0; d < task_.d_head; ++d, keys += kBlock) {
-      const V low = V::load(keys);
-      const V high = V::load(keys + 16);
+      const V low = Block::load16(keys);
+      const V high = Block::load16(keys + 16);
       if (next != nullptr) {
         fetch(next);
         next += kBlock;
@@ -249,16 +263,17 @@ class Attention {
   }
 
   /// sum_v += weights * values for Q queries, position by position.
-  template <int Q>
-  void add_values(int i, int n, const T* next) noexcept {
+  template <int Q, typename E>
+  void add_values(const E* values, int i, int n, const T* next) noexcept {
     int d = 0;
-    for (; d + 32 <= d_; d += 32) add_columns<Q, 2>(i, n, d, next);
-    if (d < d_) add_columns<Q, 1>(i, n, d, next);
+    for (; d + 32 <= d_; d += 32) next = add_columns<Q, 2>(values + d, i, n, d, next);
+    if (d < d_) add_columns<Q, 1>(values + d, i, n, d, next);
   }
 
-  template <int Q, int C>
-  [[gnu::always_inline]] void add_columns(int i, int n, int d, const T* next) noexcept {
-    if (next != nullptr) next += d;
+  /// @return what of the next block is to be fetched then: lines follow each other as they lie
+  template <int Q, int C, typename E>
+  [[gnu::always_inline]] const T* add_columns(const E* values, int i, int n, int d,
+                                              const T* next) noexcept {
     V sums[Q][C];
     float* sum_v = sum_v_ + i * d_ + d;
     unroll<Q>([&](auto q) __attribute__((always_inline)) {
@@ -267,15 +282,14 @@ class Attention {
       });
     });
     const float* weights = scores_ + i * kBlock;
-    const float* values = block_.values + d;
     for (int p = 0; p < n; ++p, values += d_) {
       if (next != nullptr) {
         fetch(next);
-        next += task_.d_head;
+        next += 32;
       }
       V column[C];
       unroll<C>([&](auto c)
-                    __attribute__((always_inline)) { column[c] = V::load(values + c * 16); });
+                    __attribute__((always_inline)) { column[c] = Block::load16(values + c * 16); });
       unroll<Q>([&](auto q) __attribute__((always_inline)) {
         const V weight = V::broadcast(weights[q * kBlock + p]);
         unroll<C>([&](auto c) __attribute__((always_inline)) {
@@ -287,6 +301,7 @@ class Attention {
       unroll<C>([&](auto c)
                     __attribute__((always_inline)) { sums[q][c].store(sum_v + q * d_ + c * 16); });
     });
+    return next;
   }
 
   void finish() noexcept {

@@ -24,38 +24,33 @@ struct KeyValueBlock {
   static constexpr int kPositions = kKeyBlock;
   static constexpr int kLanes = S::kLanes;
 
-  float* key_space = nullptr;     // [d_head, kPositions], for keys that are not used in place
-  float* value_space = nullptr;   // [kPositions, d], d = d_head padded to a multiple of 16
-  const float* keys = nullptr;    // [d_head, kPositions]
-  const float* values = nullptr;  // [kPositions, d]
+  /// 16 elements, as they are stored or converted.
+  template <typename E>
+  [[gnu::always_inline]] static V load16(const E* p) {
+    if constexpr (std::is_same_v<E, float>) {
+      return V::load(p);
+    } else {
+      return V::load_half(reinterpret_cast<const std::uint16_t*>(p));
+    }
+  }
+
+  float* keys = nullptr;    // [d_head, kPositions]
+  float* values = nullptr;  // [kPositions, d], d = d_head padded to a multiple of 16
 
   /// Fetch a whole block of committed positions, whose keys are stored as they are wanted.
   /// @shape k [d_head, kPositions], v [kPositions, d_head]
   void load_whole(const T* k, const T* v, int d_head, int d) noexcept {
-    keys = key_space;
-    values = value_space;
-    if constexpr (std::is_same_v<T, float>) {
-      keys = k;
-      if (d == d_head) {
-        values = v;
-        return;
-      }
-    } else {
-      for (int i = 0; i < d_head * kPositions; i += 16) load16(k + i).store(key_space + i);
-    }
-    for (int p = 0; p < kPositions; ++p)
-      load_values(v + p * d_head, d_head, value_space + p * d, d);
+    for (int i = 0; i < d_head * kPositions; i += 16) load16(k + i).store(keys + i);
+    for (int p = 0; p < kPositions; ++p) load_values(v + p * d_head, d_head, values + p * d, d);
   }
 
   /// Fetch the n positions stored at `rows`. Keys of positions n and up become 0.
   /// @shape k, v [storage rows, d_head]
   void load(const T* k, const T* v, int d_head, int d, const std::int32_t* rows, int n) noexcept {
-    keys = key_space;
-    values = value_space;
     for (int p = 0; p < kPositions; p += kLanes) load_keys(k, d_head, rows + p, p, n - p);
     for (int p = 0; p < n; ++p) {
       const T* row = v + static_cast<std::size_t>(rows[p]) * static_cast<std::size_t>(d_head);
-      load_values(row, d_head, value_space + p * d, d);
+      load_values(row, d_head, values + p * d, d);
     }
   }
 
@@ -66,13 +61,6 @@ struct KeyValueBlock {
     for (; i < d; ++i) to[i] = i < d_head ? value_of(row[i]) : 0.0f;
   }
 
-  [[gnu::always_inline]] static V load16(const T* p) {
-    if constexpr (std::is_same_v<T, float>) {
-      return V::load(p);
-    } else {
-      return V::load_half(reinterpret_cast<const std::uint16_t*>(p));
-    }
-  }
   [[gnu::always_inline]] static F load_part(const T* p) {
     if constexpr (std::is_same_v<T, float>) {
       return S::load_float(p);
@@ -109,12 +97,12 @@ struct KeyValueBlock {
       }
       transpose(row);
       unroll<kLanes>([&](auto p) __attribute__((always_inline)) {
-        S::store(key_space + (i + p) * kPositions + first, row[p]);
+        S::store(keys + (i + p) * kPositions + first, row[p]);
       });
     }
     for (; i < d_head; ++i) {
       for (int p = 0; p < kLanes; ++p) {
-        key_space[i * kPositions + first + p] = p < n ? value_of(from[p][i]) : 0.0f;
+        keys[i * kPositions + first + p] = p < n ? value_of(from[p][i]) : 0.0f;
       }
     }
   }

@@ -66,12 +66,8 @@ struct Tile {
   static constexpr int kParts =
       kPanelRows / S::kLanes;  // vectors that make up the 16 rows of a panel
   static constexpr int kVectorBytes = 4 * S::kLanes;
+  static constexpr int kSubBlocks = kLayout.block_k / kLayout.sub_k;
   static constexpr int kFloatSums = activation_format(type) == ActivationFormat::kF32 ? 2 : 1;
-
-  /// How far ahead of their use weights are fetched. Less leaves memory latency visible in the
-  /// taller tiles; more slows the one-row tile, which already keeps the memory busy (12 KB: 8 %
-  /// less bandwidth on Zen 5).
-  static constexpr std::size_t kAhead = 8 * 1024;
 
   /// Sums of two products, code * activation with |activation| <= 127, that fit an int16.
   static constexpr int kDotsInInt16 =
@@ -84,8 +80,7 @@ struct Tile {
   /// @param low, high  the sub-block's planes, at this part's rows
   /// @param a  codes of row 0 at the sub-block's first k
   [[gnu::always_inline]] static void dot_codes(I (&acc)[M], const std::byte* low,
-                                               const std::byte* high, const std::byte* a,
-                                               bool fetch) {
+                                               const std::byte* high, const std::byte* a) {
     const auto codes_at = [a](int m, auto k) __attribute__((always_inline)) {
       const std::byte* row = a + static_cast<std::size_t>(m) * kRowStride;
       if constexpr (requires { S::template four_codes<k.value>(row); }) {
@@ -97,18 +92,13 @@ struct Tile {
       }
     };
     I plane{};
-    if constexpr (kLayout.high_bits != 0) {
-      plane = S::load(high);
-      if (fetch) prefetch(high, kAhead);
-    }
+    if constexpr (kLayout.high_bits != 0) plane = S::load(high);
     constexpr int kUnitsPerVector = 8 / kLayout.low_bits;
     constexpr int kVectors = kLayout.sub_k / 4 / kUnitsPerVector;
     [[maybe_unused]] I sums[M];  // of int16, until they are full
     unroll<kVectors>([&](auto v) __attribute__((always_inline)) {
       constexpr int kV = decltype(v)::value;
-      const std::byte* line = low + kV * kUnitBytes;
-      const I codes = S::load(line);
-      if (fetch) prefetch(line, kAhead);
+      const I codes = S::load(low + kV * kUnitBytes);
       if constexpr (kLayout.low_bits == 8) {
         unroll<M>([&](auto m) __attribute__((always_inline)) {
           acc[m] = S::dot_offset128(acc[m], codes, codes_at(m, Index<4 * kV>{}));
@@ -158,20 +148,16 @@ struct Tile {
   /// 64 k of the formats with one d (and m) for each 32.
   [[gnu::always_inline]] static void add_block_per_32(const std::byte* w, const std::byte* a,
                                                       int part, F (&sums)[M][kFloatSums]) {
-    const bool fetch = part == 0;
-    if (fetch) prefetch(w, kAhead);
-    if constexpr (has_min(type)) {
-      if (fetch) prefetch(w + kLayout.m, kAhead);
-    }
     const std::byte* low = w + kLayout.low + part * kVectorBytes;
     const std::byte* high = w + kLayout.high + part * kVectorBytes;
     const std::byte* d = w + kLayout.d + 2 * part * S::kLanes;
-    for (int s = 0; s < 2; ++s) {
+    for (int s = 0; s < kSubBlocks; ++s) {
+      if (part == 0) fetch_part_ahead<kLayout.bytes, kSubBlocks>(w, s);
       I acc[M];
       unroll<M>([&](auto m) __attribute__((always_inline)) {
         acc[m] = start(row_per_32(a, m).negated_sums[s]);
       });
-      dot_codes(acc, low, high, a + s * kLayout.sub_k, fetch);
+      dot_codes(acc, low, high, a + s * kLayout.sub_k);
       const F scale = S::load_half(d);
       unroll<M>([&](auto m) __attribute__((always_inline)) {
         const F both = S::multiply(scale, S::broadcast(row_per_32(a, m).scales[s]));
@@ -193,23 +179,18 @@ struct Tile {
   /// as floats.
   [[gnu::always_inline]] static void add_block_per_256(const std::byte* w, const std::byte* a,
                                                        int part, F (&sums)[M][kFloatSums]) {
-    const bool fetch = part == 0;
-    constexpr int kSubBlocks = kLayout.block_k / kLayout.sub_k;
-    if (fetch) {
-      unroll<static_cast<int>(kLayout.low) / 64>(
-          [&](auto line) __attribute__((always_inline)) { prefetch(w + 64 * line, kAhead); });
-    }
     I total[M];
     unroll<M>([&](auto m) __attribute__((always_inline)) { total[m] = S::zero(); });
     const std::byte* low = w + kLayout.low + part * kVectorBytes;
     const std::byte* high = w + kLayout.high + part * kVectorBytes;
     const std::byte* scales = w + kLayout.scales + part * S::kLanes;
     for (int s = 0; s < kSubBlocks; ++s) {
+      if (part == 0) fetch_part_ahead<kLayout.bytes, kSubBlocks>(w, s);
       I acc[M];
       unroll<M>([&](auto m) __attribute__((always_inline)) {
         acc[m] = start(kLayout.offset == 0 ? 0 : row_per_256(a, m).negated_sums[s]);
       });
-      dot_codes(acc, low, high, a + s * kLayout.sub_k, fetch);
+      dot_codes(acc, low, high, a + s * kLayout.sub_k);
       const I scale = type == TensorType::kQ6_K ? S::widen_s8(scales) : S::widen_u8(scales);
       unroll<M>([&](auto m) __attribute__((always_inline)) {
         total[m] = S::add(total[m], S::multiply(acc[m], scale));
@@ -256,7 +237,7 @@ struct Tile {
     for (int k = 0; k < kLayout.block_k; k += 2) {
       unroll<2>([&](auto odd) __attribute__((always_inline)) {
         // Two k are one or two lines.
-        if (part == 0 && (odd == 0 || kValueBytes == 4)) prefetch(values, kAhead);
+        if (part == 0 && (odd == 0 || kValueBytes == 4)) fetch_ahead(values);
         F weights;
         if constexpr (type == TensorType::kF32)
           weights = S::load_float(reinterpret_cast<const float*>(values));
