@@ -26,13 +26,13 @@ std::vector<fd::detail::Exponentiate> variants() {
 
 TEST_CASE("exponentials are exact to the last digits, over their whole range") {
   std::mt19937 random(3);
-  std::uniform_real_distribution<double> logit(-700.0, 0.0);
+  std::uniform_real_distribution<float> logit(-700.0f, 0.0f);
   for (const auto exponentiate : variants()) {
-    for (const double temperature : {1.0, 0.3, 7.0}) {
-      std::vector<double> x(80000);
-      for (double& v : x) v = logit(random) * temperature + 5.0;
-      std::vector<double> weights = x;
-      exponentiate(weights.data(), weights.size(), 5.0, temperature);
+    for (const float temperature : {1.0f, 0.3f, 7.0f}) {
+      std::vector<float> x(80000);
+      for (float& v : x) v = std::fmin(logit(random) * temperature + 5.0f, 5.0f);
+      std::vector<double> weights(x.size());
+      exponentiate(x.data(), x.size(), 5.0, temperature, weights.data());
       double worst = 0;
       for (std::size_t i = 0; i < x.size(); ++i) {
         const double expected = std::exp((x[i] - 5.0) / temperature);
@@ -44,26 +44,33 @@ TEST_CASE("exponentials are exact to the last digits, over their whole range") {
 }
 
 TEST_CASE("the greatest weighs 1, what is impossible 0") {
-  constexpr double kLeast = -std::numeric_limits<double>::infinity();
+  constexpr float kLeast = -std::numeric_limits<float>::infinity();
   for (const auto exponentiate : variants()) {
-    std::vector<double> x{3.0, kLeast, -1e9, -3e38, 3.0, 2.0, -710.0, 3.0};
-    exponentiate(x.data(), x.size(), 3.0, 0.5);
-    CHECK(x[0] == 1.0);
-    CHECK(x[1] == 0.0);
-    CHECK(x[2] == 0.0);
-    CHECK(x[3] == 0.0);
-    CHECK(x[4] == 1.0);
-    CHECK(x[5] == Approx(std::exp(-2.0)).epsilon(1e-15));
-    CHECK(x[6] == 0.0);
+    const std::vector<float> x{3.0f, kLeast, -1e9f, -3e38f, 3.0f, 2.0f, -710.0f, 3.0f};
+    std::vector<double> weights(x.size());
+    exponentiate(x.data(), x.size(), 3.0, 0.5, weights.data());
+    CHECK(weights[0] == 1.0);
+    CHECK(weights[1] == 0.0);
+    CHECK(weights[2] == 0.0);
+    CHECK(weights[3] == 0.0);
+    CHECK(weights[4] == 1.0);
+    CHECK(weights[5] == Approx(std::exp(-2.0)).epsilon(1e-15));
+    CHECK(weights[6] == 0.0);
     // A temperature that makes everything but the greatest impossible
-    std::vector<double> cold{-3e38, 3e38, 0.0, 3e38, 1.0, 2.0, 3.0, 4.0};
-    exponentiate(cold.data(), cold.size(), 3e38, 1e-45);
-    CHECK(cold == std::vector<double>{0, 1, 0, 1, 0, 0, 0, 0});
+    const std::vector<float> cold{-3e38f, 3e38f, 0.0f, 3e38f, 1.0f, 2.0f, 3.0f, 4.0f};
+    exponentiate(cold.data(), cold.size(), 3e38f, 1e-45, weights.data());
+    CHECK(weights == std::vector<double>{0, 1, 0, 1, 0, 0, 0, 0});
   }
 }
 
 TEST_CASE("equal values have equal weights wherever they stand") {
-  std::vector<double> x(64, -1.2345678);
-  fd::exponentiate(x, 0.75, 0.9);
-  for (const double weight : x) CHECK(weight == x[0]);
+  for (const double temperature : {0.9, 1.0}) {
+    for (const std::size_t n : {1u, 7u, 8u, 64u, 69u}) {
+      const std::vector<float> x(n, -1.2345678f);
+      std::vector<double> weights(n, -1.0);
+      fd::exponentiate(x, 0.75f, temperature, weights.data());
+      for (const double weight : weights) CHECK(weight == weights[0]);
+      CHECK(weights[0] == Approx(std::exp((x[0] - 0.75) / temperature)).epsilon(1e-15));
+    }
+  }
 }

@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 
+#include <foredraft/core/reduce.hpp>
 #include <foredraft/core/types.hpp>
 
 namespace foredraft::inline v0 {
@@ -86,9 +87,8 @@ class Philox final : public Rng {
     std::size_t begin_of_winner = 0;
     for (std::size_t begin = 0; begin < ids.size();) {
       const std::uint32_t block = block_of(ids[begin]);
-      double weight = 0;
-      std::size_t end = begin;
-      for (; end < ids.size() && block_of(ids[end]) == block; ++end) weight += weights[end];
+      const std::size_t end = end_of_block(ids, begin);
+      const double weight = sum(weights.subspan(begin, end - begin));
       if (blocks.enter(weight, [&] { return uniform(key, kBlocks | block); })) {
         begin_of_winner = begin;
       }
@@ -96,8 +96,8 @@ class Philox final : public Rng {
     }
     Race tokens;
     std::size_t winner = ids.size();
-    const std::uint32_t block = block_of(ids[begin_of_winner]);
-    for (std::size_t i = begin_of_winner; i < ids.size() && block_of(ids[i]) == block; ++i) {
+    const std::size_t end = end_of_block(ids, begin_of_winner);
+    for (std::size_t i = begin_of_winner; i < end; ++i) {
       const auto id = static_cast<std::uint32_t>(ids[i]);
       if (tokens.enter(weights[i], [&] { return uniform(key, id); })) winner = i;
     }
@@ -129,8 +129,20 @@ class Philox final : public Rng {
   };
 
   static constexpr std::uint32_t kBlocks = 1u << 31;  // items of blocks, apart from those of ids
+  static constexpr std::uint32_t kBlockIds = 64;
   static constexpr std::uint32_t block_of(TokenId id) noexcept {
-    return static_cast<std::uint32_t>(id) / 64;
+    return static_cast<std::uint32_t>(id) / kBlockIds;
+  }
+  /// Behind the last of the ids that are in a block with that at `begin`.
+  static std::size_t end_of_block(std::span<const TokenId> ids, std::size_t begin) noexcept {
+    const auto in_block = [&, block = block_of(ids[begin])](std::size_t i) {
+      return i < ids.size() && block_of(ids[i]) == block;
+    };
+    // Most blocks of a law without cuts are complete.
+    if (in_block(begin + kBlockIds - 1)) return begin + kBlockIds;
+    std::size_t end = begin + 1;
+    while (in_block(end)) ++end;
+    return end;
   }
 
   /// Number in (0, 1) for `item` of a key: two items share one Philox block. It never reaches 0

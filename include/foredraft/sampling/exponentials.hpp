@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -12,14 +13,15 @@ namespace foredraft::inline v0 {
 
 namespace detail {
 
-/// x = exp((x - greatest) / temperature), `kLanes` at a time; 0 below 2^-1021.
+/// y = exp((x - greatest) / temperature), `kLanes` at a time; 0 below 2^-1021.
 ///
 /// y = n ln 2 + r with |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 13, whose remainder
 /// is below 2^-57 there. ln 2 is split so that n * high is exact (Cody and Waite 1980). Adding
 /// `shifter` rounds to an integer and leaves it in the low bits.
-template <std::size_t kLanes>
-[[gnu::always_inline]] inline void exponentiate_by(double* x, std::size_t n, double greatest,
-                                                   double temperature) {
+/// @tparam kDivide  false where the temperature is 1: dividing takes a third of the time
+template <std::size_t kLanes, bool kDivide>
+[[gnu::always_inline]] inline void exponentiate_by(const float* x, std::size_t n, double greatest,
+                                                   double temperature, double* out) {
   using V [[gnu::vector_size(8 * kLanes)]] = double;
   using I [[gnu::vector_size(8 * kLanes)]] = std::int64_t;
   constexpr double shifter = 0x1.8p52;
@@ -38,9 +40,12 @@ template <std::size_t kLanes>
                                            1.0,
                                            1.0};
   for (std::size_t i = 0; i < n; i += kLanes) {
-    V v;
-    std::memcpy(&v, x + i, sizeof v);
-    const V y = (v - greatest) / temperature;
+    double wide[kLanes];
+    for (std::size_t lane = 0; lane < kLanes; ++lane) wide[lane] = x[i + lane];
+    V y;
+    std::memcpy(&y, wide, sizeof y);
+    y -= greatest;
+    if constexpr (kDivide) y /= temperature;
     const V shifted = y * 0x1.71547652b82fep0 + shifter;
     const V integer = shifted - shifter;
     V r = y - integer * 0x1.62e42fefa0000p-1;
@@ -54,31 +59,43 @@ template <std::size_t kLanes>
     V power;
     std::memcpy(&power, &exponent, sizeof power);
     const V result = y > -707.0 ? p * power : V{};
-    std::memcpy(x + i, &result, sizeof result);
+    std::memcpy(out + i, &result, sizeof result);
   }
 }
 
 #if defined(__x86_64__)
-[[gnu::target("avx512f,avx512dq")]] inline void exponentiate_avx512(double* x, std::size_t n,
+[[gnu::target("avx512f,avx512dq")]] inline void exponentiate_avx512(const float* x, std::size_t n,
                                                                     double greatest,
-                                                                    double temperature) {
-  exponentiate_by<8>(x, n, greatest, temperature);
+                                                                    double temperature,
+                                                                    double* out) {
+  if (temperature == 1.0) {
+    exponentiate_by<8, false>(x, n, greatest, temperature, out);
+  } else {
+    exponentiate_by<8, true>(x, n, greatest, temperature, out);
+  }
 }
-[[gnu::target("avx2,fma")]] inline void exponentiate_avx2(double* x, std::size_t n, double greatest,
-                                                          double temperature) {
-  exponentiate_by<4>(x, n, greatest, temperature);
+[[gnu::target("avx2,fma")]] inline void exponentiate_avx2(const float* x, std::size_t n,
+                                                          double greatest, double temperature,
+                                                          double* out) {
+  if (temperature == 1.0) {
+    exponentiate_by<4, false>(x, n, greatest, temperature, out);
+  } else {
+    exponentiate_by<4, true>(x, n, greatest, temperature, out);
+  }
 }
 #endif
 
-inline void exponentiate_portable(double* x, std::size_t n, double greatest, double temperature) {
+inline void exponentiate_portable(const float* x, std::size_t n, double greatest,
+                                  double temperature, double* out) {
   using Batch = xsimd::batch<double>;
   for (std::size_t i = 0; i < n; i += Batch::size) {
-    const Batch y = Batch::load_unaligned(x + i) - Batch(greatest);
-    xsimd::exp(y / Batch(temperature)).store_unaligned(x + i);
+    for (std::size_t lane = 0; lane < Batch::size; ++lane) out[i + lane] = x[i + lane];
+    const Batch y = Batch::load_unaligned(out + i) - Batch(greatest);
+    xsimd::exp(y / Batch(temperature)).store_unaligned(out + i);
   }
 }
 
-using Exponentiate = void (*)(double*, std::size_t, double, double);
+using Exponentiate = void (*)(const float*, std::size_t, double, double, double*);
 
 /// The widest that this machine runs, whatever the program was compiled for: a vocabulary of
 /// exponentials is most of what a sampled row costs.
@@ -93,17 +110,24 @@ inline Exponentiate widest_exponentiate() noexcept {
 
 }  // namespace detail
 
-/// exponentiate() takes multiples of so many values.
-inline constexpr std::size_t kExponentials = 8;
-
 /// Logits become weights relative to the greatest: exp((x - greatest) / temperature), 0 for -inf
 /// and for what would be below 1e-307. The greatest is taken off before the division: tiny
 /// temperatures must not overflow. Equal values have equal weights wherever they stand.
-/// @param x  no NaN, nothing above `greatest`; as many as a multiple of kExponentials
+/// @param x  no NaN, nothing above `greatest`
+/// @shape x [n], out [n]
 /// @units relative error below 1e-15
-inline void exponentiate(std::span<double> x, double greatest, double temperature) noexcept {
+inline void exponentiate(std::span<const float> x, float greatest, double temperature,
+                         double* out) noexcept {
   static const detail::Exponentiate widest = detail::widest_exponentiate();
-  widest(x.data(), x.size(), greatest, temperature);
+  constexpr std::size_t kLanes = 8;  // of the widest
+  const std::size_t whole = x.size() / kLanes * kLanes;
+  widest(x.data(), whole, greatest, temperature, out);
+  float rest[kLanes];
+  double weights[kLanes];
+  std::fill_n(rest, kLanes, greatest);
+  std::copy(x.begin() + static_cast<std::ptrdiff_t>(whole), x.end(), rest);
+  widest(rest, kLanes, greatest, temperature, weights);
+  std::copy_n(weights, x.size() - whole, out + whole);
 }
 
 }  // namespace foredraft::inline v0

@@ -14,6 +14,7 @@
 
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/options.hpp>
+#include <foredraft/core/reduce.hpp>
 #include <foredraft/core/scores.hpp>
 #include <foredraft/sampling/exponentials.hpp>
 #include <foredraft/sampling/greatest_logit.hpp>
@@ -45,7 +46,6 @@ class Transforms {
   /// O(n_vocab / Scores::kRun) where top-k or min-p leave few
   void apply(const SamplingOptions& options, std::span<const float> logits, const History& history,
              Law& out, std::span<const float> maxima = {}) {
-    out.clear();
     std::span<const float> row = logits;
     if (options.penalises()) {
       row = penalised(options, logits, history);
@@ -58,6 +58,7 @@ class Transforms {
     const float greatest =
         detail::require_logits(*std::max_element(maxima.begin(), maxima.end()), true);
     if (options.greedy()) {
+      out.clear();
       out.ids.push_back(
           static_cast<TokenId>(std::find(row.begin(), row.end(), greatest) - row.begin()));
       out.p.push_back(1.0);
@@ -70,9 +71,11 @@ class Transforms {
       keep_above(row, maxima,
                  greatest + options.temperature * (std::log(double{options.min_p}) - 1e-3));
     } else {
-      keep_all(row);
+      keep_all(row.size());
     }
-    weigh(greatest, options.temperature);
+    weights_.resize(ids_.size());
+    exponentiate(ids_.size() == row.size() ? row : logits_, greatest, options.temperature,
+                 weights_.data());
     if (options.top_p < 1.0f) keep_top_p(options.top_p);
     normalise(options.min_p, out);
   }
@@ -109,14 +112,11 @@ class Transforms {
     return penalised_;
   }
 
-  void keep_all(std::span<const float> row) {
+  void keep_all(std::size_t n) {
     // Ascending ids of the right number and end: all of them, as the last row left them.
-    const auto last = static_cast<TokenId>(row.size()) - 1;
-    if (ids_.size() != row.size() || ids_.back() != last) {
-      ids_.resize(row.size());
-      std::iota(ids_.begin(), ids_.end(), 0);
-    }
-    weights_.assign(row.begin(), row.end());
+    if (ids_.size() == n && ids_.back() == static_cast<TokenId>(n) - 1) return;
+    ids_.resize(n);
+    std::iota(ids_.begin(), ids_.end(), 0);
   }
 
   /// f(id) for the tokens whose logit is at least `bar`, which f may raise; ascending. Runs whose
@@ -135,11 +135,13 @@ class Transforms {
 
   void keep_above(std::span<const float> row, std::span<const float> maxima, double bar) {
     ids_.clear();
-    weights_.clear();
-    for_each_above(row, maxima, bar, [&](TokenId id) {
-      ids_.push_back(id);
-      weights_.push_back(row[static_cast<std::size_t>(id)]);
-    });
+    for_each_above(row, maxima, bar, [&](TokenId id) { ids_.push_back(id); });
+    collect_logits(row);
+  }
+
+  void collect_logits(std::span<const float> row) {
+    logits_.clear();
+    for (const TokenId id : ids_) logits_.push_back(row[static_cast<std::size_t>(id)]);
   }
 
   /// Keep the k likeliest tokens, in the order of ids. The k-th greatest maximum is the first bar,
@@ -158,9 +160,9 @@ class Transforms {
     };
     double bar = -std::numeric_limits<double>::infinity();
     if (k < maxima.size()) {
-      weights_.assign(maxima.begin(), maxima.end());
-      const auto kth = weights_.begin() + static_cast<std::ptrdiff_t>(k) - 1;
-      std::nth_element(weights_.begin(), kth, weights_.end(), std::greater<>());
+      logits_.assign(maxima.begin(), maxima.end());
+      const auto kth = logits_.begin() + static_cast<std::ptrdiff_t>(k) - 1;
+      std::nth_element(logits_.begin(), kth, logits_.end(), std::greater<>());
       bar = *kth;
     }
     ids_.clear();
@@ -170,16 +172,7 @@ class Transforms {
     });
     if (ids_.size() > k) drop_all_but_best();
     std::sort(ids_.begin(), ids_.end());
-    weights_.clear();
-    for (const TokenId id : ids_) weights_.push_back(logit(id));
-  }
-
-  /// Logits become weights, 1 for the likeliest token.
-  void weigh(double greatest, double temperature) {
-    const std::size_t n = weights_.size();
-    weights_.resize((n + kExponentials - 1) / kExponentials * kExponentials, greatest);
-    exponentiate(weights_, greatest, temperature);
-    weights_.resize(n);
+    collect_logits(row);
   }
 
   /// Keep the fewest tokens whose weights reach `p` of the sum.
@@ -239,21 +232,9 @@ class Transforms {
   /// possible at all.
   void normalise(double min_p, Law& out) {
     const double least = std::max(min_p, std::numeric_limits<double>::denorm_min());
-    std::array<double, 8> sums{};  // side by side: one sum would wait for itself at every step
-    bool all = true;
-    const auto add = [&](double weight, double& sum) {
-      sum += weight >= least ? weight : 0.0;
-      all &= weight >= least;
-    };
-    std::size_t i = 0;
-    for (; i + sums.size() <= weights_.size(); i += sums.size()) {
-      for (std::size_t lane = 0; lane < sums.size(); ++lane) add(weights_[i + lane], sums[lane]);
-    }
-    for (; i < weights_.size(); ++i) add(weights_[i], sums[0]);
-    const double scale = 1.0 / std::accumulate(sums.begin(), sums.end(), 0.0);
-    if (!all) {
+    if (smallest(weights_) < least) {
       std::size_t to = 0;
-      for (i = 0; i < weights_.size(); ++i) {
+      for (std::size_t i = 0; i < weights_.size(); ++i) {
         const double weight = weights_[i];
         ids_[to] = ids_[i];
         weights_[to] = weight;
@@ -262,6 +243,7 @@ class Transforms {
       ids_.resize(to);
       weights_.resize(to);
     }
+    const double scale = 1.0 / sum(weights_);
     for (double& weight : weights_) weight *= scale;
     // Handed over, not copied: the buffers of the last law come back as buffers.
     std::swap(out.ids, ids_);
@@ -269,7 +251,8 @@ class Transforms {
   }
 
   std::vector<TokenId> ids_;     // tokens still possible, ascending
-  std::vector<double> weights_;  // of ids_: logits, then weights
+  std::vector<float> logits_;    // of ids_, where they are not all
+  std::vector<double> weights_;  // of ids_, 1 for the likeliest
   static constexpr std::size_t kClasses = 1024;
   std::array<double, kClasses> mass_{};
   std::vector<std::size_t> order_;

@@ -24,7 +24,7 @@ TEMPLATE_TEST_CASE("keys are transposed, values converted, absent positions 0", 
       for (int p = 0; p < n; ++p) rows.push_back((p * 7 + 3) % 40);
       std::vector<float> keys(static_cast<std::size_t>(Block::kPositions * d), -1.0f);
       std::vector<float> values(keys.size(), -1.0f);
-      Block block{.key_space = keys.data(), .value_space = values.data()};
+      Block block{.keys = keys.data(), .values = values.data()};
       block.load(k.data(), v.data(), d_head, d, rows.data(), n);
       for (int p = 0; p < Block::kPositions; ++p) {
         for (int i = 0; i < d_head; ++i) {
@@ -56,7 +56,7 @@ TEMPLATE_TEST_CASE("a whole block of committed positions is taken as it is store
     }
     std::vector<float> keys(static_cast<std::size_t>(kPositions * d), -1.0f);
     std::vector<float> values(keys.size(), -1.0f);
-    Block block{.key_space = keys.data(), .value_space = values.data()};
+    Block block{.keys = keys.data(), .values = values.data()};
     block.load_whole(k.data(), v.data(), d_head, d);
     for (int p = 0; p < kPositions; ++p) {
       for (int i = 0; i < d; ++i) {
