@@ -220,6 +220,9 @@ template <typename S>
 Cut cut(S& s, const Call& call, int made, const Verdict& verdict) {
   Cut cut{verdict, {}, {}, s.text, {}};
   const int most = std::min(tokens_left(call, made), context_left(s));
+  const auto longest = static_cast<std::size_t>(verdict.accepted()) + 1;
+  cut.tokens.reserve(longest);
+  cut.emitted.reserve(longest);
   for (int i = 0; i <= verdict.accepted() && !cut.reason; ++i) {
     const bool from_draft = i < verdict.accepted();
     const TokenId token =
