@@ -1,8 +1,9 @@
 """Measure everything and draw the plots: python3 bench/run_all.py --build build/release [--peers-python PYTHON]
 
-Writes bench/results/{micro,loading,goals-MODEL,peers-MODEL,perplexity-MODEL}.json, docs/design/images/*.svg and the tables of
-docs/design/kernels.md. Nothing else
-may run meanwhile. A step that fails is reported and left out; the others go on. About 30 minutes for three models.
+Writes bench/results/{micro,loading,goals-MODEL,peers-MODEL,perplexity-MODEL}.json, docs/design/images/*.svg and the
+tables of docs/design/kernels.md. Nothing else may run meanwhile. A step that fails is reported and left out; the others
+go on. About 30 minutes for three models. Plots and tables are made at the end whatever the steps were, so that they
+always show the same files; `--steps plots` makes nothing else.
 
 PYTHON is one that has the peers (see peers/compare.py --install) and, for the plots, matplotlib.
 """
@@ -19,8 +20,7 @@ import measured
 
 HERE = pathlib.Path(__file__).resolve().parent
 STEPS = ("micro", "loading", "goals", "peers", "perplexity", "plots")
-# What a 1.5B model in Q4_K_M and a 135M one in Q4_1 are made of.
-MATMUL_FILTER = "(memory/8960x1536|cache)/(Q4_K|Q6_K|Q5_0|Q4_1|Q8_0|F16)/(1|2|4|8|16|512)/"
+MATMUL_FILTER = "(memory/8960x1536|cache/256x1536)/[A-Z0-9_]+/(1|4|8|512)/"
 
 
 def model_file(name):
@@ -149,9 +149,11 @@ def main():
     if busy > 0.05:
         print(f"warning: {100 * busy:.0f} % of the machine is busy with something else", file=sys.stderr)
     failed = []
-    for step in args.steps.split(","):
+    functions = dict(zip(STEPS, (micro, loading, goals, peers, perplexity, plots)))
+    chosen = [step for step in args.steps.split(",") if step != "plots"]
+    for step in [*chosen, "plots"]:
         try:
-            {"micro": micro, "loading": loading, "goals": goals, "peers": peers, "perplexity": perplexity, "plots": plots}[step](args)
+            functions[step](args)
         except (OSError, subprocess.SubprocessError, ValueError) as error:
             print(f"{step}: {error}", file=sys.stderr)
             failed.append(step)

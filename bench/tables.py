@@ -29,8 +29,9 @@ def source(files):
     machine = first["machine"]
     busy = machine.get("busy_before", 0)
     disturbed = f"; {100 * busy:.0f} % of the machine was busy with something else" if busy > 0.05 else ""
+    commits = list(dict.fromkeys(file["commit"] for file in files.values()))
     return (f"{machine['cpu']}, {machine['cores']} cores, threads: {engine['threads']}, {engine['isa']}, "
-            f"{first['date'][:10]}, commit {first['commit']}{disturbed}.")
+            f"{first['date'][:10]}, commit {' and '.join(commits)}{disturbed}.")
 
 
 def passes(results):
@@ -125,6 +126,24 @@ def operators(results):
     return source(first) + "\n\n" + table(["operator", "us", "rate", "limit"], rows)
 
 
+def matmul(results):
+    """The matrix product of every format on one thread, beside the peaks."""
+    path = results / "micro.json"
+    if not path.exists():
+        return ""
+    result = json.loads(path.read_text())
+    cells = {}
+    for name, one in result["benchmarks"].items():
+        place, _, kind, rows = (name.split("/") + ["", ""])[:4]
+        if place in ("memory", "cache"):
+            counter, part = ("GB/s", "of_stream") if place == "memory" and rows in ("1", "4", "8") else ("GMAC/s", "of_peak")
+            cells.setdefault(kind, {})[place, rows] = f"{number(one[counter]['median'])} ({one[part]['median']:.2f})"
+    columns = [("memory", "1"), ("memory", "4"), ("memory", "8"), ("cache", "1"), ("cache", "8"), ("memory", "512")]
+    head = ["GB/s (of the stream read), M=1", "M=4", "M=8", "GMAC/s (of the peak) from cache, M=1", "M=8", "M=512"]
+    rows = [[kind, *[by.get(column, "") for column in columns]] for kind, by in cells.items()]
+    return source({"micro": {**result, "threads": 1}}) + "\n\n" + table(["format", *head], rows)
+
+
 def perplexity(results):
     """With int8 and with float activations, on the same tokens."""
     files = measured.load(results, "perplexity")
@@ -135,7 +154,8 @@ def perplexity(results):
         one = result["float_activations"]
         rows.append([model, str(one["predicted_tokens"]), f"{one['perplexity']:.3f}", f"{one['exact_perplexity']:.3f}",
                      f"{one['difference_percent']:+.2f} % ± {one['standard_error_percent']:.2f}"])
-    return table(["model", "tokens", "int8 activations", "float activations", "difference"], rows)
+    head = ["model", "tokens", "int8 activations", "float activations", "difference"]
+    return source(files) + "\n\n" + table(head, rows)
 
 
 def loading(results):
@@ -171,7 +191,8 @@ def loading(results):
     return "\n\n".join([source({"loading": result}), table(["", *models], rows), repack])
 
 
-TABLES = {"passes": passes, "loading": loading, "goals": goals, "operators": operators, "perplexity": perplexity}
+TABLES = {"passes": passes, "loading": loading, "goals": goals, "matmul": matmul, "operators": operators,
+          "perplexity": perplexity}
 
 
 def main():

@@ -27,15 +27,18 @@ ENGINES = {"llama.cpp": ["llama_cpp"],
            "ik_llama.cpp repacked": ["ik_llama_cpp", "--repack"]}
 
 # What a peer says of itself, and what Linux calls it. llama.cpp lists only what it has, ik_llama.cpp all with 0 or 1.
-NEEDED = {"AVX2": "avx2", "FMA": "fma", "F16C": "f16c", "AVX512": "avx512f", "AVX512_VNNI": "avx512_vnni",
-          "NEON": "asimd"}
+NEEDED = {"AVX2": "avx2", "FMA": "fma", "F16C": "f16c", "AVX_VNNI": "avx_vnni", "AVX512": "avx512f",
+          "AVX512_VNNI": "avx512_vnni", "AVX512_BF16": "avx512_bf16", "NEON": "asimd"}
+# What only llama.cpp has code for.
+NEEDED_OF_LLAMA = {"AMX_INT8": "amx_int8", "DOTPROD": "asimddp"}
 
 
-def not_built_for_this_machine(features):
+def not_built_for_this_machine(engine, features):
     """Instruction sets that this machine has and the library was not built with."""
+    needed = {**NEEDED, **NEEDED_OF_LLAMA} if engine == "llama.cpp" else NEEDED
     built = {part.split("=")[0].split(":")[-1].strip() for part in features.split("|")
              if part.split("=")[-1].strip() == "1"}
-    return [name for name, flag in NEEDED.items() if flag in measured.cpu_flags() and name not in built]
+    return [name for name, flag in needed.items() if flag in measured.cpu_flags() and name not in built]
 
 
 class Worker:
@@ -108,7 +111,7 @@ def start(args):
         except RuntimeError as error:
             print(f"left out: {error}", file=sys.stderr)
             continue
-        missing = not_built_for_this_machine(worker.info["features"])
+        missing = not_built_for_this_machine(name, worker.info["features"])
         if missing and not args.any_build:
             sys.exit(f"{name} was built without {', '.join(missing)}, which this machine has: install it from source "
                      "with CMAKE_ARGS=-DGGML_NATIVE=ON (--any-build to go on)")

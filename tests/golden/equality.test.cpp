@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/drafted.hpp"
 #include "support/models.hpp"
 #include "support/oracle_drafter.hpp"
 
@@ -63,17 +64,23 @@ void check(const Grid& grid, fd::cpu::Isa isa, int threads) {
                       .ignore_end = true};
   const auto text = run(target, none, fd::SampleAndMatch{}, prompt, sampled).tokens;
 
+  Drafted by_lookup;
+  Drafted by_model;
+  const auto check_text = [&](const fd::Result& result, Drafted& by) {
+    CHECK(result.tokens == truth);
+    by.add(result);
+  };
   for (const int depth : grid.depths) {
     CAPTURE(grid.target, fd::cpu::name_of(isa), threads, depth);
     greedy.n_draft = sampled.n_draft = depth;
     fd::PromptLookup lookup;
-    CHECK(run(target, lookup, fd::Greedy{}, prompt, greedy).tokens == truth);
+    check_text(run(target, lookup, fd::Greedy{}, prompt, greedy), by_lookup);
     auto oracle = OracleDrafter::sweeping(known, target.vocab_size());
     CHECK(run(target, oracle, fd::Greedy{}, prompt, greedy).tokens == truth);
     CHECK((oracle.covered(depth) || grid.n_tokens < (depth + 1) * (depth + 2)));
     if (draft) {
       fd::ModelDrafter model{*draft};
-      CHECK(run(target, model, fd::Greedy{}, prompt, greedy).tokens == truth);
+      check_text(run(target, model, fd::Greedy{}, prompt, greedy), by_model);
     }
     fd::PromptLookup again;
     CHECK(run(target, again, fd::SampleAndMatch{}, prompt, sampled).tokens == text);
@@ -84,6 +91,8 @@ void check(const Grid& grid, fd::cpu::Isa isa, int threads) {
     std::cout << grid.target << ' ' << fd::cpu::name_of(isa) << ", threads: " << threads
               << ", depth: " << depth << std::endl;
   }
+  CHECK(by_lookup.both());
+  if (draft && grid.draft != grid.target) CHECK(by_model.both());
 }
 
 /// Widest instruction set first: the portable one takes hours.

@@ -118,8 +118,9 @@ void compare(const std::string& name, const Bounds& bounds = {}) {
 
 // In this file the golden numbers themselves are 0.0318 away from arithmetic without any rounding
 // of activations (our reference backend, which sums in double), and int8 rounding that differs
-// anywhere moves them by as much again.
-TEST_CASE("smollm2-135m computes llama.cpp's logits") { compare("smollm2-135m", {0.04, 0.4}); }
+// anywhere moves them by as much again. One greedy text parts from llama.cpp's where the two best
+// tokens are 0.275 apart.
+TEST_CASE("smollm2-135m computes llama.cpp's logits") { compare("smollm2-135m", {0.032, 0.28}); }
 TEST_CASE("qwen2.5-coder-0.5b computes llama.cpp's logits") { compare("qwen2.5-coder-0.5b"); }
 TEST_CASE("qwen2.5-coder-1.5b computes llama.cpp's logits") { compare("qwen2.5-coder-1.5b"); }
 

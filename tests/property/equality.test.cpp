@@ -9,6 +9,7 @@
 
 #include "backend/cpu/for_each_table.hpp"
 #include "support/catch.hpp"
+#include "support/drafted.hpp"
 #include "support/oracle_drafter.hpp"
 #include "support/tiny_model.hpp"
 
@@ -61,19 +62,27 @@ void check_equality(const TinyModel& tiny, int threads, const std::vector<int>& 
     const auto truth = setting.run(none, fd::Greedy{}, plain).tokens;
     REQUIRE(truth.size() == static_cast<std::size_t>(n_tokens));
 
+    Drafted by_lookup;
+    Drafted by_model;
+    const auto check = [&](const fd::Result& result, Drafted& by) {
+      CHECK(result.tokens == truth);
+      by.add(result);
+    };
     for (const int depth : depths) {
       CAPTURE(threads, depth);
       const fd::Options options{.max_tokens = n_tokens, .n_draft = depth, .ignore_end = true};
       fd::PromptLookup lookup{{.min_match = 1, .tokens_per_match = 16}};
-      CHECK(setting.run(lookup, fd::Greedy{}, options).tokens == truth);
+      check(setting.run(lookup, fd::Greedy{}, options), by_lookup);
       fd::ModelDrafter model{setting.draft};
-      CHECK(setting.run(model, fd::Greedy{}, options).tokens == truth);
+      check(setting.run(model, fd::Greedy{}, options), by_model);
       for (const int branches : {1, 3}) {
         auto oracle = OracleDrafter::sweeping(after_prompt(truth), tiny.n_vocab, branches);
         CHECK(setting.run(oracle, fd::Greedy{}, options).tokens == truth);
         CHECK(oracle.covered(depth));
       }
     }
+    CHECK(by_lookup.drafted > 0);  // random weights may repeat themselves always or never
+    CHECK(by_model.both());
 
     // A seed has one text, whatever is drafted.
     fd::Options sampled{
@@ -84,8 +93,9 @@ void check_equality(const TinyModel& tiny, int threads, const std::vector<int>& 
     CHECK(setting.run(lookup, fd::SampleAndMatch{}, sampled).tokens == text);
     fd::ModelDrafter coupled{setting.draft};
     CHECK(setting.run(coupled, fd::SampleAndMatch{}, sampled).tokens == text);
-    OracleDrafter oracle{after_prompt(text), tiny.n_vocab, 0.2, 5, 2};
+    auto oracle = OracleDrafter::sweeping(after_prompt(text), tiny.n_vocab, 2);
     CHECK(setting.run(oracle, fd::SampleAndMatch{}, sampled).tokens == text);
+    CHECK(oracle.covered(sampled.n_draft));
   });
 }
 
@@ -114,7 +124,6 @@ TEST_CASE("every weight format") {
     tiny.type = type;
     tiny.d_model = 256;
     tiny.d_ff = 256;
-    tiny.n_layers = 1;
     check_equality(tiny, 2, {4}, 128);
   }
 }

@@ -13,7 +13,7 @@ namespace foredraft::inline v0 {
 
 namespace detail {
 
-/// y = exp((x - greatest) / temperature), `kLanes` at a time; 0 below 2^-1021.
+/// out = exp(y), y = (x - greatest) / temperature, `kLanes` at a time; 0 below 2^-1021.
 ///
 /// y = n ln 2 + r with |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 13, whose remainder
 /// is below 2^-57 there. ln 2 is split so that n * high is exact (Cody and Waite 1980). Adding

@@ -40,6 +40,7 @@ class Transforms {
  public:
   /// @param history what the penalties look back on; may be empty where there are none
   /// @param maxima of the row, as Scores::maxima gives them; p is the same without, only later
+  /// @param out a law, of which only the memory is used; unchanged by an error
   /// @shape logits [n_vocab] @units out.p sums to 1
   /// @errors kInvalidLogits for NaN, +inf, or a row without any value above -inf
   /// @cost O(n_vocab), one exponential for each token that is left after top-k; with maxima
@@ -113,7 +114,8 @@ class Transforms {
   }
 
   void keep_all(std::size_t n) {
-    // Ascending ids of the right number and end: all of them, as the last row left them.
+    // ids_ was out.ids of an earlier row. Those of a law ascend and are distinct, so that with this
+    // number and end they are all there.
     if (ids_.size() == n && ids_.back() == static_cast<TokenId>(n) - 1) return;
     ids_.resize(n);
     std::iota(ids_.begin(), ids_.end(), 0);
