@@ -53,6 +53,20 @@ TEST_CASE("what a lane wrote before a barrier every lane reads after it") {
   }
 }
 
+TEST_CASE("barriers are counted, with the one that ends a region") {
+  for (int threads = 1; threads <= 3; ++threads) {
+    CAPTURE(threads);
+    ThreadPool pool(threads);
+    for (int region = 0; region < 10; ++region) {
+      pool.run([&](int) {
+        pool.barrier();
+        pool.barrier();
+      });
+    }
+    CHECK(pool.barriers() == (threads == 1 ? 0 : 30));
+  }
+}
+
 TEST_CASE("two pools do not disturb each other") {
   ThreadPool first(2);
   ThreadPool second(3);

@@ -59,6 +59,9 @@ class ThreadPool {
 
   int size() const noexcept { return size_; }
 
+  /// How often all lanes have met, at barriers and at the ends of regions; 0 for ever with one lane.
+  std::uint32_t barriers() const noexcept { return phase_.load(std::memory_order_relaxed); }
+
   /// body(lane) once on every lane; returns when all are done. What the caller wrote before is
   /// visible to every lane, and what the lanes wrote is visible to the caller afterwards. The body
   /// must not throw: that ends the program.
