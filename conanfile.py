@@ -19,7 +19,7 @@ class ForedraftConan(ConanFile):
     options = {"io": [True, False]}
     default_options = {"io": True}
     no_copy_source = True
-    exports_sources = "include/*", "LICENSE"
+    exports_sources = "include/*", "cmake/foredraft_*.cmake", "src/compiled/*", "LICENSE"
     test_package_folder = "tests/package"
 
     def set_version(self):
@@ -52,8 +52,13 @@ class ForedraftConan(ConanFile):
         for pattern in ("*.hpp", "*.cuh"):
             copy(self, pattern, pathlib.Path(self.source_folder, "include"),
                  pathlib.Path(self.package_folder, "include"))
+        # foredraft_add_kernels and what it compiles, in a user's project and with the user's compiler.
+        for file in ("cmake/foredraft_kernels.cmake", "cmake/foredraft_instruction_sets.cmake",
+                     "src/compiled/*.cpp"):
+            copy(self, file, self.source_folder, self.package_folder)
 
     def package_info(self):
+        self.cpp_info.set_property("cmake_build_modules", ["cmake/foredraft_kernels.cmake"])
         core = self.cpp_info.components["core"]
         core.set_property("cmake_target_name", "foredraft::foredraft")
         core.bindirs = core.libdirs = []

@@ -53,6 +53,60 @@ TEST_CASE("what a lane wrote before a barrier every lane reads after it") {
   }
 }
 
+TEST_CASE("lanes wait for one that comes late, at a barrier and at the end of a region") {
+  for (int threads = 2; threads <= 4; ++threads) {
+    ThreadPool pool(threads);
+    for (int late = 0; late < threads; ++late) {
+      CAPTURE(threads, late);
+      std::vector<int> values(at(threads));
+      std::vector<int> sums(at(threads));
+      std::vector<int> ends(at(threads));
+      pool.run([&](int lane) {
+        // Far longer than lanes stay awake.
+        if (lane == late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        values[at(lane)] = 1;
+        pool.barrier();
+        for (const int value : values) sums[at(lane)] += value;
+        if (lane == late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        ends[at(lane)] = 1;
+      });
+      CHECK(sums == std::vector<int>(at(threads), threads));
+      CHECK(ends == std::vector<int>(at(threads), 1));
+    }
+  }
+}
+
+TEST_CASE("nobody oversleeps, whenever the last lane comes") {
+  // Around the time at which lanes go to sleep, in steps of a microsecond.
+  ThreadPool pool(2);
+  int turns = 0;
+  pool.run([&](int lane) {
+    for (int delay = 0; delay < 500; ++delay) {
+      const int late = delay % 2;
+      const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(delay);
+      while (lane == late && std::chrono::steady_clock::now() < until) {
+      }
+      if (lane == 0) ++turns;
+      pool.barrier();
+    }
+  });
+  CHECK(turns == 500);
+}
+
+TEST_CASE("barriers are counted, with the one that ends a region") {
+  for (int threads = 1; threads <= 3; ++threads) {
+    CAPTURE(threads);
+    ThreadPool pool(threads);
+    for (int region = 0; region < 10; ++region) {
+      pool.run([&](int) {
+        pool.barrier();
+        pool.barrier();
+      });
+    }
+    CHECK(pool.barriers() == (threads == 1 ? 0 : 30));
+  }
+}
+
 TEST_CASE("two pools do not disturb each other") {
   ThreadPool first(2);
   ThreadPool second(3);

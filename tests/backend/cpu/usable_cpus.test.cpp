@@ -1,12 +1,38 @@
 #include <foredraft/backend/cpu/usable_cpus.hpp>
 
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+
 #include "support/catch.hpp"
+#include "support/files.hpp"
 
 #if defined(__linux__)
 #include <sched.h>
 #endif
 
 namespace cpu = foredraft::cpu;
+
+#if defined(__linux__)
+namespace {
+
+/// The quota where these are the files. Their names begin below /sys/fs/cgroup.
+std::optional<double> quota(const std::string& own_groups,
+                            const std::map<std::string, std::string>& files) {
+  const TestFolder root("cgroup");
+  std::filesystem::create_directories(root.path / "proc/self");
+  std::ofstream(root.path / "proc/self/cgroup") << own_groups;
+  for (const auto& [name, text] : files) {
+    const std::filesystem::path file = root.path / "sys/fs/cgroup" / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text << '\n';
+  }
+  return cpu::cgroup_cpu_quota(root.path.string());
+}
+
+}  // namespace
+#endif
 
 TEST_CASE("a cgroup quota is read as processors") {
   CHECK(cpu::parse_cpu_max("150000 100000") == 1.5);
@@ -15,6 +41,44 @@ TEST_CASE("a cgroup quota is read as processors") {
   CHECK_FALSE(cpu::parse_cpu_max("100000 0"));
   CHECK_FALSE(cpu::parse_cpu_max(""));
 }
+
+#if defined(__linux__)
+TEST_CASE("the least quota of a group and those above it counts, cgroup v2") {
+  const std::string own = "0::/user/service/task\n";
+  CHECK_FALSE(quota(own, {}));
+  CHECK_FALSE(quota(own, {{"user/service/task/cpu.max", "max 100000"}}));
+  CHECK(quota(own, {{"user/service/task/cpu.max", "250000 100000"}}) == 2.5);
+  CHECK(quota(own, {{"user/cpu.max", "150000 100000"},
+                    {"user/service/cpu.max", "300000 100000"},
+                    {"user/service/task/cpu.max", "max 100000"}}) == 1.5);
+  // a group beside ours, and one below
+  CHECK_FALSE(quota(own, {{"user/other/cpu.max", "100000 100000"},
+                          {"user/service/task/below/cpu.max", "100000 100000"}}));
+  // The path of a container as the machine outside sees it: what is mounted is our own group.
+  CHECK(quota("0::/../outside\n", {{"cpu.max", "50000 100000"}}) == 0.5);
+  CHECK(quota("0::/\n", {{"cpu.max", "50000 100000"}}) == 0.5);
+}
+
+TEST_CASE("the least quota of a group and those above it counts, cgroup v1") {
+  const std::string own = "5:cpu,cpuacct:/docker/a\n4:memory:/docker/b\n3:cpuset:/docker/c\n";
+  CHECK_FALSE(quota(own, {}));
+  CHECK_FALSE(quota(own, {{"cpu/docker/a/cpu.cfs_quota_us", "-1"},
+                          {"cpu/docker/a/cpu.cfs_period_us", "100000"}}));
+  CHECK(quota(own, {{"cpu/docker/a/cpu.cfs_quota_us", "-1"},
+                    {"cpu/docker/a/cpu.cfs_period_us", "100000"},
+                    {"cpu/docker/cpu.cfs_quota_us", "100000"},
+                    {"cpu/docker/cpu.cfs_period_us", "50000"}}) == 2);
+  // groups of other controllers, whose names may begin alike
+  CHECK_FALSE(quota(own, {{"cpu/docker/b/cpu.cfs_quota_us", "100000"},
+                          {"cpu/docker/b/cpu.cfs_period_us", "100000"},
+                          {"cpu/docker/c/cpu.cfs_quota_us", "100000"},
+                          {"cpu/docker/c/cpu.cfs_period_us", "100000"}}));
+  // both versions at once
+  CHECK(quota(own + "0::/docker/a\n", {{"cpu/cpu.cfs_quota_us", "300000"},
+                                       {"cpu/cpu.cfs_period_us", "100000"},
+                                       {"docker/cpu.max", "400000 100000"}}) == 3);
+}
+#endif
 
 TEST_CASE("never more processors than the affinity mask has") {
   CHECK(cpu::usable_cpus() >= 1);

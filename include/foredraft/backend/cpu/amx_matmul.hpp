@@ -39,8 +39,9 @@ inline constexpr int kLeastAmxRows = 6;
 /// and floats are added in the same order by the same operations:
 ///  - formats with one d for each 32 k: a tile product for 32 k, scaled and added as there;
 ///  - K-quants: their scale is an integer, so it is multiplied into the codes before, and tile
-///    products run through all 256 k. A scaled code takes more than 8 bits; it is split into two
-///    bytes, each with a sum of its own: total = sum[0] + 2^kPlaneShift * sum[1].
+///    products run through all 256 k. A scaled code takes more than 8 bits. There are two planes of
+///    bytes, each with a sum of its own: total = sum[0] + 2^kPlaneShift * sum[1]. For Q4_K and Q5_K
+///    they are the code times either 3-bit digit of the scale, for Q6_K the bytes of the product.
 ///
 /// `Tiles` is AmxTiles or what the tests put in its place.
 template <class Arch, TensorType type, class Tiles>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -44,6 +45,8 @@ class Cpu {
 
   int threads() const noexcept { return pool_.size(); }
   cpu::Isa isa() const noexcept { return kernels_.isa; }
+  /// How often the threads have waited for each other: ThreadPool::barriers().
+  std::uint32_t barriers() const noexcept { return pool_.barriers(); }
 
   /// Repack a matrix, each part by the lane that will most likely read it.
   /// @cost one pass over the weights, on all lanes

@@ -12,7 +12,8 @@
 namespace foredraft::inline v0::cpu {
 
 /// Keys and values of up to 32 positions of one head, converted to float once for all queries that
-/// meet them.
+/// meet them. It holds the blocks that attention does not use as they are stored: those whose keys
+/// are rows (the last positions, staged nodes) and, where in_place() says so, whole ones.
 ///
 /// Keys are transposed, so that one vector holds the same dimension of 16 positions: scores then
 /// need no sum across lanes, and masking is by lanes.

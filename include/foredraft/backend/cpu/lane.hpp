@@ -21,9 +21,11 @@ namespace foredraft::inline v0::cpu {
 /// One thread's view of a parallel region: the operators of backend/ops.hpp.
 ///
 /// Work is divided by a fixed rule (by panels of weights, by queries, by rows). Where most of the
-/// time goes, a lane that has done its share helps the others with theirs. Every operator ends with
-/// a barrier. With few rows it needs no other: norm and quantization of the input are then repeated
-/// by every lane. That makes five barriers a layer.
+/// time goes, a lane that has done its share helps the others with theirs. Every operator of a layer
+/// ends with a barrier, which makes five. There are more of them
+///  - in qkv, where whole heads do not balance over the lanes: rotation waits for all projections;
+///  - in qkv, gated and residual, from so many rows on that lanes share norm and quantization of
+///    the input instead of repeating them (Scratch::own_inputs).
 class Lane {
  public:
   Lane(const KernelTable& kernels, ThreadPool& pool, Scratch& scratch, int index) noexcept

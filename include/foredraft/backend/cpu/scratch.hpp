@@ -92,8 +92,9 @@ struct Scratch {
   static constexpr std::size_t kRunBytes = 32 * 1024;
   static constexpr std::size_t kRunBytesOfManyRows = 128 * 1024;
   static_assert(kTileColumns == Scores::kRun, "the head has the maximum of a tile at hand");
-  /// Inputs of up to so many values are made by every lane for itself: that takes less than a
-  /// microsecond, about what a barrier and waiting for the slowest lane would cost.
+  /// Inputs of up to so many values are made by every lane for itself: they take two microseconds,
+  /// of which two lanes that share them save one, about what a barrier and waiting for the slower
+  /// lane cost. A single row is, however wide.
   static constexpr int kOwnValues = 8192;
 
   struct Lane {

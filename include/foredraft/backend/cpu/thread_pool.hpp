@@ -24,8 +24,8 @@ namespace foredraft::inline v0::cpu {
 ///
 /// The calling thread is lane 0, the pool's own threads are lanes 1 .. size() - 1. Workers spin for
 /// a while after a region, because decoding starts the next one within microseconds, and then sleep
-/// until there is work. Where there are more lanes than processors (only by an explicit request),
-/// waiting means yielding.
+/// until there is work. Lanes that wait at a barrier spin, then yield, and then sleep too. Where
+/// there are more lanes than processors (only by an explicit request), none of them spins.
 ///
 /// One pool serves all models of a program. Regions come one at a time: a second thread that calls
 /// run() waits for the first. run() from inside a region would wait for itself and is not allowed.
@@ -59,6 +59,9 @@ class ThreadPool {
 
   int size() const noexcept { return size_; }
 
+  /// How often all lanes have met, at barriers and at the ends of regions; 0 for ever with one lane.
+  std::uint32_t barriers() const noexcept { return phase_.load(std::memory_order_relaxed); }
+
   /// body(lane) once on every lane; returns when all are done. What the caller wrote before is
   /// visible to every lane, and what the lanes wrote is visible to the caller afterwards. The body
   /// must not throw: that ends the program.
@@ -84,16 +87,31 @@ class ThreadPool {
     const std::uint32_t phase = phase_.load(std::memory_order_relaxed);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) == size_ - 1) {
       arrived_.store(0, std::memory_order_relaxed);
-      phase_.store(phase + 1, std::memory_order_release);
+      // Sequentially consistent, as is whatever of sleepers_ and phase_ meets it: either this lane
+      // sees the sleeper, or the sleeper sees the phase.
+      phase_.store(phase + 1, std::memory_order_seq_cst);
+      if (sleepers_.load(std::memory_order_seq_cst) != 0) phase_.notify_all();
       return;
     }
-    for (int spins = 0; phase_.load(std::memory_order_acquire) == phase;) wait_a_little(spins);
+    const int awake = spins_ + kYields;
+    for (int waits = 0; phase_.load(std::memory_order_acquire) == phase;) {
+      if (waits < awake) {
+        wait_a_little(waits);
+      } else {
+        sleepers_.fetch_add(1, std::memory_order_seq_cst);
+        phase_.wait(phase, std::memory_order_seq_cst);
+        sleepers_.fetch_sub(1, std::memory_order_relaxed);
+      }
+    }
   }
 
  private:
   // Pauses before a waiting lane begins to yield, about 20 us: lanes differ by less, unless one of
   // them has lost its processor, and then it may need this one.
   static constexpr int kSpins = 1000;
+  // Yields before a waiting lane sleeps: about 200 us where nobody else wants the processor, several
+  // times what it costs to be woken. Only a lane that was taken off its processor is as late.
+  static constexpr int kYields = 500;
   // How long a worker stays awake for the next region. The gap between two forward passes
   // (sampling, drafting, printing) is shorter; waking a sleeper costs about 50 us.
   static constexpr std::chrono::microseconds kAwake{300};
@@ -114,10 +132,9 @@ class ThreadPool {
 #endif
   }
 
-  void wait_a_little(int& spins) const noexcept {
-    if (spins < spins_) {
+  void wait_a_little(int& waits) const noexcept {
+    if (waits++ < spins_) {
       pause();
-      ++spins;
     } else {
       std::this_thread::yield();
     }
@@ -137,9 +154,9 @@ class ThreadPool {
   void await_region(std::uint32_t seen) const noexcept {
     using Clock = std::chrono::steady_clock;
     const Clock::time_point sleep = Clock::now() + kAwake;
-    for (int spins = 0; region_.load(std::memory_order_acquire) == seen;) {
-      wait_a_little(spins);
-      if (spins == spins_ && Clock::now() > sleep) {
+    for (int waits = 0; region_.load(std::memory_order_acquire) == seen;) {
+      wait_a_little(waits);
+      if (waits >= spins_ && Clock::now() > sleep) {
         region_.wait(seen, std::memory_order_acquire);
         return;
       }
@@ -165,6 +182,9 @@ class ThreadPool {
   alignas(64) std::atomic<std::uint32_t> region_{0};
   alignas(64) std::atomic<int> arrived_{0};
   alignas(64) std::atomic<std::uint32_t> phase_{0};
+  // Lanes asleep at a barrier; beside phase_, because whoever ends the phase looks at it. The standard
+  // library counts too, but sleepers of other pools among them.
+  std::atomic<int> sleepers_{0};
   alignas(64) std::vector<std::thread> workers_;
 };
 

@@ -44,9 +44,12 @@ inline std::optional<double> parse_cpu_max(const std::string& text) {
 }
 
 /// The least CPU quota of this process's cgroup and those above it, or nothing where there is none.
-inline std::optional<double> cgroup_cpu_quota() {
+/// @param root  folder that holds proc and sys
+/// @source cgroups(7); cgroup v1: Linux kernel, Documentation/scheduler/sched-bwc.rst
+inline std::optional<double> cgroup_cpu_quota([[maybe_unused]] const std::string& root = "") {
   std::optional<double> least;
 #if defined(__linux__)
+  const std::string mount = root + "/sys/fs/cgroup";
   const auto read = [](const std::string& path) {
     std::ifstream file(path);
     std::string line;
@@ -57,7 +60,7 @@ inline std::optional<double> cgroup_cpu_quota() {
     if (quota && (!least || *quota < *least)) least = quota;
   };
   // Lines read "hierarchy:controllers:path"; version 2 has hierarchy 0 and names no controllers.
-  std::ifstream groups("/proc/self/cgroup");
+  std::ifstream groups(root + "/proc/self/cgroup");
   for (std::string line; std::getline(groups, line);) {
     const std::size_t first = line.find(':');
     const std::size_t second = first == std::string::npos ? first : line.find(':', first + 1);
@@ -70,9 +73,9 @@ inline std::optional<double> cgroup_cpu_quota() {
     for (std::string path = line.substr(second + 1);; path.erase(path.rfind('/'))) {
       if (path == "/") path.clear();
       if (v2) {
-        note(parse_cpu_max(read("/sys/fs/cgroup" + path + "/cpu.max")));
+        note(parse_cpu_max(read(mount + path + "/cpu.max")));
       } else {
-        const std::string folder = "/sys/fs/cgroup/cpu" + path;
+        const std::string folder = mount + "/cpu" + path;
         note(parse_cpu_max(read(folder + "/cpu.cfs_quota_us") + " " +
                            read(folder + "/cpu.cfs_period_us")));
       }

@@ -1,0 +1,22 @@
+# foredraft_add_kernels(<target>): a static library with the CPU kernels of every instruction set of the processor
+# family, one unit each. A program that links it picks the best one that the machine runs, and compiles no kernels of
+# its own. It compiles for about a minute.
+#
+# It works the same from a checkout (add_subdirectory), from an installation and from the Conan package: in all of them
+# this file lies beside the list of instruction sets, and the units in ../src/compiled.
+function(foredraft_add_kernels target)
+  # Read here, not where this file is included: the lists are then the function's, whoever calls it.
+  include(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/foredraft_instruction_sets.cmake)
+  cmake_path(GET CMAKE_CURRENT_FUNCTION_LIST_DIR PARENT_PATH folder)
+  add_library(${target} STATIC)
+  foreach(set IN LISTS foredraft_instruction_sets foredraft_extensions)
+    set(unit ${folder}/src/compiled/kernels_${set}.cpp)
+    target_sources(${target} PRIVATE ${unit})
+    # The flags of a unit must win over those of the build (-march=native), so they are the last; and kernels are
+    # optimised in a Debug build too, where unoptimised helpers would also leave them as functions.
+    set_source_files_properties(${unit} PROPERTIES COMPILE_OPTIONS "-O3;${foredraft_flags_${set}}")
+  endforeach()
+  target_link_libraries(${target} PUBLIC foredraft::foredraft)
+  target_compile_features(${target} PUBLIC cxx_std_20)  # Conan's target does not ask for it
+  target_compile_definitions(${target} PUBLIC FOREDRAFT_COMPILED)
+endfunction()
