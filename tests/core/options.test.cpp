@@ -54,6 +54,9 @@ TEST_CASE("what could have no effect is refused") {
   CHECK_FALSE(complaint({.top_k = 40}).empty());
   CHECK_FALSE(complaint({.top_p = 0.9f}).empty());
   CHECK_FALSE(complaint({.min_p = 0.1f}).empty());
+  CHECK_FALSE(complaint({.end_tokens = {1}, .ignore_end = true}).empty());
+  CHECK(complaint({.end_tokens = {1}}).empty());
+  CHECK(complaint({.ignore_end = true}).empty());
 }
 
 TEST_CASE("the sampling options are those of the call") {

@@ -140,6 +140,9 @@ inline void check(const Options& options) {
   if (options.prefill_block < 1) {
     refuse("prefill_block " + std::to_string(options.prefill_block), "1 or more", "");
   }
+  if (options.ignore_end && !options.end_tokens.empty()) {
+    refuse("end_tokens with ignore_end", "one of them", "the text goes on after an end token");
+  }
   for (const std::string& stop : options.stop) {
     if (stop.empty()) refuse("an empty stop string", "at least one byte", "leave it out");
   }
