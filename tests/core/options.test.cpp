@@ -17,6 +17,7 @@ std::string complaint(const fd::Options& options) {
   } catch (const fd::Error& error) {
     CHECK(error.code() == fd::ErrorCode::kInvalidOption);
     CHECK_FALSE(error.expected().empty());
+    CHECK_FALSE(error.hint().empty());
     return error.found();
   }
 }

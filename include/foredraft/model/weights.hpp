@@ -182,7 +182,8 @@ inline void check_requantize(const Gguf& file, TensorType to) {
   const auto layout = layout_of(to);
   const std::string format(layout ? layout->name : "an unknown format");
   if (!quantizable(to)) {
-    throw Error(ErrorCode::kInvalidOption, "requantize to " + format, "Q4_0 or Q8_0", "");
+    throw Error(ErrorCode::kInvalidOption, "requantize to " + format, "Q4_0 or Q8_0",
+                "load the model as it is, or fetch it in that format");
   }
   const bool untied = file.find_tensor("output.weight") != nullptr;
   for (const auto& tensor : file.tensors()) {
