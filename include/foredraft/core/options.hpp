@@ -55,7 +55,7 @@ struct Options {
 
   /// Tokens that end the text. Empty: those of the target's vocabulary, where it has one.
   std::vector<TokenId> end_tokens = {};
-  bool ignore_end = false;  ///< go on after an end token
+  bool ignore_end = false;  ///< go on after an end token; not together with end_tokens
   /// The text ends where one of these strings appears in it; the string itself is not part of the
   /// text.
   std::vector<std::string> stop = {};
