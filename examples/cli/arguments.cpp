@@ -1,6 +1,9 @@
 #include "arguments.hpp"
 
+#include <algorithm>
+#include <cctype>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -12,6 +15,7 @@
 
 #include <unistd.h>
 
+#include <foredraft/backend/cpu/thread_pool.hpp>
 #include <foredraft/core/error.hpp>
 
 namespace cli {
@@ -81,6 +85,24 @@ class Formatter : public CLI::Formatter {
   static constexpr std::size_t kWidth = 100;
 };
 
+std::string joined(const std::vector<std::string>& names, const std::string& between) {
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : between) + name;
+  return list;
+}
+
+/// Another program's option such as -ngl, which CLI11 would take for -n with the value "gl".
+/// Behind an option there may stand its value, whatever it looks like.
+void refuse_foreign_option(std::string_view argument, std::string_view before) {
+  constexpr std::string_view kWithNumber = "cnrst";  // no number begins with a letter
+  const bool foreign = argument.size() > 2 && argument[0] == '-' &&
+                       kWithNumber.find(argument[1]) != std::string_view::npos &&
+                       std::isalpha(static_cast<unsigned char>(argument[2])) != 0;
+  if (!foreign || before.starts_with('-')) return;
+  throw UsageError(std::string(argument), "one letter behind a dash, or a word behind two",
+                   "foredraft COMMAND --help lists the options");
+}
+
 std::string contents(std::istream& in) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
@@ -94,6 +116,7 @@ std::vector<std::string> reversed_arguments(int argc, char** argv) {
     for (const auto& [theirs, ours] : kSpellings) {
       if (argument == theirs) argument = ours;
     }
+    refuse_foreign_option(argument, argv[i - 1]);
     arguments.push_back(std::move(argument));
   }
   return arguments;
@@ -101,9 +124,65 @@ std::vector<std::string> reversed_arguments(int argc, char** argv) {
 
 std::shared_ptr<CLI::Formatter> help_formatter() { return std::make_shared<Formatter>(); }
 
+UsageError usage_error(const CLI::ParseError& complaint, const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  const std::string program = app.get_name();
+  const std::string command = chosen.empty() ? program : program + " " + chosen[0]->get_name();
+  const std::string hint = command + " --help";
+  const std::vector<std::string> left = app.remaining(true);
+  if (chosen.empty()) {
+    std::vector<std::string> names;
+    for (const CLI::App* known : app.get_subcommands({})) names.push_back(known->get_name());
+    return {left.empty() ? "no command" : "'" + left.front() + "', which is no command",
+            "one of " + joined(names, ", "), hint};
+  }
+  const std::string what = complaint.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&complaint) != nullptr) {
+    return {"'" + joined(left, " ") + "', which it does not take", "the options of " + command,
+            hint};
+  }
+  if (dynamic_cast<const CLI::RequiredError*>(&complaint) != nullptr) {
+    return {"incomplete arguments: " + what, "all that is required", hint};
+  }
+  if (dynamic_cast<const CLI::ConversionError*>(&complaint) != nullptr) {
+    const std::size_t colon = what.find(": ");  // "Could not convert: --temp = warm"
+    return {colon == std::string::npos ? what : what.substr(colon + 2), "a number", hint};
+  }
+  return {what, "each option once, with its value", hint};
+}
+
+CLI::Option* limit(CLI::Option* option, std::int64_t first, std::int64_t last) {
+  return option->check([name = option->get_name(), first, last](const std::string& text) {
+    std::int64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc() && stop == end && value >= first && value <= last)
+      return std::string();
+    throw UsageError(name + " " + text,
+                     "a whole number from " + std::to_string(first) + " to " + std::to_string(last),
+                     "--help says what it means");
+  });
+}
+
+CLI::Option* limit(CLI::Option* option, const std::vector<std::string>& names) {
+  return option->check([name = option->get_name(), names](const std::string& text) {
+    if (std::find(names.begin(), names.end(), text) != names.end()) return std::string();
+    throw UsageError(name + " " + text, "one of " + joined(names, ", "),
+                     "--help says what they mean");
+  });
+}
+
+CLI::Option* require_text(CLI::Option* option) {
+  return option->check([name = option->get_name()](const std::string& text) {
+    if (!text.empty()) return std::string();
+    throw UsageError(name + " with an empty name", "a name", "leave the option out");
+  });
+}
+
 std::string read_text_file(const std::string& file) {
   const auto refuse = [&file](const std::string& why) {
-    throw fd::Error(fd::ErrorCode::kIo, "'" + file + "': " + why, "a text file that can be read");
+    throw fd::Error(fd::ErrorCode::kIo, "'" + file + "': " + why, "a text file that can be read",
+                    "check the path; - is the standard input where a prompt is read");
   };
   // A stream opens a folder without complaint and then reads nothing from it.
   std::error_code ignored;
@@ -126,8 +205,9 @@ void TextArgument::add_to(CLI::App& app, const std::string& what) {
 void TextArgument::check() const {
   const bool text = text_option_->count() > 0;
   const bool file = file_option_->count() > 0;
-  if (text && file) throw UsageError("both -p and -f", "give the text once");
-  if (!text && !file) throw UsageError("no text", "give it with -p TEXT or -f FILE");
+  if (text && file) throw UsageError("both -p and -f", "one of them", "give the text once");
+  if (!text && !file)
+    throw UsageError("no text", "-p TEXT or -f FILE", "-f - reads the standard input");
 }
 
 std::string TextArgument::read() const {
@@ -136,17 +216,14 @@ std::string TextArgument::read() const {
 }
 
 void MachineArguments::add_to(CLI::App& app) {
-  app.add_option("-t,--threads", threads, "threads; 0: as many as this machine grants [0]")
-      ->check(CLI::Range(0, 4096))
+  limit(app.add_option("-t,--threads", threads, "threads; 0: as many as this machine grants [0]"),
+        0, fd::cpu::ThreadPool::kMaxThreads)
       ->type_name("N");
   std::vector<std::string> names;
-  std::string list;
-  for (const fd::cpu::Isa isa : fd::cpu::kAllIsas) {
-    names.emplace_back(fd::cpu::name_of(isa));
-    list += (list.empty() ? "" : ", ") + names.back();
-  }
-  app.add_option("--isa", isa_name, "instruction set: " + list + " [the widest there is]")
-      ->check(CLI::IsMember(names))
+  for (const fd::cpu::Isa isa : fd::cpu::kAllIsas) names.emplace_back(fd::cpu::name_of(isa));
+  limit(app.add_option("--isa", isa_name,
+                       "instruction set: " + joined(names, ", ") + " [the widest there is]"),
+        names)
       ->type_name("NAME");
   app.add_flag(
       "--packed-cache", packed_cache,
@@ -158,12 +235,13 @@ void MachineArguments::add_to(CLI::App& app) {
 
 std::optional<fd::cpu::Isa> MachineArguments::isa() const {
   if (isa_name.empty()) return std::nullopt;
-  std::string possible;
+  std::vector<std::string> possible;
   for (const fd::cpu::Isa isa : fd::cpu::executable_isas()) {
     if (fd::cpu::name_of(isa) == isa_name) return isa;
-    possible += (possible.empty() ? "" : ", ") + std::string(fd::cpu::name_of(isa));
+    possible.emplace_back(fd::cpu::name_of(isa));
   }
-  throw UsageError("--isa " + isa_name + ", which this machine cannot run", "it runs " + possible);
+  throw UsageError("--isa " + isa_name + ", which this machine cannot run",
+                   "one of " + joined(possible, ", "), "without --isa it takes the widest");
 }
 
 void add_model_option(CLI::App& app, std::string& model) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,18 @@ std::vector<std::string> reversed_arguments(int argc, char** argv);
 
 /// Help that names those spellings too.
 std::shared_ptr<CLI::Formatter> help_formatter();
+
+/// CLI11's complaint in the form of all errors.
+UsageError usage_error(const CLI::ParseError& complaint, const CLI::App& app);
+
+// What CLI11 checks, too, but as errors that say what was expected. All return the option.
+
+/// A whole number from `first` to `last`. @errors UsageError
+CLI::Option* limit(CLI::Option* option, std::int64_t first, std::int64_t last);
+/// One of `names`. @errors UsageError
+CLI::Option* limit(CLI::Option* option, const std::vector<std::string>& names);
+/// Not the empty text, which would be taken for no such option. @errors UsageError
+CLI::Option* require_text(CLI::Option* option);
 
 /// The file as it is, byte for byte. @errors kIo
 std::string read_text_file(const std::string& file);

@@ -35,8 +35,8 @@ struct Arguments {
 /// "1,2,8-32*2": values and ranges first-last, first-last+step, first-last*factor.
 std::vector<int> parse_sizes(const std::string& option, const std::string& text) {
   const auto refuse = [&] {
-    throw UsageError(option + " " + text,
-                     "sizes from 0 to 1000000 as in 1,2,8-16+4,32-512*2; 0 leaves the test out");
+    throw UsageError(option + " " + text, "sizes from 0 to 1000000 as in 1,2,8-16+4,32-512*2",
+                     "0 leaves the test out");
   };
   constexpr int kMost = 1000000;
   std::vector<int> sizes;
@@ -97,11 +97,19 @@ std::string processor_name() {
   return "unknown";
 }
 
+void check_longest(int longest, int trained) {
+  if (longest <= trained) return;
+  throw fd::Error(fd::ErrorCode::kContextOverflow,
+                  "a test of " + std::to_string(longest) + " tokens",
+                  "at most the " + std::to_string(trained) + " of the model's context",
+                  "give smaller sizes with -p and -n");
+}
+
 int run(const Arguments& a) {
   std::vector<BenchTest> tests;
   for (const int n : parse_sizes("-p", a.prompts)) tests.push_back({false, n, {}});
   for (const int n : parse_sizes("-n", a.generations)) tests.push_back({true, n, {}});
-  if (tests.empty()) throw UsageError("no test", "give sizes with -p or -n");
+  if (tests.empty()) throw UsageError("no test", "sizes above 0", "give them with -p or -n");
   const auto isa = a.machine.isa();
   const auto path = find_model(a.model);
   int longest = 0;
@@ -111,12 +119,8 @@ int run(const Arguments& a) {
                  .threads = a.machine.threads,
                  .isa = isa,
                  .n_ctx = longest,
+                 .check = [&](const fd::ModelConfig& c) { check_longest(longest, c.n_ctx); },
                  .packed_cache = a.machine.packed_cache});
-  if (longest > engine.config().n_ctx) {
-    throw fd::Error(
-        fd::ErrorCode::kContextOverflow, "a test of " + std::to_string(longest) + " tokens",
-        "at most the " + std::to_string(engine.config().n_ctx) + " of the model's context");
-  }
   {
     // Round 0 warms up caches and buffers. Tests take turns, so that a slow minute of the machine
     // hits all of them and not one.
@@ -167,11 +171,11 @@ void add_bench(CLI::App& app, Action& action) {
       ->add_option("-n,--n-gen", a->generations,
                    "tokens to decode, in the same form [" + a->generations + "]")
       ->type_name("LIST");
-  command->add_option("-r,--repetitions", a->repetitions, "measurements of each test [5]")
-      ->check(CLI::Range(1, 1000))
+  limit(command->add_option("-r,--repetitions", a->repetitions, "measurements of each test [5]"), 1,
+        1000)
       ->type_name("N");
-  command->add_option("-o,--output", a->format, "md, csv or json [md]")
-      ->check(CLI::IsMember({"md", "csv", "json"}))
+  limit(command->add_option("-o,--output", a->format, "md, csv or json [md]"),
+        {"md", "csv", "json"})
       ->type_name("FORMAT");
   a->machine.add_to(*command);
   command->callback([a, &action] { action = [a] { return run(*a); }; });

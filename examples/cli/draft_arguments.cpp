@@ -108,21 +108,21 @@ std::vector<std::int64_t> parse_counts(std::string_view text) {
 }
 
 void DraftArguments::add_to(CLI::App& command) {
-  command
-      .add_option("--quantize-draft", format,
-                  "hold the draft model's weights in q4_0 or q8_0 where that makes them smaller; "
-                  "it changes what is drafted, not the text [as the file has them]")
-      ->check(CLI::IsMember({"q4_0", "q8_0"}))
+  limit(command.add_option(
+            "--quantize-draft", format,
+            "hold the draft model's weights in q4_0 or q8_0 where that makes them smaller; "
+            "it changes what is drafted, not the text [as the file has them]"),
+        {"q4_0", "q8_0"})
       ->type_name("FORMAT");
-  command
-      .add_option("--draft-vocab", n_vocab,
-                  "the draft model knows the N most frequent tokens only; the text may hold all "
-                  "the same [all]")
-      ->check(CLI::PositiveNumber)
+  limit(command.add_option(
+            "--draft-vocab", n_vocab,
+            "the draft model knows the N most frequent tokens only; the text may hold all "
+            "the same [all]"),
+        1, std::numeric_limits<int>::max())
       ->type_name("N");
-  command
-      .add_option("--draft-vocab-counts", counts_file,
-                  "which tokens are frequent: lines 'id count', or JSON [the tokenizer's order]")
+  require_text(command.add_option(
+                   "--draft-vocab-counts", counts_file,
+                   "which tokens are frequent: lines 'id count', or JSON [the tokenizer's order]"))
       ->type_name("FILE");
 }
 
@@ -132,11 +132,12 @@ void DraftArguments::check(bool with_draft_model) const {
                             : !counts_file.empty() ? "--draft-vocab-counts"
                                                    : "";
   if (!with_draft_model && !found.empty()) {
-    throw UsageError(found + " without a draft model, which it is for", "add -md FILE");
+    throw UsageError(found + " without a draft model, which it is for", "a draft model",
+                     "add -md FILE");
   }
   if (!counts_file.empty() && n_vocab == 0) {
     throw UsageError("--draft-vocab-counts without --draft-vocab",
-                     "add --draft-vocab N: how many tokens to keep by their counts");
+                     "how many tokens to keep by their counts", "add --draft-vocab N");
   }
 }
 

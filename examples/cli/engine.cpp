@@ -60,6 +60,16 @@ void forward(Model& model, Cache& cache, std::span<const fd::TokenId> tokens, st
   cache.commit(path);
 }
 
+/// The best token of a row. Numbers from a model that yields nonsense would mean nothing.
+/// @errors kInvalidLogits
+fd::TokenId valid_best(const fd::Scores& scores, int row) {
+  const fd::TokenId best = scores.argmax(row);
+  if (best >= 0) return best;
+  throw fd::Error(fd::ErrorCode::kInvalidLogits, "a row of logits with NaN or no finite value",
+                  "finite logits, -inf for impossible tokens",
+                  "the model is damaged, or was converted wrongly");
+}
+
 Model load(fd::Cpu& cpu, const fd::Gguf& file, const std::filesystem::path& path, bool packed_cache,
            fd::LoadOptions options = {}) {
   const bool changed = options.requantize || options.head_tokens != 0;
@@ -88,6 +98,7 @@ fd::AnyAcceptance acceptance(AcceptanceRule rule) {
 void require_room(const fd::Gguf& target, const fd::Gguf* draft, const EngineSettings& settings) {
   const int n_ctx = settings.n_ctx;
   const Survey need = survey(target);
+  if (settings.check) settings.check(need.config);
   const int context = n_ctx > 0 ? n_ctx : default_context(need.config.n_ctx);
   double bytes = static_cast<double>(need.weight_bytes) + need.cache_bytes(context) +
                  need.pass_bytes(kBlock, kVerifiedRows);
@@ -162,6 +173,14 @@ fd::AnyDrafter<> Engine::drafter(const Method& method, const fd::SamplingOptions
 
 void Engine::generate(std::span<const fd::TokenId> prompt, fd::Options options,
                       const Method& method, int samples, const Listener& listener) {
+  // The context was not known when the models were loaded, unless -c was given.
+  double bytes = Cache::full_bytes(parts_->target->shape(), method.n_ctx);
+  if (method.speculation == Speculation::kDraft) {
+    const fd::CacheShape shape = parts_->draft->shape();
+    bytes += Cache::full_bytes(shape, std::min(method.n_ctx, shape.n_ctx));
+  }
+  require_memory(bytes, "a context of " + std::to_string(method.n_ctx),
+                 "a smaller context (-c), or fewer tokens (-n)");
   Decoder decoder(*parts_->target, Cache(parts_->target->shape(), method.n_ctx),
                   drafter(method, options.sampling()), acceptance(method.rule));
   if (samples == 1) {  // without the copy that a snapshot is
@@ -221,6 +240,7 @@ double Engine::time_of_pass(std::span<const fd::TokenId> tokens) {
     const bool verification = tokens.size() <= kVerifiedRows;
     const std::size_t n_read = verification ? block.size() : rest.empty() ? 1 : 0;
     forward(model, cache, block, n_read, fd::RowNeed::kArgmax, scores);
+    for (std::size_t row = 0; row < n_read; ++row) valid_best(scores, static_cast<int>(row));
   }
   return seconds_since(begin);
 }
@@ -233,7 +253,7 @@ double Engine::time_of_decoding(fd::TokenId first, int n) {
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < n; ++i) {
     forward(model, cache, std::span(&token, 1), 1, fd::RowNeed::kArgmax, scores);
-    token = std::max(0, std::as_const(scores).argmax(0));
+    token = valid_best(scores, 0);
   }
   return seconds_since(begin);
 }

@@ -52,6 +52,8 @@ struct EngineSettings {
   int threads = 0;                     ///< 0: as many as the machine grants
   std::optional<fd::cpu::Isa> isa = {};
   int n_ctx = 0;  ///< of the cache, as far as it is known before loading; 0: the default
+  /// Told of the target before any weight is read; may throw. Absent: nothing is checked.
+  std::function<void(const fd::ModelConfig&)> check = {};
   bool packed_cache = false;  ///< map the models from packed files; one that is changed never
 };
 
@@ -73,7 +75,8 @@ class Engine {
 
   /// `samples` texts behind one prompt, which is read once, with the seeds options.seed and up.
   /// Statistics of the prompt belong to the first; for the others it is reused. A cancel ends all.
-  /// @errors kVocabularyMismatch where the draft model has another vocabulary; what Decoder throws
+  /// @errors kOutOfMemory before anything is read where the caches cannot fit;
+  ///   kVocabularyMismatch where the draft model has another vocabulary; what Decoder throws
   void generate(std::span<const fd::TokenId> prompt, fd::Options options, const Method& method,
                 int samples, const Listener& listener);
 

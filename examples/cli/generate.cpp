@@ -36,11 +36,6 @@ std::vector<fd::TokenId> encode_prompt(const fd::Tokenizer& tokenizer, std::stri
 
 /// -c, or a default with room for the prompt and what is asked for, as far as the model reaches.
 int resolve_context(const GenerateArguments& a, int trained, std::size_t prompt) {
-  if (a.n_ctx > trained) {
-    throw fd::Error(fd::ErrorCode::kInvalidOption, "-c " + std::to_string(a.n_ctx),
-                    "at most the " + std::to_string(trained) + " that the model was trained for",
-                    "text beyond it would be nonsense");
-  }
   if (a.n_ctx > 0) return a.n_ctx;
   const std::int64_t wanted = static_cast<std::int64_t>(prompt) + std::max(1, a.options.max_tokens);
   return static_cast<int>(std::clamp<std::int64_t>(wanted, default_context(trained), trained));
@@ -94,6 +89,7 @@ int run(GenerateArguments& a) {
                  .threads = a.machine.threads,
                  .isa = isa,
                  .n_ctx = a.n_ctx,
+                 .check = [&](const fd::ModelConfig& c) { check_context(a.n_ctx, c.n_ctx); },
                  .packed_cache = a.machine.packed_cache});
   const auto prompt = encode_prompt(engine.tokenizer(), std::move(text), a.raw);
   const int n_ctx = resolve_context(a, engine.config().n_ctx, prompt.size());
@@ -102,7 +98,7 @@ int run(GenerateArguments& a) {
   a.options.cancelled = [] { return InterruptGuard::interrupted(); };
   const RunFacts facts{.seed = a.options.seed,
                        .speculation = std::string(name_of(speculation)),
-                       .acceptance = a.acceptance,
+                       .acceptance = a.rule_name(),
                        .n_max = a.options.n_draft,
                        .n_ctx = n_ctx,
                        .threads = engine.threads(),

@@ -16,6 +16,7 @@ namespace {
 constexpr int kDepthWithModel = 8;
 constexpr int kDepthWithLookup = 15;
 constexpr int kMostDepth = fd::DraftTree::kMaxNodes - 1;
+constexpr int kMostInt = std::numeric_limits<int>::max();
 
 }  // namespace
 
@@ -28,78 +29,92 @@ std::string_view name_of(Speculation speculation) {
   return "unknown";
 }
 
-Speculation GenerateArguments::resolve() const {
+Speculation GenerateArguments::resolve() {
   const Speculation chosen = resolve_type();
   prompt.check();
   // In the words of the command line, where they differ from those of the library.
   const int look_back = options.penalty_last_n;
   if (look_back != fd::Options{}.penalty_last_n && !options.sampling().penalises()) {
-    throw UsageError("--repeat-last-n without a penalty",
+    throw UsageError("--repeat-last-n without a penalty", "a penalty that looks back",
                      "add --repeat-penalty, --presence-penalty or --frequency-penalty");
   }
   fd::check(options);
-  if (options.max_tokens < -1) {
-    throw UsageError("-n " + std::to_string(options.max_tokens),
-                     "-1 generates until the context is full");
+  if (seed && options.temperature == 0.0f) {
+    throw UsageError("--seed at temperature 0", "a temperature above 0",
+                     "the best token always wins, so the seed would have no effect: leave it out");
   }
+  options.seed = seed.value_or(0);
   if (n_max && chosen == Speculation::kNone) {
-    throw UsageError("--spec-draft-n-max with --spec-type none", "leave one of them out");
+    throw UsageError("--spec-draft-n-max with --spec-type none", "a way to draft",
+                     "leave one of them out");
   }
-  if (n_max && (*n_max < 1 || *n_max > kMostDepth)) {
-    throw UsageError(
-        "--spec-draft-n-max " + std::to_string(*n_max),
-        "a value from 1 to " + std::to_string(kMostDepth) + "; --spec-type none drafts nothing");
-  }
+  if (acceptance) check_acceptance(chosen);
   check_samples();
   if (draft_temperature) check_draft_temperature(chosen);
   draft_load.check(chosen == Speculation::kDraft);
   return chosen;
 }
 
+void GenerateArguments::check_acceptance(Speculation chosen) const {
+  const std::string found = "--spec-acceptance " + *acceptance;
+  if (chosen == Speculation::kNone) {
+    throw UsageError(found + " with --spec-type none", "drafts to accept", "leave one of them out");
+  }
+  if (options.temperature == 0.0f && rule() != AcceptanceRule::kMatch) {
+    throw UsageError(found + " at temperature 0", "a temperature above 0, or match",
+                     "the target's best token always wins, so every rule accepts the same");
+  }
+}
+
 void GenerateArguments::check_samples() const {
   if (samples == 1) return;
   const std::string found = "--samples " + std::to_string(samples);
   if (options.temperature == 0.0f) {
-    throw UsageError(found + " at temperature 0",
-                     "every text would be the same: set a temperature above 0");
+    throw UsageError(found + " at temperature 0", "a temperature above 0",
+                     "every text would be the same: set --temp");
   }
   const auto more = static_cast<std::uint64_t>(samples - 1);
   if (options.seed > std::numeric_limits<std::uint64_t>::max() - more) {
     throw UsageError(found + " behind --seed " + std::to_string(options.seed),
-                     "the last seed would be beyond 2^64 - 1");
+                     "seeds up to 2^64 - 1", "begin with a smaller seed");
   }
 }
 
 void GenerateArguments::check_draft_temperature(Speculation chosen) const {
   const std::string found = "--draft-temp";
   if (chosen != Speculation::kDraft) {
-    throw UsageError(found + " without a draft model, which it is for", "add -md FILE");
+    throw UsageError(found + " without a draft model, which it is for", "a draft model",
+                     "add -md FILE");
   }
   if (!(*draft_temperature >= 0.0f) || std::isinf(*draft_temperature)) {
-    throw UsageError(found + " " + std::to_string(*draft_temperature),
-                     "a finite value >= 0; 0 drafts the draft model's best token");
+    throw UsageError(found + " " + std::to_string(*draft_temperature), "a finite value >= 0",
+                     "0 drafts the draft model's best token");
   }
   if (options.temperature == 0.0f) {
-    throw UsageError(found + " at temperature 0",
+    throw UsageError(found + " at temperature 0", "a temperature above 0",
                      "only the draft model's best token can be the target's best: leave it out");
   }
 }
 
 AcceptanceRule GenerateArguments::rule() const {
-  if (acceptance == "match") return AcceptanceRule::kMatch;
-  return acceptance == "block" ? AcceptanceRule::kBlock : AcceptanceRule::kRejection;
+  const std::string name = rule_name();
+  if (name == "match") return AcceptanceRule::kMatch;
+  return name == "block" ? AcceptanceRule::kBlock : AcceptanceRule::kRejection;
 }
 
 Speculation GenerateArguments::resolve_type() const {
   const bool with_model = !draft.empty();
   if (speculation.empty()) return with_model ? Speculation::kDraft : Speculation::kLookup;
   if (speculation == "draft" || speculation == "draft-simple") {
-    if (!with_model) throw UsageError("--spec-type draft without a draft model", "add -md FILE");
+    if (!with_model) {
+      throw UsageError("--spec-type " + speculation + " without a draft model", "a draft model",
+                       "add -md FILE");
+    }
     return Speculation::kDraft;
   }
   if (with_model) {
     throw UsageError("-md with --spec-type " + speculation + ", which uses no draft model",
-                     "leave one of them out");
+                     "--spec-type draft", "leave one of them out");
   }
   return speculation == "none" ? Speculation::kNone : Speculation::kLookup;
 }
@@ -119,30 +134,28 @@ void GenerateArguments::add_to(CLI::App& command) {
   command.add_flag("--raw", raw,
                    "no chat format: the prompt as it is, behind BOS where the model asks for it; "
                    "names of special tokens in it are those tokens, with a chat format, too");
-  command
-      .add_option("-n,--predict,--n-predict", options.max_tokens,
-                  "most tokens to generate; -1: until the context is full [" +
-                      std::to_string(options.max_tokens) + "]")
+  limit(command.add_option("-n,--predict,--n-predict", options.max_tokens,
+                           "most tokens to generate; -1: until the context is full [" +
+                               std::to_string(options.max_tokens) + "]"),
+        -1, kMostInt)
       ->type_name("N");
-  command
-      .add_option("-c,--ctx-size", n_ctx,
-                  "context in tokens; 0: 4096 at most, more if prompt and -n need it [0]")
-      ->check(CLI::NonNegativeNumber)
+  limit(command.add_option("-c,--ctx-size", n_ctx,
+                           "context in tokens; 0: 4096 at most, more if prompt and -n need it [0]"),
+        0, kMostInt)
       ->type_name("N");
   command.add_flag("--ignore-eos", options.ignore_end, "go on after an end token");
-  command
-      .add_option(
-          "--samples", samples,
-          "N texts with the seeds SEED, SEED + 1, ... behind one prompt, which is read once; "
-          "with --json one object a line [1]")
-      ->check(CLI::Range(1, 1 << 20))
+  limit(command.add_option(
+            "--samples", samples,
+            "N texts with the seeds SEED, SEED + 1, ... behind one prompt, which is read once; "
+            "with --json one object a line [1]"),
+        1, 1 << 20)
       ->type_name("N");
-  command
-      .add_option("--logprobs", options.logprobs,
-                  "natural log probability of every token, and of the K most probable ones, before "
-                  "temperature and all other transforms: with --json in \"logprobs\", else in a "
-                  "table below the text")
-      ->check(CLI::NonNegativeNumber)
+  limit(command.add_option(
+            "--logprobs", options.logprobs,
+            "natural log probability of every token, and of the K most probable ones, before "
+            "temperature and all other transforms: with --json in \"logprobs\", else in a "
+            "table below the text"),
+        0, kMostInt)
       ->type_name("K");
   add_sampling(command);
   add_penalties(command);
@@ -165,12 +178,13 @@ void GenerateArguments::add_sampling(CLI::App& command) {
                   "keep tokens of this probability relative to the best [0]")
       ->type_name("P");
   command
-      .add_option("-s,--seed", options.seed,
-                  "one seed, one text with --spec-acceptance match, however it is drafted; without "
-                  "effect at temperature 0 [0]")
+      .add_option("-s,--seed", seed,
+                  "one seed, one text with --spec-acceptance match, however it is drafted; not at "
+                  "temperature 0 [0]")
       // CLI11 reads -1 as 2^64 - 1.
       ->check([](const std::string& text) {
-        return text.starts_with('-') ? "a seed is 0 or more" : std::string();
+        if (!text.starts_with('-')) return std::string();
+        throw UsageError("--seed " + text, "0 or more", "up to 2^64 - 1");
       })
       ->type_name("SEED");
 }
@@ -195,28 +209,27 @@ void GenerateArguments::add_penalties(CLI::App& command) {
 }
 
 void GenerateArguments::add_speculation(CLI::App& command) {
-  command.add_option("--model-draft", draft, "draft model, a file or a name; same vocabulary")
+  require_text(
+      command.add_option("--model-draft", draft, "draft model, a file or a name; same vocabulary"))
       ->type_name("FILE|NAME");
   const std::vector<std::string> types = {"none", "lookup", "draft", "draft-simple",
                                           "ngram-simple"};
-  command
-      .add_option("--spec-type", speculation,
-                  "none, lookup (or ngram-simple), draft (or draft-simple) "
-                  "[draft with -md, else lookup]")
-      ->check(CLI::IsMember(types))
+  limit(command.add_option("--spec-type", speculation,
+                           "none, lookup (or ngram-simple), draft (or draft-simple) "
+                           "[draft with -md, else lookup]"),
+        types)
       ->type_name("TYPE");
-  command
-      .add_option("--spec-draft-n-max", n_max,
-                  "most tokens drafted at once, 1 to " + std::to_string(kMostDepth) + " [" +
-                      std::to_string(kDepthWithModel) + " with a draft model, " +
-                      std::to_string(kDepthWithLookup) + " with lookup]")
+  limit(command.add_option("--spec-draft-n-max", n_max,
+                           "most tokens drafted at once, 1 to " + std::to_string(kMostDepth) +
+                               " [" + std::to_string(kDepthWithModel) + " with a draft model, " +
+                               std::to_string(kDepthWithLookup) + " with lookup]"),
+        1, kMostDepth)
       ->type_name("N");
-  command
-      .add_option(
-          "--spec-acceptance", acceptance,
-          "match (a seed gives one text, drafted or not), rejection, or block (as rejection, "
-          "but of whole drafts: it keeps at least as many tokens) [match]")
-      ->check(CLI::IsMember({"match", "rejection", "block"}))
+  limit(command.add_option(
+            "--spec-acceptance", acceptance,
+            "match (a seed gives one text, drafted or not), rejection, or block (as rejection, "
+            "but of whole drafts: it keeps at least as many tokens) [match]"),
+        {"match", "rejection", "block"})
       ->type_name("RULE");
   command
       .add_option("--draft-temp", draft_temperature,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,8 +19,8 @@ namespace cli {
 struct GenerateArguments {
   std::string model;
   std::string draft;
-  std::string speculation;  ///< empty: the default
-  std::string acceptance = "match";
+  std::string speculation;                ///< empty: the default
+  std::optional<std::string> acceptance;  ///< absent: match
   std::optional<int> n_max;
   TextArgument prompt;
   MachineArguments machine;
@@ -27,18 +28,20 @@ struct GenerateArguments {
   bool json = false;
   int n_ctx = 0;
   int samples = 1;
+  std::optional<std::uint64_t> seed;  ///< absent: 0
   std::optional<float> draft_temperature;
   DraftArguments draft_load;
-  fd::Options options;
+  fd::Options options;  ///< complete behind resolve()
 
   void add_to(CLI::App& command);
 
   /// What the user chose, or the default: the draft model where there is one, else lookup. It
   /// refuses what CLI11 cannot see: options that contradict each other or would have no effect.
   /// @errors UsageError, kInvalidOption
-  Speculation resolve() const;
+  Speculation resolve();
 
   AcceptanceRule rule() const;
+  std::string rule_name() const { return acceptance.value_or("match"); }
 
   /// Greatest depth of a draft; 0 without speculation.
   int depth(Speculation chosen) const;
@@ -48,6 +51,7 @@ struct GenerateArguments {
   void add_penalties(CLI::App& command);
   void add_speculation(CLI::App& command);
   Speculation resolve_type() const;
+  void check_acceptance(Speculation chosen) const;
   void check_samples() const;
   void check_draft_temperature(Speculation chosen) const;
 };

@@ -1,5 +1,6 @@
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -107,8 +108,9 @@ void add_inspect(CLI::App& app, Action& action) {
   command->add_option("-m,--model,model", a->model, "GGUF file, or the name of a fetched model")
       ->type_name("FILE|NAME")
       ->required();
-  command->add_option("-c,--ctx-size", a->n_ctx, "context for the memory estimate [4096 at most]")
-      ->check(CLI::PositiveNumber)
+  limit(command->add_option("-c,--ctx-size", a->n_ctx,
+                            "context for the memory estimate [4096 at most]"),
+        1, std::numeric_limits<int>::max())
       ->type_name("N");
   add_json_flag(*command, a->json);
   command->callback([a, &action] { action = [a] { return run(*a); }; });

@@ -78,6 +78,7 @@ Findings examine(const std::filesystem::path& path, const fd::Gguf& file, int n_
   attempt([&] { found.survey = survey(file); });
   attempt([&] { found.tokenizer = fd::Tokenizer::from(file); });
   if (found.survey) {
+    check_context(n_ctx, found.survey->config.n_ctx);
     found.n_ctx = n_ctx > 0 ? n_ctx : default_context(found.survey->config.n_ctx);
   }
   try {

@@ -33,6 +33,7 @@ struct Findings {
 };
 
 /// @param n_ctx context for the memory estimate; 0: the default of `generate`
+/// @errors kInvalidOption for a context beyond the model's
 Findings examine(const std::filesystem::path& path, const fd::Gguf& file, int n_ctx);
 
 /// "Q4_K 168, F32 141": how many tensors there are of each type.

@@ -77,8 +77,7 @@ void add_logits(CLI::App& app, Action& action) {
   const auto a = std::make_shared<Arguments>();
   add_model_option(*command, a->model);
   a->text.add_to(*command, "the text");
-  command->add_option("--top", a->top, "tokens to show at each position [5]")
-      ->check(CLI::Range(1, 1 << 20))
+  limit(command->add_option("--top", a->top, "tokens to show at each position [5]"), 1, 1 << 20)
       ->type_name("K");
   a->machine.add_to(*command);
   add_json_flag(*command, a->json);

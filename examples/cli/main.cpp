@@ -28,14 +28,6 @@ std::string version() {
          std::to_string(FOREDRAFT_VERSION_MINOR) + "." + std::to_string(FOREDRAFT_VERSION_PATCH);
 }
 
-/// CLI11 only says that a command is missing, not that there is none of this name.
-std::string unknown_command(const CLI::App& app, int argc, char** argv) {
-  const std::string first = argc > 1 ? argv[1] : "";
-  const auto matches =
-      app.get_subcommands([&](const CLI::App* command) { return command->get_name() == first; });
-  return first.starts_with('-') || !matches.empty() ? "" : first;
-}
-
 int run(int argc, char** argv) {
   CLI::App app("Speculative decoding of language models: the same text, sooner.", "foredraft");
   app.formatter(cli::help_formatter());
@@ -55,13 +47,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& wish) {  // --help, --version
     return app.exit(wish);
   } catch (const CLI::ParseError& error) {
-    if (const std::string unknown = unknown_command(app, argc, argv); !unknown.empty()) {
-      throw cli::UsageError("no command is called '" + unknown + "'", "foredraft --help");
-    }
-    const auto chosen = app.get_subcommands();
-    const std::string help = chosen.empty() ? "" : chosen.back()->get_name() + " ";
-    return complain(cli::kExitUsage,
-                    std::string(error.what()) + "; hint: foredraft " + help + "--help");
+    throw cli::usage_error(error, app);
   }
   return action();
 }
@@ -71,8 +57,6 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   try {
     return run(argc, argv);
-  } catch (const cli::UsageError& error) {
-    return complain(cli::kExitUsage, error.what());
   } catch (const fd::Error& error) {
     const bool usage = error.code() == fd::ErrorCode::kInvalidOption;
     return complain(usage ? cli::kExitUsage : cli::kExitFailure, error.what());

@@ -19,7 +19,7 @@ namespace cli {
 namespace {
 
 /// The number after `key` in a file of "key value" lines; an empty key: the first word.
-std::optional<double> read_number(const std::string& path, const std::string& key = {}) {
+std::optional<double> read_number(const std::filesystem::path& path, const std::string& key = {}) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
@@ -30,19 +30,6 @@ std::optional<double> read_number(const std::string& path, const std::string& ke
     return std::nullopt;  // "max"
   }
   return std::nullopt;
-}
-
-/// What the limits of the control group leave. Inside a container its own group is the root.
-double left_in_group() {
-  double left = std::numeric_limits<double>::infinity();
-  const auto note = [&left](std::optional<double> limit, std::optional<double> used) {
-    if (limit && used) left = std::min(left, std::max(0.0, *limit - *used));
-  };
-  const std::string root = "/sys/fs/cgroup/";
-  note(read_number(root + "memory.max"), read_number(root + "memory.current"));
-  note(read_number(root + "memory/memory.limit_in_bytes"),
-       read_number(root + "memory/memory.usage_in_bytes"));
-  return left;
 }
 
 double left_of_address_space() {
@@ -56,6 +43,31 @@ double left_of_address_space() {
 }
 
 }  // namespace
+
+double left_in_group(const std::filesystem::path& root) {
+  struct Version {
+    const char *limit, *used, *statistics, *files[2];
+  };
+  constexpr Version kVersions[] = {
+      {"memory.max", "memory.current", "memory.stat", {"active_file", "inactive_file"}},
+      {"memory/memory.limit_in_bytes",
+       "memory/memory.usage_in_bytes",
+       "memory/memory.stat",
+       {"total_active_file", "total_inactive_file"}},
+  };
+  double left = std::numeric_limits<double>::infinity();
+  for (const Version& version : kVersions) {
+    const auto limit = read_number(root / version.limit);
+    const auto used = read_number(root / version.used);
+    if (!limit || !used) continue;
+    double files = 0;
+    for (const char* key : version.files) {
+      files += read_number(root / version.statistics, key).value_or(0);
+    }
+    left = std::min(left, std::max(0.0, *limit - std::max(0.0, *used - files)));
+  }
+  return left;
+}
 
 double available_memory() {
   double available = std::numeric_limits<double>::infinity();

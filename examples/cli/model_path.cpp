@@ -33,7 +33,8 @@ std::vector<std::filesystem::path> model_folders() {
 
 std::filesystem::path find_model(const std::string& name) {
   std::error_code ignored;
-  if (name.empty()) throw UsageError("an empty model name", "give -m FILE or -m NAME");
+  if (name.empty())
+    throw UsageError("an empty model name", "a file or a name", "-m FILE or -m NAME");
   const bool exists = std::filesystem::exists(name, ignored);
   if (exists && !std::filesystem::is_directory(name, ignored)) return name;
   // A path is taken at its word; only a bare name is looked up.

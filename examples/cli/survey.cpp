@@ -60,8 +60,9 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options) {
   return found;
 }
 
-double Survey::cache_bytes(int n_ctx) const {
-  return fd::LinearCache<fd::f16>::full_bytes(config.cache_shape(), n_ctx + kStagedRows);
+double Survey::cache_bytes(std::int64_t n_ctx) const {
+  using Cache = fd::LinearCache<fd::f16>;
+  return Cache::full_bytes(config.cache_shape(), 1) * static_cast<double>(n_ctx + kStagedRows);
 }
 
 double Survey::pass_bytes(int rows, int logit_rows) const {
@@ -70,5 +71,12 @@ double Survey::pass_bytes(int rows, int logit_rows) const {
 }
 
 int default_context(int trained) { return std::min(trained, 4096); }
+
+void check_context(int n_ctx, int trained) {
+  if (n_ctx <= trained) return;
+  throw fd::Error(fd::ErrorCode::kInvalidOption, "-c " + std::to_string(n_ctx),
+                  "at most the " + std::to_string(trained) + " that the model was trained for",
+                  "text beyond it would be nonsense");
+}
 
 }  // namespace cli

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include <foredraft/io/gguf.hpp>
 #include <foredraft/model/config.hpp>
@@ -16,7 +17,7 @@ struct Survey {
   std::size_t weight_bytes = 0;  ///< in memory, packed
 
   /// Keys and values of a cache in f16, with the room for staged rows.
-  double cache_bytes(int n_ctx) const;
+  double cache_bytes(std::int64_t n_ctx) const;
   /// Buffers of a pass with `rows` rows, of which `logit_rows` hand out all logits.
   double pass_bytes(int rows, int logit_rows) const;
 };
@@ -27,5 +28,8 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options = {});
 
 /// Context where the user names none: what the model was trained for, within reason.
 int default_context(int trained);
+
+/// Hold -c to what the model was trained for. @errors kInvalidOption
+void check_context(int n_ctx, int trained);
 
 }  // namespace cli

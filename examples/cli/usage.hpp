@@ -1,9 +1,8 @@
 #pragma once
 
-#include <stdexcept>
-#include <string>
+#include <string_view>
 
-namespace foredraft {}
+#include <foredraft/core/error.hpp>
 
 /// The program `foredraft`: subcommands over the library, one file each.
 namespace cli {
@@ -14,11 +13,12 @@ inline constexpr int kExitFailure = 1;      ///< the work could not be done
 inline constexpr int kExitUsage = 2;        ///< the arguments make no sense
 inline constexpr int kExitInterrupt = 130;  ///< as shells report SIGINT: 128 + 2
 
-/// Arguments that contradict each other, or one that would have no effect.
-class UsageError : public std::runtime_error {
+/// Arguments that make no sense, contradict each other, or would have no effect: the error of an
+/// option of the library, in the words of the command line.
+class UsageError : public fd::Error {
  public:
-  UsageError(const std::string& found, const std::string& hint)
-      : std::runtime_error(found + "; hint: " + hint) {}
+  UsageError(std::string_view found, std::string_view expected, std::string_view hint)
+      : fd::Error(fd::ErrorCode::kInvalidOption, found, expected, hint) {}
 };
 
 }  // namespace cli

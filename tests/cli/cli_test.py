@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import resource
 import signal
 import subprocess
 import unittest
@@ -31,14 +32,18 @@ class Usage(CliTest):
     def test_grid(self):
         generate = ("generate", "-m", self.alphabet(), "-p", "a")
         for expected, arguments in [
-            ("subcommand", ()),
+            ("found no command; expected one of generate, inspect", ()),
             ("'generat'", ("generat", "-p", "a")),
+            ("'--colour'", ("--colour",)),
             ("--help", ("generate", "--colour")),
-            ("--model", ("generate", "-p", "a")),
+            ("incomplete arguments: --model", ("generate", "-p", "a")),
+            ("--model", (*generate, "-m", "x")),
             ("no text", ("generate", "-m", "x")),
             ("no text", ("tokenize", "-m", "x")),
             ("both -p and -f", ("logits", "-m", "x", "-p", "a", "-f", "b")),
-            ("--temp", (*generate, "--temp", "warm")),
+            ("found --temp = warm; expected a number", (*generate, "--temp", "warm")),
+            ("found -ngl; expected", (*generate, "-ngl", "99")),
+            ("found -ctk; expected", ("generate", "-ctk", "q8_0", "-m", "x", "-p", "a")),
             ("temperature", (*generate, "--temp", "-1")),
             ("temperature", (*generate, "--temp", "nan")),
             ("temperature above 0", (*generate, "--top-k", "5")),
@@ -46,7 +51,17 @@ class Usage(CliTest):
             ("temperature above 0", (*generate, "--min-p", "0.1")),
             ("top_p", (*generate, "--temp", "1", "--top-p", "1.5")),
             ("top_k", (*generate, "--temp", "1", "--top-k", "-1")),
-            ("--seed", (*generate, "--temp", "1", "--seed", "-1")),
+            ("--seed -1; expected 0 or more", (*generate, "--temp", "1", "--seed", "-1")),
+            ("--seed at temperature 0", (*generate, "--seed", "7")),
+            ("--seed at temperature 0", (*generate, "--seed", "0", "--temp", "0")),
+            ("rejection at temperature 0", (*generate, "--spec-acceptance", "rejection")),
+            ("block at temperature 0", (*generate, "--spec-acceptance", "block", "-md", "x")),
+            ("match with --spec-type none", (*generate, "--spec-acceptance", "match", "--spec-type", "none")),
+            ("rejection with --spec-type none",
+             (*generate, "--temp", "1", "--spec-acceptance", "rejection", "--spec-type", "none")),
+            ("--model-draft with an empty name", (*generate, "-md", "")),
+            ("--draft-vocab-counts with an empty name",
+             (*generate, "-md", "x", "--draft-vocab", "100", "--draft-vocab-counts", "")),
             ("add -md", (*generate, "--spec-type", "draft")),
             ("no draft model", (*generate, "--spec-type", "none", "-md", "x")),
             ("no draft model", (*generate, "--spec-type", "lookup", "-md", "x")),
@@ -80,10 +95,15 @@ class Usage(CliTest):
             ("finite", (*generate, "--frequency-penalty", "nan")),
             ("--repeat-last-n without a penalty", (*generate, "--repeat-last-n", "8")),
             ("penalty_last_n -2", (*generate, "--repeat-penalty", "1.5", "--repeat-last-n", "-2")),
-            ("-n -2", (*generate, "-n", "-2")),
-            ("--threads", (*generate, "-t", "-1")),
-            ("--ctx-size", (*generate, "-c", "-1")),
+            ("--predict -2", (*generate, "-n", "-2")),
+            ("--predict 99999999999; expected a whole number from -1", (*generate, "-n", "99999999999")),
+            ("--threads -1; expected a whole number from 0 to 1024", (*generate, "-t", "-1")),
+            ("from 0 to 1024", (*generate, "-t", "1025")),
+            ("--ctx-size -1; expected a whole number from 0 to 2147483647;", (*generate, "-c", "-1")),
             ("-c 513", (*generate, "-c", "513")),
+            ("-c 513", ("inspect", self.alphabet(), "-c", "513")),
+            ("-c 2147483647; expected at most the 512", ("inspect", self.alphabet(), "-c", str(2**31 - 1))),
+            ("--ctx-size 0", ("inspect", self.alphabet(), "-c", "0")),
             ("--isa", (*generate, "--isa", "mmx")),
             ("--top", ("logits", "-m", "x", "-p", "a", "--top", "0")),
             ("sizes", ("bench", "-m", "x", "-p", "8,")),
@@ -92,11 +112,19 @@ class Usage(CliTest):
             ("--output", ("bench", "-m", "x", "-o", "xml")),
         ]:
             with self.subTest(arguments=arguments[-4:]):
-                self.fails(2, expected, *arguments)
+                done = self.fails(2, expected, *arguments)
+                self.assertRegex(done.stderr, r"^foredraft: error: \[invalid-option\] found .+; expected .+; hint: .+\n$")
+                self.assertLess(len(done.stderr), 400)
 
 
 class BadFiles(CliTest):
     """Status 1 with the code of the error."""
+
+    def fails(self, status, expected, *arguments, **options):
+        """Every error has something to try."""
+        done = super().fails(status, expected, *arguments, **options)
+        self.assertRegex(done.stderr, r"\nforedraft: error: .*; hint: |^foredraft: error: .*; hint: ")
+        return done
 
     def test_paths(self):
         secret = self.write("secret.gguf", b"GGUF")
@@ -161,12 +189,54 @@ class BadFiles(CliTest):
         file = self.alphabet("nan.gguf", tensor_overrides={"output_norm.weight": nan})
         self.fails(1, "[invalid-logits]", "generate", "-m", file, "-p", "a", "--json")
         self.fails(1, "[invalid-logits]", "logits", "-m", file, "-p", "a", "--json")
+        for sizes in (("-p", 2, "-n", 0), ("-p", 100, "-n", 0), ("-p", 0, "-n", 2)):
+            self.fails(1, "[invalid-logits]", "bench", "-m", file, "-r", 1, *sizes)
+
+    def test_what_would_be_left_out(self):
+        """A model with a step that this version does not have is refused, and inspect says so."""
+        for name, options in {
+            "'blk.0.attn_output.bias'": {"tensor_overrides": {
+                "blk.0.attn_output.bias": tiny_gguf.floats([tiny_gguf.D_MODEL], [0.5] * tiny_gguf.D_MODEL)}},
+            "'blk.1.attn_q.weight'": {"tensor_overrides": {
+                "blk.1.attn_q.weight": tiny_gguf.zeros(32, tiny_gguf.D_MODEL)}},
+            "attention.sliding_window": {"metadata_overrides": {
+                "llama.attention.sliding_window": (tiny_gguf.U32, 64)}},
+            "logit_scale": {"metadata_overrides": {"llama.logit_scale": (tiny_gguf.F32, 0.5)}},
+            "rope.scaling.factor": {"metadata_overrides": {"llama.rope.scaling.factor": (tiny_gguf.F32, 4)}},
+            "parts of a model": {"metadata_overrides": {"split.count": (tiny_gguf.U32, 3)}},
+            "'adapter'": {"metadata_overrides": {"general.type": (tiny_gguf.STRING, "adapter")}},
+        }.items():
+            with self.subTest(name=name):
+                expected = name.replace("'", '"')
+                file = self.write("more.gguf", tiny_gguf.alphabet_model(**options))
+                for command in ("generate", "logits"):
+                    done = self.fails(1, "[unsupported-model]", command, "-m", file, "-p", "a")
+                    self.assertIn(expected, done.stderr)
+                found = self.json_of("inspect", file)
+                self.assertFalse(found["runs"])
+                self.assertIn(expected, found["why_not"])
+
+    def test_ids_and_lengths(self):
+        model = {"bos": ("tokenizer.ggml.bos_token_id", (tiny_gguf.U32, 258), "[token-out-of-range]"),
+                 "eos": ("tokenizer.ggml.eos_token_id", (tiny_gguf.U32, 999), "[token-out-of-range]"),
+                 "types": ("tokenizer.ggml.token_type", (tiny_gguf.ARRAY, (tiny_gguf.I32, [1] * 9)), "[corrupt-file]"),
+                 "pre": ("tokenizer.ggml.pre", (tiny_gguf.STRING, "klingon"), "[unsupported-model]"),
+                 "rope": ("llama.rope.scaling.type", (tiny_gguf.STRING, "yarn"), "[unsupported-model]"),
+                 "experts": ("llama.expert_count", (tiny_gguf.U32, 8), "[unsupported-model]"),
+                 "alignment": ("general.alignment", (tiny_gguf.U32, 33), "[corrupt-file]")}
+        for name, (key, value, expected) in model.items():
+            with self.subTest(name=name):
+                file = self.write(f"{name}.gguf", tiny_gguf.alphabet_model(metadata_overrides={key: value}))
+                self.fails(1, expected, "generate", "-m", file, "-p", "a")
 
     def test_memory(self):
         # Over a terabyte of keys and values; only their size is looked at.
         file = self.alphabet("wide.gguf", heads=64, head_size=64, n_ctx=1 << 26)
         done = self.fails(1, "[out-of-memory]", "generate", "-m", file, "-p", "a", "-c", 1 << 26)
         self.assertIn("context", done.stderr)
+        # The context that -n asks for is looked at, too, though it is known only when the prompt is.
+        done = self.fails(1, "[out-of-memory]", "generate", "-m", file, "-p", "a", "-n", 1 << 25)
+        self.assertIn("(-n)", done.stderr)
 
     def test_prompts(self):
         model = self.alphabet()
@@ -351,8 +421,7 @@ class Generate(CliTest):
         for arguments in ((), ("--spec-type", "lookup"), ("--spec-type", "ngram-simple"),
                           ("--spec-draft-n-max", 1), ("--spec-draft-n-max", 63),
                           ("-md", model), ("--model-draft", model, "--spec-type", "draft"),
-                          ("-md", model, "--spec-type", "draft-simple", "--spec-acceptance", "rejection"),
-                          ("-md", model, "--spec-acceptance", "block"),
+                          ("-md", model, "--spec-type", "draft-simple", "--spec-acceptance", "match"),
                           ("-md", self.alphabet()), ("-t", 1), ("--isa", "portable")):
             with self.subTest(arguments=arguments):
                 found = self.json_of(*base, *arguments)
@@ -606,8 +675,8 @@ class OtherCommands(CliTest):
         self.assertEqual(found["dimensions"]["n_vocab"], tiny_gguf.N_VOCAB)
         self.assertEqual(found["metadata"]["tokenizer.ggml.tokens"]["count"], tiny_gguf.N_VOCAB)
         self.assertEqual(len(found["tensors"]), 12)
-        larger = self.json_of("inspect", "-m", model, "-c", 1024)
-        self.assertGreater(larger["memory"]["total"], found["memory"]["total"])
+        smaller = self.json_of("inspect", "-m", model, "-c", 256)
+        self.assertLess(smaller["memory"]["total"], found["memory"]["total"])
         self.assertRegex(self.succeeds("inspect", model).stdout, r"runs +yes")
 
     def test_inspect_says_why_not(self):
@@ -655,6 +724,13 @@ class RealModel(CliTest):
                   for kind in (("--spec-type", "none"), (), ("-md", model))]
         self.assertEqual(seeded[0], seeded[1])
         self.assertEqual(seeded[0], seeded[2])
+
+    def test_no_address_space(self):
+        # Less than the file has; the program itself takes far less.
+        limit = 60000 << 10
+        for command in ("logits", "tokenize", "generate"):
+            self.fails(1, "[out-of-memory]", command, "-m", real_model("smollm2-135m"), "-p", "hi",
+                       preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
 
     def test_golden_tokens(self):
         model = real_model("smollm2-135m")

@@ -17,6 +17,7 @@ std::string complaint(const fd::Options& options) {
   } catch (const fd::Error& error) {
     CHECK(error.code() == fd::ErrorCode::kInvalidOption);
     CHECK_FALSE(error.expected().empty());
+    CHECK_FALSE(error.hint().empty());
     return error.found();
   }
 }
@@ -54,6 +55,9 @@ TEST_CASE("what could have no effect is refused") {
   CHECK_FALSE(complaint({.top_k = 40}).empty());
   CHECK_FALSE(complaint({.top_p = 0.9f}).empty());
   CHECK_FALSE(complaint({.min_p = 0.1f}).empty());
+  CHECK_FALSE(complaint({.end_tokens = {1}, .ignore_end = true}).empty());
+  CHECK(complaint({.end_tokens = {1}}).empty());
+  CHECK(complaint({.ignore_end = true}).empty());
 }
 
 TEST_CASE("the sampling options are those of the call") {

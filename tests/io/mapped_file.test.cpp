@@ -1,6 +1,7 @@
 #include <foredraft/io/mapped_file.hpp>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -126,6 +127,21 @@ TEST_CASE("what cannot be mapped is named, with the system's reason") {
   const fs::path pipe = folder.path / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
   check_refused(pipe, "not a file");
+}
+
+TEST_CASE("a file that the address space has no room for is a matter of memory") {
+  // No disk holds such a file, but one without blocks may have any size.
+  const int file = ::memfd_create("huge", MFD_CLOEXEC);
+  REQUIRE(file >= 0);
+  REQUIRE(::ftruncate(file, off_t{1} << 60) == 0);
+  try {
+    (void)fd::MappedFile::open("/proc/self/fd/" + std::to_string(file));
+    FAIL("it was mapped");
+  } catch (const fd::Error& error) {
+    CHECK(error.code() == fd::ErrorCode::kOutOfMemory);
+    CHECK(error.hint().find("ulimit -v") != std::string::npos);
+  }
+  ::close(file);
 }
 
 TEST_CASE("a file without permission is refused") {

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 
 #include "support/catch.hpp"
 #include "support/tiny_model.hpp"
@@ -18,12 +19,14 @@ struct Metadata {
       {"llama.attention.head_count", 4}, {"llama.attention.head_count_kv", 2}};
   std::map<std::string, float> reals{};
   std::map<std::string, std::string> texts{{"general.architecture", "llama"}};
+  std::map<std::string, bool> flags{};
 
   fd::ModelConfig read() const {
     fd::GgufWriter writer;
     for (const auto& [key, value] : numbers) writer.add(key, value);
     for (const auto& [key, value] : reals) writer.add(key, value);
     for (const auto& [key, value] : texts) writer.add(key, value);
+    for (const auto& [key, value] : flags) writer.add(key, value);
     const auto bytes = writer.bytes();
     return fd::read_config(fd::Gguf::parse(bytes));
   }
@@ -93,4 +96,57 @@ TEST_CASE("a damaged or unknown configuration is refused") {
   CHECK(scaled.read().rope_scale == 0.25);
   scaled.reals["llama.rope.scaling.factor"] = 0.0f;
   CHECK(scaled.refused() == "corrupt-file");
+}
+
+TEST_CASE("metadata that changes the computation is refused unless it changes nothing") {
+  const auto with = [](const std::string& key, float value) {
+    Metadata metadata;
+    metadata.reals["llama." + key] = value;
+    return metadata.refused();
+  };
+  for (const std::string key :
+       {"attn_logit_softcapping", "final_logit_softcapping", "logit_scale", "embedding_scale",
+        "residual_scale", "attention.scale", "attention.clamp_kqv", "attention.max_alibi_bias",
+        "rope.scaling.attn_factor", "rope.scaling.factor", "rope.scale_linear"}) {
+    INFO(key);
+    CHECK(with(key, 30.0f) == "unsupported-model");
+    CHECK(with(key, 0.0f) == "none");
+  }
+  for (const std::string key : {"logit_scale", "embedding_scale", "residual_scale",
+                                "rope.scaling.attn_factor", "rope.scaling.factor"}) {
+    CHECK(with(key, 1.0f) == "none");
+  }
+  CHECK(with("attn_logit_softcapping", 1.0f) == "unsupported-model");
+  CHECK(with("attention.scale", 0.25f) == "none");  // 1 / sqrt(16)
+
+  Metadata window;
+  for (const auto& [size, refused] :
+       {std::pair(127u, "unsupported-model"), {128u, "none"}, {0u, "none"}}) {
+    window.numbers["llama.attention.sliding_window"] = size;
+    CHECK(window.refused() == refused);
+  }
+  for (const auto& [key, neutral] :
+       {std::pair("llama.attention.causal", true), {"llama.use_parallel_residual", false}}) {
+    Metadata metadata;
+    metadata.flags[key] = neutral;
+    CHECK(metadata.refused() == "none");
+    metadata.flags[key] = !neutral;
+    CHECK(metadata.refused() == "unsupported-model");
+  }
+  Metadata unscaled;  // the type says that the factor is not used
+  unscaled.texts["llama.rope.scaling.type"] = "none";
+  unscaled.reals["llama.rope.scaling.factor"] = 4.0f;
+  CHECK(unscaled.read().rope_scale == 1.0);
+}
+
+TEST_CASE("adapters and parts of models are refused") {
+  Metadata metadata;
+  metadata.texts["general.type"] = "model";
+  metadata.numbers["split.count"] = 1;
+  CHECK(metadata.refused() == "none");
+  metadata.numbers["split.count"] = 2;
+  CHECK(metadata.refused() == "unsupported-model");
+  metadata.numbers["split.count"] = 0;
+  metadata.texts["general.type"] = "adapter";
+  CHECK(metadata.refused() == "unsupported-model");
 }

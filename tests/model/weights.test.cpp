@@ -31,3 +31,44 @@ TEST_CASE("weights hold the file's values, and optional tensors only where the f
     }
   }
 }
+
+TEST_CASE("a tensor that the model would leave out is refused by name") {
+  const auto refusal = [](const std::vector<std::string>& names) -> std::string {
+    TinyModel tiny;
+    tiny.more_vectors = names;
+    const auto bytes = tiny.file();
+    const fd::Gguf file = fd::Gguf::parse(bytes);
+    fd::ModelConfig config = fd::read_config(file);
+    config.n_vocab = tiny.n_vocab;
+    fd::Reference backend;
+    try {
+      fd::read_weights(backend, file, config);
+    } catch (const fd::Error& error) {
+      CHECK(error.code() == fd::ErrorCode::kUnsupportedModel);
+      return error.found();
+    }
+    return "nothing";
+  };
+  CHECK(refusal({}) == "nothing");
+  for (const std::string name :
+       {"blk.0.attn_output.bias", "output.bias", "blk.1.attn_q_norm.weight",
+        "blk.2.attn_norm.weight", "output_norm.bias"}) {
+    CHECK(refusal({name}) == "tensor \"" + name + "\", which this version does not use");
+  }
+  CHECK(refusal({"output.bias", "cls.weight", "cls.bias"}) ==
+        "tensor \"output.bias\" and 2 more, which this version does not use");
+}
+
+TEST_CASE("frequency factors of the rotation are read, not left out") {
+  TinyModel tiny;
+  tiny.d_model = 8;  // as many as pairs of a head of 16
+  tiny.d_ff = 32;
+  tiny.type = fd::TensorType::kF32;
+  tiny.more_vectors = {"rope_freqs.weight"};
+  const auto bytes = tiny.file();
+  const fd::Gguf file = fd::Gguf::parse(bytes);
+  fd::ModelConfig config = fd::read_config(file);
+  config.n_vocab = tiny.n_vocab;
+  fd::Reference backend;
+  CHECK(fd::read_weights(backend, file, config).rope_factors.size() == 8);
+}

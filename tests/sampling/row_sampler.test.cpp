@@ -1,6 +1,7 @@
 #include <foredraft/sampling/row_sampler.hpp>
 
 #include <cmath>
+#include <string>
 
 #include "support/catch.hpp"
 #include "support/rows.hpp"
@@ -57,8 +58,16 @@ TEST_CASE("a damaged row is an error when it is read, and only then") {
                     sampling);
     CHECK(rows.sampler.argmax(0) == 2);
     CHECK_THROWS_AS(rows.sampler.argmax(1), fd::Error);
-    CHECK_THROWS_AS(rows.sampler.law(1), fd::Error);
-    CHECK_THROWS_AS(rows.sampler.law(2), fd::Error);
+    for (const fd::NodeIndex node : {1, 2}) {  // the message says which row
+      try {
+        (void)rows.sampler.law(node);
+        FAIL("it was taken");
+      } catch (const fd::Error& error) {
+        CHECK(error.code() == fd::ErrorCode::kInvalidLogits);
+        const auto position = std::to_string(rows.sampler.position_after(node));
+        CHECK(error.found().ends_with("the token at position " + position));
+      }
+    }
     CHECK(rows.sampler.law(3)(0) > 0);
   }
 }

@@ -26,6 +26,7 @@ struct TinyModel {
   int n_vocab = 307;  // not a multiple of any vector width
   bool tied = true;
   unsigned seed = 1;
+  std::vector<std::string> more_vectors = {};  // tensors [d_model] that no layer has
 
   std::vector<std::byte> file() const {
     using namespace foredraft;
@@ -81,6 +82,7 @@ struct TinyModel {
       matrix(layer + "ffn_up.weight", d_ff, d_model, type);
       matrix(layer + "ffn_down.weight", d_model, d_ff, type);
     }
+    for (const std::string& name : more_vectors) vector(name, d_model);
     return writer.bytes();
   }
 

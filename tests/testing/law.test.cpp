@@ -1,5 +1,6 @@
 #include <foredraft/testing/law.hpp>
 
+#include <limits>
 #include <sstream>
 
 #include <foredraft/foredraft.hpp>
@@ -21,6 +22,18 @@ TEST_CASE("a report says how many cases there were, and which was the worst") {
   text << wrong;
   CHECK(text.str().find("does NOT keep the law") == 0);
   CHECK(text.str().find("3 tokens, depth 1") != std::string::npos);
+}
+
+TEST_CASE("a distance that is no number is a failure that no later case hides") {
+  ft::LawReport report;
+  CHECK(report.add(1e-15));
+  CHECK(report.keeps_the_law());
+  CHECK(report.add(std::numeric_limits<double>::quiet_NaN()));
+  CHECK(!report.keeps_the_law());
+  CHECK(!report.add(0.0));
+  CHECK(!report.add(1.0));
+  CHECK(!report.keeps_the_law());
+  CHECK(report.cases == 4);
 }
 
 TEST_CASE("a rule that draws with the keys of another round is refuted, whatever it answers") {

@@ -55,7 +55,7 @@ struct Options {
 
   /// Tokens that end the text. Empty: those of the target's vocabulary, where it has one.
   std::vector<TokenId> end_tokens = {};
-  bool ignore_end = false;  ///< go on after an end token
+  bool ignore_end = false;  ///< go on after an end token; not together with end_tokens
   /// The text ends where one of these strings appears in it; the string itself is not part of the
   /// text.
   std::vector<std::string> stop = {};
@@ -90,7 +90,8 @@ inline void check(const SamplingOptions& options) {
            "0 picks the best token, 1 leaves the model's law as it is");
   }
   if (options.top_k < 0) {
-    refuse("top_k " + std::to_string(options.top_k), "0 (all tokens) or more", "");
+    refuse("top_k " + std::to_string(options.top_k), "0 (all tokens) or more",
+           "40 is a usual value");
   }
   if (!(options.top_p > 0.0f && options.top_p <= 1.0f)) {
     refuse("top_p " + std::to_string(options.top_p), "a value in (0, 1]", "1 keeps all tokens");
@@ -108,7 +109,7 @@ inline void check(const SamplingOptions& options) {
   }
   if (options.penalty_last_n < -1) {
     refuse("penalty_last_n " + std::to_string(options.penalty_last_n),
-           "-1 (all tokens), or how many of the newest tokens count", "");
+           "-1 (all tokens), or how many of the newest tokens count", "64 is a usual value");
   }
   const SamplingOptions unset;
   if (options.penalises()
@@ -131,14 +132,19 @@ inline void check(const Options& options) {
   using detail::refuse;
   check(options.sampling());
   if (options.n_draft < 0) {
-    refuse("n_draft " + std::to_string(options.n_draft), "0 (plain decoding) or more", "");
+    refuse("n_draft " + std::to_string(options.n_draft), "0 (plain decoding) or more",
+           "8 suits a draft model, 15 a lookup");
   }
   if (options.logprobs < -1) {
     refuse("logprobs " + std::to_string(options.logprobs), "-1 (none), 0 (the token alone) or more",
-           "");
+           "more asks for so many of the most probable tokens");
   }
   if (options.prefill_block < 1) {
-    refuse("prefill_block " + std::to_string(options.prefill_block), "1 or more", "");
+    refuse("prefill_block " + std::to_string(options.prefill_block), "1 or more",
+           "512 is a usual value");
+  }
+  if (options.ignore_end && !options.end_tokens.empty()) {
+    refuse("end_tokens with ignore_end", "one of them", "the text goes on after an end token");
   }
   for (const std::string& stop : options.stop) {
     if (stop.empty()) refuse("an empty stop string", "at least one byte", "leave it out");

@@ -46,7 +46,10 @@ class Gguf {
       gguf.mapping_ = std::move(mapping);
       return gguf;
     } catch (const Error& e) {
-      throw Error(e.code(), "'" + file.string() + "': " + e.found(), e.expected(), e.hint());
+      // What can be done about most damage is the same, whichever byte it shows in.
+      const bool damaged = e.hint().empty() && e.code() == ErrorCode::kCorruptFile;
+      throw Error(e.code(), "'" + file.string() + "': " + e.found(), e.expected(),
+                  damaged ? "fetch the file again: was a download interrupted?" : e.hint());
     }
   }
 

@@ -161,7 +161,8 @@ class GgufParser {
     if (!std::has_single_bit(found) || found > GgufLimits::alignment) {
       throw Error(ErrorCode::kCorruptFile,
                   "key \"general.alignment\": " + value.type_name() + " " + to_string(value, 4),
-                  "u32, a power of two up to " + std::to_string(GgufLimits::alignment));
+                  "u32, a power of two up to " + std::to_string(GgufLimits::alignment),
+                  "the file is damaged, or was written wrongly");
     }
     header_.alignment = found;
   }

@@ -41,7 +41,8 @@ class MappedFile {
  public:
   MappedFile() noexcept = default;
 
-  /// @errors kIo: missing, a directory or device, no permission, empty, or the system cannot map it
+  /// @errors kIo: missing, a directory or device, no permission, empty, or the system cannot map
+  ///   it; kOutOfMemory: the address space has no room for it
   static MappedFile open(const std::filesystem::path& path) {
     // Without O_NONBLOCK, opening a pipe would wait for a writer before fstat can tell that it is
     // one.
@@ -126,7 +127,10 @@ class MappedFile {
     const std::string reason = std::error_code(number, std::generic_category()).message();
     std::string_view hint = "check the path";
     if (number == EACCES) hint = "check the permissions of the file and of its folders";
-    if (number == ENOMEM) hint = "is the address space limited (ulimit -v)?";
+    if (number == ENOMEM) {
+      return Error(ErrorCode::kOutOfMemory, "no room in the address space for " + named(path),
+                   "room for the whole file", "is the address space limited (ulimit -v)?");
+    }
     return Error(ErrorCode::kIo, named(path) + ", which " + std::string(what) + ": " + reason,
                  "a readable file", hint);
   }

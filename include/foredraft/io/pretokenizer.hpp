@@ -46,7 +46,9 @@ class Pretokenizer {
     throw Error(ErrorCode::kUnsupportedModel,
                 name.empty() ? "no name of a pre-tokenizer (tokenizer.ggml.pre)"
                              : "pre-tokenizer " + in_quotes(name),
-                "one of " + known);
+                "one of " + known,
+                "text split otherwise would get other tokens than in training: choose another "
+                "model");
   }
 
   /// Appends the words of `text`, as views into it.

@@ -49,7 +49,7 @@ class Vocabulary {
     }
     if (adds_bos_ && !bos_) {
       throw Error(ErrorCode::kCorruptFile, "a vocabulary that adds a BOS token and has none",
-                  "bos_token_id");
+                  "bos_token_id", kRemedy);
     }
     load_texts(data.texts);
     load_merges(data.merges);
@@ -117,6 +117,9 @@ class Vocabulary {
   std::size_t longest_text() const noexcept { return longest_text_; }  ///< in bytes, among find()'s
 
  private:
+  static constexpr std::string_view kRemedy =
+      "the file was converted wrongly: convert it again, or fetch another";
+
   std::size_t index(TokenId id) const {
     require_in_range(id);
     return static_cast<std::size_t>(id);
@@ -131,7 +134,7 @@ class Vocabulary {
   void check_lengths(std::size_t n_vocab) {
     if (n_vocab == 0 || n_vocab > std::size_t{std::numeric_limits<TokenId>::max()}) {
       throw Error(ErrorCode::kCorruptFile, "a vocabulary of " + std::to_string(n_vocab) + " tokens",
-                  "1 to 2147483647");
+                  "1 to 2147483647", kRemedy);
     }
     if (kinds_.empty()) kinds_.assign(n_vocab, TokenKind::kNormal);
     require_length("token types", kinds_.size(), n_vocab);
@@ -139,14 +142,14 @@ class Vocabulary {
     if (ranked_by_score || !scores_.empty()) require_length("scores", scores_.size(), n_vocab);
     for (const float score : scores_) {
       if (std::isnan(score))
-        throw Error(ErrorCode::kCorruptFile, "a score that is NaN", "a number");
+        throw Error(ErrorCode::kCorruptFile, "a score that is NaN", "a number", kRemedy);
     }
   }
 
   static void require_length(std::string_view what, std::size_t found, std::size_t n_vocab) {
     if (found == n_vocab) return;
     throw Error(ErrorCode::kCorruptFile, std::to_string(found) + " " + std::string(what),
-                std::to_string(n_vocab) + ", one for each token");
+                std::to_string(n_vocab) + ", one for each token", kRemedy);
   }
 
   void load_texts(const std::vector<std::string>& texts) {
@@ -198,7 +201,7 @@ class Vocabulary {
       const auto result = find(std::string(left).append(right));
       if (left.empty() || right.empty() || !left_id || !right_id || !result) {
         throw Error(ErrorCode::kCorruptFile, "merge " + in_quotes(merge),
-                    "two tokens that make up a third");
+                    "two tokens that make up a third", kRemedy);
       }
       merges_.push_back({*left_id, *right_id, *result});
     }
@@ -209,7 +212,8 @@ class Vocabulary {
     const bool all = std::none_of(bytes_.begin(), bytes_.end(), [](TokenId id) { return id < 0; });
     if (all || unknown_) return;
     throw Error(ErrorCode::kCorruptFile,
-                "a vocabulary without all bytes and without unknown_token_id", "one of both");
+                "a vocabulary without all bytes and without unknown_token_id", "one of both",
+                kRemedy);
   }
 
   void load_ends(std::initializer_list<std::optional<TokenId>> declared) {

@@ -94,7 +94,8 @@ inline unsigned char parse_byte_token(std::string_view text) {
     const int high = digit(text[3]), low = digit(text[4]);
     if (high >= 0 && low >= 0) return static_cast<unsigned char>(16 * high + low);
   }
-  throw Error(ErrorCode::kCorruptFile, "byte token " + in_quotes(text), "<0x00> to <0xFF>");
+  throw Error(ErrorCode::kCorruptFile, "byte token " + in_quotes(text), "<0x00> to <0xFF>",
+              "the file was converted wrongly: convert it again, or fetch another");
 }
 
 }  // namespace foredraft::inline v0

@@ -31,7 +31,8 @@ inline std::optional<TokenId> id(const Gguf& file, std::string_view key, std::si
   if (!found) return std::nullopt;
   if (*found < n_vocab) return static_cast<TokenId>(*found);
   throw Error(ErrorCode::kTokenOutOfRange, std::string(key) + " = " + std::to_string(*found),
-              "less than the " + std::to_string(n_vocab) + " tokens of the vocabulary");
+              "less than the " + std::to_string(n_vocab) + " tokens of the vocabulary",
+              "the file was converted wrongly: convert it again, or fetch another");
 }
 
 inline std::vector<TokenKind> kinds(const Gguf& file) {
@@ -39,7 +40,8 @@ inline std::vector<TokenKind> kinds(const Gguf& file) {
   for (const std::int64_t number :
        file.get_ints("tokenizer.ggml.token_type").value_or(std::vector<std::int64_t>())) {
     if (number < 1 || number > 6) {
-      throw Error(ErrorCode::kCorruptFile, "token type " + std::to_string(number), "1 to 6");
+      throw Error(ErrorCode::kCorruptFile, "token type " + std::to_string(number), "1 to 6",
+                  "the file is damaged, or was converted wrongly");
     }
     kinds.push_back(static_cast<TokenKind>(number));
   }
@@ -52,7 +54,7 @@ inline VocabularyType type(const Gguf& file) {
   if (model == "llama") return VocabularyType::kSentencePiece;
   throw Error(ErrorCode::kUnsupportedModel,
               model ? "tokenizer " + in_quotes(*model) : "no tokenizer (tokenizer.ggml.model)",
-              "gpt2 or llama");
+              "gpt2 or llama", "choose a model of another family");
 }
 
 }  // namespace vocabulary_reader

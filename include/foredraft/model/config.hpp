@@ -12,6 +12,7 @@
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/types.hpp>
 #include <foredraft/io/gguf.hpp>
+#include <foredraft/io/quoted.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -59,9 +60,17 @@ class ConfigReader {
     return static_cast<int>(*value);
   }
 
+  double number(std::string_view key, double otherwise) const {
+    return file_.get_float(family_ + "." + std::string(key)).value_or(otherwise);
+  }
+
+  bool flag(std::string_view key, bool otherwise) const {
+    return file_.get_bool(family_ + "." + std::string(key)).value_or(otherwise);
+  }
+
   double positive(std::string_view key, double otherwise) const {
     const std::string name = family_ + "." + std::string(key);
-    const double value = file_.get_float(name).value_or(otherwise);
+    const double value = number(key, otherwise);
     if (std::isfinite(value) && value > 0) return value;
     throw Error(ErrorCode::kCorruptFile, name + " = " + std::to_string(value),
                 "a finite value above 0", "the file is damaged");
@@ -71,8 +80,10 @@ class ConfigReader {
     return file_.get_string(family_ + "." + std::string(key));
   }
 
-  bool has(std::string_view key) const {
-    return file_.find(family_ + "." + std::string(key)) != nullptr;
+  [[noreturn]] void refuse(std::string_view key, const std::string& value,
+                           const std::string& expected) const {
+    throw Error(ErrorCode::kUnsupportedModel, family_ + "." + std::string(key) + " = " + value,
+                expected, "this version leaves that step out, so its text would be wrong");
   }
 
  private:
@@ -82,6 +93,79 @@ class ConfigReader {
 
 inline void require(bool holds, const std::string& found, const std::string& expected) {
   if (!holds) throw Error(ErrorCode::kCorruptFile, found, expected, "the file is damaged");
+}
+
+/// A file that holds something else than one whole language model.
+inline void refuse_other_files(const Gguf& file) {
+  const std::string_view type = file.get_string("general.type").value_or("model");
+  if (type != "model") {
+    throw Error(ErrorCode::kUnsupportedModel, "a file of type " + in_quotes(type),
+                "a language model", "give the model that it belongs to");
+  }
+  const std::uint64_t parts = file.get_uint("split.count").value_or(1);
+  if (parts > 1) {
+    throw Error(ErrorCode::kUnsupportedModel,
+                "one of " + std::to_string(parts) + " parts of a model",
+                "the whole model in one file", "join the parts: llama-gguf-split --merge");
+  }
+}
+
+/// Metadata that changes what a decoder computes in ways that this one does not know. Left unread
+/// it would give text that looks whole and is wrong.
+/// @source GGUF specification, and the keys that llama.cpp reads for any family
+inline void refuse_unknown_steps(const ConfigReader& reader, const ModelConfig& config) {
+  struct Step {
+    std::string_view key;
+    double neutral;  // beside 0, which stands for "none" in all of them
+  };
+  const Step steps[] = {
+      {"attn_logit_softcapping", 0},
+      {"final_logit_softcapping", 0},
+      {"logit_scale", 1},
+      {"embedding_scale", 1},
+      {"residual_scale", 1},
+      {"attention.scale", 1 / std::sqrt(static_cast<double>(config.d_head))},
+      {"attention.clamp_kqv", 0},
+      {"attention.max_alibi_bias", 0},
+      {"rope.scaling.attn_factor", 1},
+  };
+  for (const auto& [key, neutral] : steps) {
+    const double value = reader.number(key, neutral);
+    // Files hold floats: 1 / sqrt(d_head) need not be the nearest double.
+    if (value == 0 || std::abs(value - neutral) <= 1e-6 * neutral) continue;
+    reader.refuse(key, std::to_string(value),
+                  neutral == 0 ? "0, or no such key" : std::to_string(neutral));
+  }
+  const double window = reader.number("attention.sliding_window", 0);
+  if (window != 0 && !(window >= config.n_ctx)) {
+    reader.refuse("attention.sliding_window", std::to_string(window),
+                  "attention to the whole context of " + std::to_string(config.n_ctx));
+  }
+  if (!reader.flag("attention.causal", true)) {
+    reader.refuse("attention.causal", "false", "a model that reads from left to right");
+  }
+  if (reader.flag("use_parallel_residual", false)) {
+    reader.refuse("use_parallel_residual", "true", "attention before the feed-forward part");
+  }
+}
+
+/// Factor on the positions. A factor without a type has no meaning that all programs share: some
+/// take it as linear, others leave it unread.
+inline double read_rope_scale(const ConfigReader& reader) {
+  const auto type = reader.text("rope.scaling.type");
+  if (type == "linear") return 1.0 / reader.positive("rope.scaling.factor", 1.0);
+  if (type && type != "none") {
+    throw Error(ErrorCode::kUnsupportedModel, "rope scaling " + in_quotes(*type), "none or linear",
+                "take a model that was trained for its context without it");
+  }
+  if (type) return 1.0;
+  for (const std::string_view key : {"rope.scaling.factor", "rope.scale_linear"}) {
+    const double factor = reader.number(key, 1.0);
+    if (factor != 0 && factor != 1) {
+      reader.refuse(key, std::to_string(factor), "rope.scaling.type beside it, or the value 1");
+    }
+  }
+  return 1.0;
 }
 
 }  // namespace detail
@@ -94,16 +178,18 @@ inline ModelConfig read_config(const Gguf& file) {
     throw Error(ErrorCode::kUnsupportedModel, "no general.architecture", "a language model",
                 "is this a tokenizer, an adapter or a projector file?");
   }
+  detail::refuse_other_files(file);
   ModelConfig config;
   config.family = std::string(*architecture);
   if (config.family != "llama" && config.family != "qwen2") {
-    throw Error(ErrorCode::kUnsupportedModel, "model family '" + config.family + "'",
+    throw Error(ErrorCode::kUnsupportedModel, "model family " + in_quotes(config.family),
                 "llama or qwen2", "`foredraft inspect` shows what the file holds");
   }
   const detail::ConfigReader reader(file, config.family);
-  if (reader.has("expert_count") &&
-      file.get_uint(config.family + ".expert_count").value_or(0) > 0) {
-    throw Error(ErrorCode::kUnsupportedModel, "a mixture of experts", "a dense model", "");
+  // First of all: such files may lack the dimensions of a dense model.
+  if (reader.number("expert_count", 0) > 0) {
+    throw Error(ErrorCode::kUnsupportedModel, "a mixture of experts", "a dense model",
+                "choose a model without \"MoE\" or \"8x\" in its name");
   }
   config.n_layers = reader.dimension("block_count");
   config.n_ctx = reader.dimension("context_length");
@@ -129,13 +215,8 @@ inline ModelConfig read_config(const Gguf& file) {
   detail::require(reader.dimension("attention.value_length", config.d_head) == config.d_head,
                   "heads of keys and values that differ in size", "equal sizes");
 
-  const std::string_view scaling = reader.text("rope.scaling.type").value_or("none");
-  if (scaling == "linear") {
-    config.rope_scale = 1.0 / reader.positive("rope.scaling.factor", 1.0);
-  } else if (scaling != "none") {
-    throw Error(ErrorCode::kUnsupportedModel, "rope scaling '" + std::string(scaling) + "'",
-                "none or linear", "");
-  }
+  config.rope_scale = detail::read_rope_scale(reader);
+  detail::refuse_unknown_steps(reader, config);
   return config;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <optional>
@@ -12,6 +13,7 @@
 #include <foredraft/core/tensor.hpp>
 #include <foredraft/core/types.hpp>
 #include <foredraft/io/gguf.hpp>
+#include <foredraft/io/quoted.hpp>
 #include <foredraft/model/changed_matrix.hpp>
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/load_options.hpp>
@@ -63,7 +65,11 @@ class WeightReader {
  public:
   WeightReader(B& backend, const Gguf& file, const LoadOptions& options,
                const MatrixSource<B>& source)
-      : backend_(backend), file_(file), options_(options), source_(source) {
+      : backend_(backend),
+        file_(file),
+        options_(options),
+        source_(source),
+        read_(file.tensors().size()) {
     for (const auto& tensor : file.tensors()) total_ += tensor.data.size();
   }
 
@@ -106,6 +112,21 @@ class WeightReader {
     return has(name) ? vector(name, n) : std::vector<float>{};
   }
 
+  /// Refuse a file with a tensor that nothing took: it belongs to a step that this model leaves
+  /// out, so the text would look whole and be wrong.
+  void require_all_read() const {
+    const auto unread = std::find(read_.begin(), read_.end(), false);
+    if (unread == read_.end()) return;
+    const auto others = std::count(unread + 1, read_.end(), false);
+    const auto& tensor = file_.tensors()[static_cast<std::size_t>(unread - read_.begin())];
+    throw Error(ErrorCode::kUnsupportedModel,
+                "tensor " + in_quotes(tensor.name) +
+                    (others > 0 ? " and " + std::to_string(others) + " more" : "") +
+                    ", which this version does not use",
+                "the tensors of the family and no others",
+                "without them the text would be wrong: choose another model");
+  }
+
  private:
   TensorType wanted_type(const TensorView& view) const {
     const auto to = options_.requantize;
@@ -124,13 +145,14 @@ class WeightReader {
     return source_ ? source_(view) : backend_.pack(view);
   }
 
-  TensorView checked_view(const std::string& name, int n_out, int n_in) const {
+  TensorView checked_view(const std::string& name, int n_out, int n_in) {
     const auto* tensor = file_.find_tensor(name);
     const std::string expected = "[" + std::to_string(n_out) + ", " + std::to_string(n_in) + "]";
     if (tensor == nullptr) {
       throw Error(ErrorCode::kShapeMismatch, "no tensor '" + name + "'", expected,
                   "the file is incomplete, or one part of a split model");
     }
+    read_[static_cast<std::size_t>(tensor - file_.tensors().data())] = true;
     const TensorView view = file_.view(*tensor);
     if (view.n_out == static_cast<std::size_t>(n_out) &&
         view.n_in == static_cast<std::size_t>(n_in))
@@ -150,6 +172,7 @@ class WeightReader {
   const Gguf& file_;
   const LoadOptions& options_;
   const MatrixSource<B>& source_;
+  std::vector<bool> read_;  // [tensors of the file]
   std::size_t done_ = 0;
   std::size_t total_ = 0;
 };
@@ -159,7 +182,8 @@ inline void check_requantize(const Gguf& file, TensorType to) {
   const auto layout = layout_of(to);
   const std::string format(layout ? layout->name : "an unknown format");
   if (!quantizable(to)) {
-    throw Error(ErrorCode::kInvalidOption, "requantize to " + format, "Q4_0 or Q8_0", "");
+    throw Error(ErrorCode::kInvalidOption, "requantize to " + format, "Q4_0 or Q8_0",
+                "load the model as it is, or fetch it in that format");
   }
   const bool untied = file.find_tensor("output.weight") != nullptr;
   for (const auto& tensor : file.tensors()) {
@@ -178,9 +202,9 @@ inline void check_requantize(const Gguf& file, TensorType to) {
 /// @param head_tokens  rows that the head keeps, ascending; empty: all. Of the options only
 ///   `requantize` and `progress` are read.
 /// @param source  in place of backend.pack(), in the order of the members of ModelWeights
-/// @errors kShapeMismatch, kUnsupportedModel (a tensor type, weights that cannot be requantized),
-///   kInvalidOption (requantizing to a format that quantize_row() lacks, or that makes nothing
-///   smaller), kOutOfMemory
+/// @errors kShapeMismatch, kUnsupportedModel (a tensor type, a tensor that the model does not use,
+///   weights that cannot be requantized), kInvalidOption (requantizing to a format that
+///   quantize_row() lacks, or that makes nothing smaller), kOutOfMemory
 template <typename B>
 ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
                              const LoadOptions& options = {}, std::vector<TokenId> head_tokens = {},
@@ -225,6 +249,7 @@ ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
         reader.matrix(layer + "ffn_down.weight", c.d_model, c.d_ff),
     });
   }
+  reader.require_all_read();
   return weights;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
@@ -42,7 +43,8 @@ class RowSampler {
     }
     const TokenId best = scores_->argmax(node);
     if (best >= 0) return best;
-    throw Error(ErrorCode::kInvalidLogits, "a row of logits with NaN or no finite value",
+    throw Error(ErrorCode::kInvalidLogits,
+                "a row of logits with NaN or no finite value" + at_position(node),
                 "finite logits, -inf for impossible tokens",
                 "the weights or the target's forward pass are damaged");
   }
@@ -58,13 +60,22 @@ class RowSampler {
       law_.ids.push_back(argmax(node));
       law_.p.push_back(1.0);
     } else {
-      transforms_.apply(options, scores_->logits(node), {tokens_, draft_, node}, law_,
-                        scores_->maxima(node));
+      try {
+        transforms_.apply(options, scores_->logits(node), {tokens_, draft_, node}, law_,
+                          scores_->maxima(node));
+      } catch (const Error& error) {
+        throw Error(error.code(), error.found() + at_position(node), error.expected(),
+                    error.hint());
+      }
     }
     return law_;
   }
 
  private:
+  std::string at_position(NodeIndex node) const {
+    return ", for the token at position " + std::to_string(position_after(node));
+  }
+
   SamplingOptions options_;
   const Scores* scores_ = nullptr;
   const DraftTree* draft_ = nullptr;

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cmath>
 #include <exception>
 #include <initializer_list>
+#include <limits>
 #include <ostream>
 #include <sstream>
 #include <string>
@@ -18,6 +20,15 @@ struct LawReport {
   int cases = 0;
   int refused = 0;  ///< cases that the rule's needs() refused: it does not work under such options
   std::string worst;
+
+  /// Counts a case. @return whether it is the worst so far
+  bool add(double found) noexcept {
+    // A distance that is no number is as bad as can be, and no later case makes up for it.
+    if (std::isnan(found)) found = std::numeric_limits<double>::infinity();
+    if (cases++ > 0 && found <= distance) return false;
+    distance = found;
+    return true;
+  }
 
   /// 1e-12 is what rounding may move; the least mistake of a rule is many orders larger.
   bool keeps_the_law() const noexcept { return cases > 0 && distance <= 1e-12; }
@@ -101,9 +112,7 @@ inline void check_case(LawReport& report, HashTarget& target,
   } catch (const std::exception& error) {
     problem = std::string(": ") + error.what();
   }
-  ++report.cases;
-  if (distance <= report.distance && !report.worst.empty()) return;  // not so for NaN
-  report.distance = distance;
+  if (!report.add(distance)) return;
   std::ostringstream worst;
   worst << target.vocab_size() << " tokens, depth " << depth << ", " << draft.name
         << ", temperature " << sampling.temperature << ", top_k " << sampling.top_k << ", top_p "

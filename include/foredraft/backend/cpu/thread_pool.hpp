@@ -119,7 +119,8 @@ class ThreadPool {
   static int checked_size(int threads) {
     if (threads < 0 || threads > kMaxThreads) {
       throw Error(ErrorCode::kInvalidOption, std::to_string(threads) + " threads",
-                  "0 (as many as may run at once) to " + std::to_string(kMaxThreads));
+                  "0 (as many as may run at once) to " + std::to_string(kMaxThreads),
+                  "more threads than processors make it slower");
     }
     return threads == 0 ? usable_cpus() : threads;
   }
