@@ -1,7 +1,7 @@
 """Measure everything and draw the plots: python3 bench/run_all.py --build build/release [--peers-python PYTHON]
 
-Writes bench/results/{micro,loading,goals-MODEL,peers-MODEL,perplexity-MODEL}.json, docs/design/images/*.svg and the
-tables of docs/design/kernels.md. Nothing else may run meanwhile. A step that fails is reported and left out; the others
+Writes bench/results/{micro,loading,isas,goals-MODEL,peers-MODEL,perplexity-MODEL}.json, docs/design/images/*.svg and
+the tables of docs/design/kernels.md. Nothing else may run meanwhile. A step that fails is reported and left out; the others
 go on. About 30 minutes for three models. Plots and tables are made at the end whatever the steps were, so that they
 always show the same files; `--steps plots` makes nothing else.
 
@@ -19,7 +19,8 @@ import time
 import measured
 
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS = ("micro", "loading", "goals", "peers", "perplexity", "plots")
+STEPS = ("micro", "loading", "goals", "isas", "peers", "perplexity", "plots")
+ISAS = ("portable", "avx2", "avx-vnni", "avx512", "avx512-vnni", "amx", "neon")
 MATMUL_FILTER = "(memory/8960x1536|cache/256x1536)/[A-Z0-9_]+/(1|4|8|512)/"
 
 
@@ -104,6 +105,22 @@ def goals(args):
         measured.write(measured.RESULTS / f"goals-{out['model']}.json", {**head, **out})
 
 
+def isas(args):
+    """Forward passes of the first model with every instruction set that this machine executes."""
+    program = args.build / "foredraft"
+    result = {**measured.origin(program), "model": args.models[0], "isas": {}}
+    for isa in ISAS:
+        command = [program, "bench", "-m", args.models[0], "-p", "1,4,8,16,128", "-n", "16", "-t", str(args.threads),
+                   "-r", "2" if args.quick else "5", "-o", "json", "--isa", isa]
+        try:
+            out = run_json(command)
+        except subprocess.CalledProcessError:  # it has said so on the error stream
+            continue
+        result["isas"][isa] = {one["test"]: one["median"] for one in out["results"]}
+        result["isa"], result["threads"] = isa, out["machine"]["threads"]
+    measured.write(measured.RESULTS / "isas.json", result)
+
+
 def peers(args):
     for model in args.models:
         path = model_file(model)
@@ -149,7 +166,7 @@ def main():
     if busy > 0.05:
         print(f"warning: {100 * busy:.0f} % of the machine is busy with something else", file=sys.stderr)
     failed = []
-    functions = dict(zip(STEPS, (micro, loading, goals, peers, perplexity, plots)))
+    functions = dict(zip(STEPS, (micro, loading, goals, isas, peers, perplexity, plots)))
     chosen = [step for step in args.steps.split(",") if step != "plots"]
     for step in [*chosen, "plots"]:
         try:

@@ -126,6 +126,22 @@ def operators(results):
     return source(first) + "\n\n" + table(["operator", "us", "rate", "limit"], rows)
 
 
+def isas(results):
+    """Tokens/s and T(M)/T(1) of one model with every instruction set."""
+    path = results / "isas.json"
+    if not path.exists():
+        return ""
+    result = json.loads(path.read_text())
+    rows = []
+    for isa, speeds in result["isas"].items():
+        ratios = [f"{m * speeds['pp1'] / speeds[f'pp{m}']:.2f}" for m in (4, 8, 16)]
+        rows.append([f"`{isa}`", number(speeds["tg16"]), *(number(speeds[t]) for t in ("pp4", "pp8", "pp16", "pp128")),
+                     *ratios])
+    head = ["plain decoding", "M=4", "M=8", "M=16", "M=128", "T(4)/T(1)", "T(8)/T(1)", "T(16)/T(1)"]
+    where = source({"isas": {**result, "isa": "all of its instruction sets"}})
+    return where + "\n\n" + table([result["model"] + ", tokens/s", *head], rows)
+
+
 def matmul(results):
     """The matrix product of every format on one thread, beside the peaks."""
     path = results / "micro.json"
@@ -191,7 +207,7 @@ def loading(results):
     return "\n\n".join([source({"loading": result}), table(["", *models], rows), repack])
 
 
-TABLES = {"passes": passes, "loading": loading, "goals": goals, "matmul": matmul, "operators": operators,
+TABLES = {"passes": passes, "loading": loading, "goals": goals, "isas": isas, "matmul": matmul, "operators": operators,
           "perplexity": perplexity}
 
 
