@@ -150,8 +150,8 @@ def matmul(results):
     result = json.loads(path.read_text())
     cells = {}
     for name, one in result["benchmarks"].items():
-        place, _, kind, rows = (name.split("/") + ["", ""])[:4]
-        if place in ("memory", "cache"):
+        if name.startswith(("memory", "cache")):
+            place, _, kind, rows = name.split("/")
             counter, part = ("GB/s", "of_stream") if place == "memory" and rows in ("1", "4", "8") else ("GMAC/s", "of_peak")
             cells.setdefault(kind, {})[place, rows] = f"{number(one[counter]['median'])} ({one[part]['median']:.2f})"
     columns = [("memory", "1"), ("memory", "4"), ("memory", "8"), ("cache", "1"), ("cache", "8"), ("memory", "512")]
