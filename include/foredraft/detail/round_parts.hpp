@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <functional>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include <foredraft/core/concepts.hpp>
+#include <foredraft/core/reduce.hpp>
 #include <foredraft/core/result.hpp>
 #include <foredraft/core/text_stream.hpp>
 
@@ -149,15 +149,13 @@ void catch_up(S& s, const Call& call) {
 /// A q has to be a law, or the rules that divide by it make a law of their own.
 /// @errors kInvalidDraft
 inline void check_law(const Law& q) {
-  std::array<double, 4> sums{};
   bool valid = q.ids.size() == q.p.size();
   for (std::size_t i = 0; valid && i < q.size(); ++i) {
     valid = q.p[i] >= 0 && (i == 0 || q.ids[i - 1] < q.ids[i]);  // false for NaN too
-    sums[i % sums.size()] += q.p[i];
   }
-  const double sum = sums[0] + sums[1] + sums[2] + sums[3];
-  if (valid && std::abs(sum - 1.0) < 1e-6) return;
-  throw Error(ErrorCode::kInvalidDraft, "a q that is no law, with sum " + std::to_string(sum),
+  const double total = sum(q.p);
+  if (valid && std::abs(total - 1.0) < 1e-6) return;
+  throw Error(ErrorCode::kInvalidDraft, "a q that is no law, with sum " + std::to_string(total),
               "ascending ids, probabilities that sum to 1",
               "hand over the very law that the tokens were drawn from");
 }

@@ -64,8 +64,8 @@ inline constexpr std::size_t kAhead = 8 * 1024;
 /// on the block goes on.
 ///
 /// So lines come in the order of their addresses and evenly over time, whatever they hold. Fetched
-/// where codes and scales are used, a block's planes are several streams in turns, and Q6_K reads
-/// 0.8 of what the memory gives; fetched all at once, it reads less than that.
+/// where codes and scales are used, a block's planes are several streams in turns, and Q6_K, which
+/// has most of them, reads well below the memory's speed; fetched all at once, further below it.
 template <std::size_t block_bytes, int n_parts>
 [[gnu::always_inline]] inline void fetch_part_ahead(const std::byte* block, int part) {
   static_assert(block_bytes % n_parts == 0);
