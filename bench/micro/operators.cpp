@@ -6,19 +6,24 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <random>
 #include <span>
+#include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <foredraft/core/half.hpp>
 #include <foredraft/core/rng.hpp>
+#include <foredraft/core/scores.hpp>
 #include <foredraft/drafter/prompt_lookup.hpp>
-#include <foredraft/sampling/transforms.hpp>
+#include <foredraft/sampling/greatest_logit.hpp>
+#include <foredraft/sampling/row_sampler.hpp>
 
 #include "machine.hpp"
 
@@ -154,22 +159,50 @@ void head(benchmark::State& state) {
   bench::count_macs(state, static_cast<double>(n_rows) * kModel * kVocab, Machine::get().dot);
 }
 
-/// p of one row of logits as the head hands it over, and a draw from it.
+/// A row of logits as the head hands it over, its probabilities as unequal as those of a language's
+/// tokens (Zipf).
+struct Row {
+  Row() {
+    fd::Scores& to = scores;
+    to.reset({fd::RowNeed::kLogits, {}}, 1, kVocab);
+    std::vector<float> logits(kVocab);
+    for (std::size_t i = 0; i < logits.size(); ++i)
+      logits[i] = -1.3f * std::log(static_cast<float>(i + 1));
+    std::shuffle(logits.begin(), logits.end(), std::mt19937(1));
+    to.set_row(0, logits);
+    std::vector<float> maxima;
+    fd::maxima_of_runs(logits, maxima);
+    std::copy(maxima.begin(), maxima.end(), to.maxima(0).begin());
+    draft.reset(0);
+  }
+  fd::Scores scores;
+  fd::DraftTree draft;
+  std::vector<fd::TokenId> tokens{0};
+};
+
+/// A draw from a row, which is what match costs.
 void sample(benchmark::State& state, fd::SamplingOptions options) {
-  const auto logits = bench::random_floats(kVocab, 3.0f);
-  std::vector<float> maxima;
-  fd::maxima_of_runs(logits, maxima);
-  fd::Transforms transforms;
-  fd::Law law;
+  const Row row;
+  fd::RowSampler sampler;
+  sampler.begin(options, row.scores, row.draft, row.tokens);
   fd::Philox rng(1);
   fd::Position position = 0;
   for (auto _ : state) {
-    transforms.apply(options, logits, {}, law, maxima);
     const fd::RngKey key{fd::Purpose::kTargetSample, ++position, 0};
-    benchmark::DoNotOptimize(rng.categorical(key, law.ids, law.p));
+    benchmark::DoNotOptimize(sampler.draw(0, key, rng));
   }
   bench::count_bytes(state, 4.0 * kVocab, false);
-  state.counters["kept"] = static_cast<double>(law.ids.size());
+}
+
+/// All of p, which is what rejection sampling asks for.
+void law(benchmark::State& state, fd::SamplingOptions options) {
+  const Row row;
+  fd::RowSampler sampler;
+  sampler.begin(options, row.scores, row.draft, row.tokens);
+  std::size_t kept = 0;
+  for (auto _ : state) benchmark::DoNotOptimize(kept = sampler.law(0).size());
+  bench::count_bytes(state, 4.0 * kVocab, false);
+  state.counters["kept"] = static_cast<double>(kept);
 }
 
 /// A text of `n` tokens whose words are as unequal as those of a language (Zipf), and which ends
@@ -228,13 +261,15 @@ void register_all() {
   RegisterBenchmark("silu_times_up", silu_times_up);
   RegisterBenchmark("argmax", argmax)->Arg(kVocab)->Arg(262144);
   RegisterBenchmark("head/Q6_K", head)->ArgName("M")->Arg(1)->Arg(8)->UseRealTime();
-  RegisterBenchmark("sample/temperature_1", sample, fd::SamplingOptions{.temperature = 1.0f});
-  RegisterBenchmark("sample/top_k_40_top_p_0.95", sample,
-                    fd::SamplingOptions{.temperature = 0.8f, .top_k = 40, .top_p = 0.95f});
-  RegisterBenchmark("sample/top_p_0.95", sample,
-                    fd::SamplingOptions{.temperature = 0.8f, .top_p = 0.95f});
-  RegisterBenchmark("sample/min_p_0.05", sample,
-                    fd::SamplingOptions{.temperature = 0.8f, .min_p = 0.05f});
+  const std::pair<const char*, fd::SamplingOptions> samplings[] = {
+      {"temperature_1", {.temperature = 1.0f}},
+      {"top_k_40_top_p_0.95", {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f}},
+      {"top_p_0.95", {.temperature = 0.8f, .top_p = 0.95f}},
+      {"min_p_0.05", {.temperature = 0.8f, .min_p = 0.05f}}};
+  for (const auto& [name, options] : samplings) {
+    RegisterBenchmark((std::string("sample/") + name).c_str(), sample, options);
+    RegisterBenchmark((std::string("law/") + name).c_str(), law, options);
+  }
   RegisterBenchmark("prompt_lookup/propose", lookup_propose)->Arg(32768);
   RegisterBenchmark("prompt_lookup/insert", lookup_insert)->Arg(32768);
 }

@@ -1,7 +1,11 @@
 #include <foredraft/core/rng.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <numeric>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -18,6 +22,31 @@ std::vector<fd::TokenId> ids_to(int n) {
   std::iota(ids.begin(), ids.end(), 0);
   return ids;
 }
+
+/// Weights that count how many of their runs were worked out.
+class CountedWeights final : public fd::LazyWeights {
+ public:
+  /// @param slack  bounds are so many times the sums
+  explicit CountedWeights(std::vector<double> weights, double slack = 1.0)
+      : weights_(std::move(weights)) {
+    for (std::size_t i = 0; i * kRun < weights_.size(); ++i)
+      bounds_.push_back(slack * fd::sum(part(i)));
+  }
+  std::span<const double> bounds() const noexcept override { return bounds_; }
+  std::span<const double> run(std::size_t i) noexcept override {
+    ++looks;
+    return part(i);
+  }
+
+  int looks = 0;
+
+ private:
+  std::span<const double> part(std::size_t i) const {
+    return std::span(weights_).subspan(i * kRun, std::min(kRun, weights_.size() - i * kRun));
+  }
+  std::vector<double> weights_;
+  std::vector<double> bounds_;
+};
 
 // One false alarm in a million for each test of this file, seeds fixed.
 constexpr double kFalseAlarm = 1e-6;
@@ -181,4 +210,56 @@ TEST_CASE("a draw has its law across many blocks of ids, and couples there, too"
   }
   CHECK(statistics::g_test(seen, wanted) > kFalseAlarm);
   CHECK(coupled > 0.75 * n);  // sum min(p, q) is .83, an independent draw would be right in .006
+}
+
+TEST_CASE("a pick among lazy weights is the draw from all of them") {
+  const auto zero = [](int i) { return i == 301 ? 1e-200 : 0.0; };
+  const auto flat = [](int) { return 1.0; };
+  const auto steep = [](int i) { return std::exp(-0.05 * i); };
+  const auto gaps = [](int i) { return i / 128 % 3 == 1 ? 0.0 : 1.0 + i * 7919 % 13; };
+  const auto tail = [](int i) { return i < 900 ? 1e-3 : 50.0; };
+  const std::vector<std::function<double(int)>> kinds{zero, flat, steep, gaps, tail};
+  fd::Philox rng(6);
+  int different = 0;
+  for (const auto& weight : kinds) {
+    for (const int n : {1, 127, 128, 129, 400, 1000}) {
+      if (n < 302 && weight(301) < 1e-100) continue;
+      std::vector<double> weights;
+      for (int i = 0; i < n; ++i) weights.push_back(weight(i));
+      for (const double slack : {1.0, 3.0, 1e6}) {
+        CountedWeights lazy(weights, slack);
+        for (int i = 0; i < 200; ++i) {
+          const fd::RngKey key{fd::Purpose::kTargetSample, i, 0};
+          const fd::TokenId picked = rng.pick(key, lazy);
+          different += picked != static_cast<fd::TokenId>(
+                                     rng.categorical(key, ids_to(n), weights));  // ids are places
+          different += picked != rng.Rng::pick(key, lazy);  // what other sources do
+        }
+      }
+    }
+  }
+  CHECK(different == 0);
+}
+
+TEST_CASE("a pick has the law of the weights, and looks at few of them") {
+  // As steep as the probabilities of a language model: the first run holds nine tenths.
+  constexpr int n = 20000;
+  std::vector<double> weights;
+  for (int i = 0; i < n; ++i) weights.push_back(std::pow(i + 1.0, -1.5));
+  const double sum = fd::sum(weights);
+  CountedWeights lazy(weights, 4.0);
+  fd::Philox rng(7);
+  constexpr int draws = 40000;
+  constexpr int classes = 60;  // the first 59 tokens, and all others
+  std::vector<double> seen(classes), wanted(classes);
+  for (int i = 0; i < n; ++i) {
+    wanted[static_cast<std::size_t>(std::min(i, classes - 1))] +=
+        draws * weights[static_cast<std::size_t>(i)] / sum;
+  }
+  for (int i = 0; i < draws; ++i) {
+    const fd::TokenId token = rng.pick({fd::Purpose::kTargetSample, i, 0}, lazy);
+    seen[static_cast<std::size_t>(std::min(token, classes - 1))] += 1;
+  }
+  CHECK(statistics::g_test(seen, wanted) > kFalseAlarm);
+  CHECK(lazy.looks < 4 * draws);  // of 157 runs each
 }

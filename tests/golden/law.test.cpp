@@ -157,7 +157,7 @@ class SpreadPhilox final : public fd::Rng {
   std::size_t categorical(fd::RngKey key, std::span<const fd::TokenId> ids,
                           std::span<const double> weights) override {
     spread_.clear();
-    for (const fd::TokenId id : ids) spread_.push_back(20 * id);  // 8 ranks, 3 blocks of 64
+    for (const fd::TokenId id : ids) spread_.push_back(40 * id);  // 8 ranks, 3 blocks of 128
     return philox_.categorical(key, spread_, weights);
   }
 

@@ -1,7 +1,9 @@
 #include <foredraft/sampling/row_sampler.hpp>
 
 #include <cmath>
+#include <random>
 #include <string>
+#include <vector>
 
 #include "support/catch.hpp"
 #include "support/rows.hpp"
@@ -67,8 +69,46 @@ TEST_CASE("a damaged row is an error when it is read, and only then") {
         const auto position = std::to_string(rows.sampler.position_after(node));
         CHECK(error.found().ends_with("the token at position " + position));
       }
+      if (sampling.greedy()) continue;
+      fd::Philox rng;
+      try {
+        (void)rows.sampler.draw(node, {}, rng);
+        FAIL("it was drawn from");
+      } catch (const fd::Error& error) {
+        CHECK(error.code() == fd::ErrorCode::kInvalidLogits);
+        const auto position = std::to_string(rows.sampler.position_after(node));
+        CHECK(error.found().ends_with("the token at position " + position));
+      }
     }
     CHECK(rows.sampler.law(3)(0) > 0);
+  }
+}
+
+TEST_CASE("a draw is one from p, with cuts and without") {
+  std::mt19937 random(9);
+  std::normal_distribution<float> normal(0.0f, 3.0f);
+  fd::Philox rng(10);
+  fd::SamplingOptions penalised{.temperature = 1.3f};
+  penalised.presence_penalty = 2.0f;
+  for (const fd::SamplingOptions& sampling :
+       {fd::SamplingOptions{.temperature = 1.0f}, fd::SamplingOptions{.temperature = 0.3f},
+        fd::SamplingOptions{.temperature = 1.0f, .top_k = 20},
+        fd::SamplingOptions{.temperature = 1.0f, .top_p = 0.9f}, penalised}) {
+    int different = 0;
+    for (int i = 0; i < 200; ++i) {
+      std::vector<std::vector<float>> logits(4, std::vector<float>(700));
+      for (auto& row : logits)
+        for (float& x : row) x = normal(random);
+      const fd::DraftTree draft = two_branches();
+      const Rows rows(draft, logits, sampling);
+      for (fd::NodeIndex node = 0; node < 4; ++node) {
+        const fd::RngKey key{fd::Purpose::kTargetSample, i, 0};
+        const fd::Law& p = rows.sampler.law(node);
+        const fd::TokenId token = p.ids[rng.categorical(key, p.ids, p.p)];
+        different += rows.sampler.draw(node, key, rng) != token;
+      }
+    }
+    CHECK(different == 0);
   }
 }
 

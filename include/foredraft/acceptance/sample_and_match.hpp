@@ -35,9 +35,7 @@ struct SampleAndMatch {
  private:
   static TokenId sample(const RowSampler& rows, NodeIndex node, Rng& rng) {
     if (rows.options().greedy()) return rows.argmax(node);
-    const Law& p = rows.law(node);
-    const RngKey key{Purpose::kTargetSample, rows.position_after(node), 0};
-    return p.ids[rng.categorical(key, p.ids, p.p)];
+    return rows.draw(node, {Purpose::kTargetSample, rows.position_after(node), 0}, rng);
   }
 };
 

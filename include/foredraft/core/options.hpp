@@ -28,6 +28,8 @@ struct SamplingOptions {
   int penalty_last_n = 64;         ///< tokens that penalties look back on; -1: all
 
   bool greedy() const noexcept { return temperature == 0.0f; }
+  /// Some tokens are left out of p.
+  bool cuts() const noexcept { return top_k > 0 || top_p < 1.0f || min_p > 0.0f; }
   bool penalises() const noexcept {
     return repeat_penalty != 1.0f || presence_penalty != 0.0f || frequency_penalty != 0.0f;
   }

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <vector>
 
 #include <foredraft/core/reduce.hpp>
 #include <foredraft/core/types.hpp>
@@ -32,6 +34,20 @@ struct RngKey {
   friend bool operator==(const RngKey&, const RngKey&) = default;
 };
 
+/// Weights of the ids from 0 on, worked out only where somebody looks. They come in runs of kRun
+/// neighbouring ids (the last one may be shorter), each with a bound that is known beforehand.
+class LazyWeights {
+ public:
+  static constexpr std::size_t kRun = 128;
+
+  virtual ~LazyWeights() = default;
+
+  /// For each run at least what sum() makes of its weights; 0 where all of them are.
+  virtual std::span<const double> bounds() const noexcept = 0;
+  /// The weights of a run, none below 0. Good until the next call.
+  virtual std::span<const double> run(std::size_t i) noexcept = 0;
+};
+
 /// Source of all randomness. Counter-based: equal keys give equal answers, there is no state to
 /// save. Tests derive from it to follow every outcome of every decision.
 class Rng {
@@ -49,6 +65,20 @@ class Rng {
   /// @cost O(n)
   virtual std::size_t categorical(RngKey key, std::span<const TokenId> ids,
                                   std::span<const double> weights) = 0;
+
+  /// The id that categorical() finds for all weights of `weights`, of which a source may look at as
+  /// few as it needs. At least one of them is > 0.
+  virtual TokenId pick(RngKey key, LazyWeights& weights) {
+    std::vector<TokenId> ids;
+    std::vector<double> all;
+    for (std::size_t run = 0; run < weights.bounds().size(); ++run) {
+      for (const double weight : weights.run(run)) {
+        ids.push_back(static_cast<TokenId>(ids.size()));
+        all.push_back(weight);
+      }
+    }
+    return ids[categorical(key, ids, all)];
+  }
 };
 
 /// Philox4x32-10.
@@ -89,19 +119,40 @@ class Philox final : public Rng {
       const std::uint32_t block = block_of(ids[begin]);
       const std::size_t end = end_of_block(ids, begin);
       const double weight = sum(weights.subspan(begin, end - begin));
-      if (blocks.enter(weight, [&] { return uniform(key, kBlocks | block); })) {
+      if (enter_block(blocks, key, block, weight, [weight] { return weight; })) {
         begin_of_winner = begin;
       }
       begin = end;
     }
-    Race tokens;
-    std::size_t winner = ids.size();
-    const std::size_t end = end_of_block(ids, begin_of_winner);
-    for (std::size_t i = begin_of_winner; i < end; ++i) {
-      const auto id = static_cast<std::uint32_t>(ids[i]);
-      if (tokens.enter(weights[i], [&] { return uniform(key, id); })) winner = i;
+    const std::size_t n = end_of_block(ids, begin_of_winner) - begin_of_winner;
+    return begin_of_winner +
+           winner_of_block(key, weights.subspan(begin_of_winner, n), [&](std::size_t i) {
+             return static_cast<std::uint32_t>(ids[begin_of_winner + i]);
+           });
+  }
+
+  /// The same races. A run that could not win even with all that its bound allows is out of the first
+  /// one unseen. The likeliest run goes ahead, and after it few others need a look.
+  /// @cost O(n / kRun) random numbers, and the weights of a few runs
+  TokenId pick(RngKey key, LazyWeights& weights) override {
+    const std::span<const double> bounds = weights.bounds();
+    Race runs;
+    const auto enter = [&](std::size_t run) {
+      return enter_block(runs, key, static_cast<std::uint32_t>(run), bounds[run],
+                         [&] { return sum(weights.run(run)); });
+    };
+    const auto likeliest =
+        static_cast<std::size_t>(std::max_element(bounds.begin(), bounds.end()) - bounds.begin());
+    enter(likeliest);
+    std::size_t winner = likeliest;
+    for (std::size_t run = 0; run < bounds.size(); ++run) {
+      if (run != likeliest && enter(run)) winner = run;
     }
-    return winner;
+    const std::size_t first = winner * LazyWeights::kRun;
+    return static_cast<TokenId>(first +
+                                winner_of_block(key, weights.run(winner), [first](std::size_t i) {
+                                  return static_cast<std::uint32_t>(first + i);
+                                }));
   }
 
  private:
@@ -109,13 +160,16 @@ class Philox final : public Rng {
   class Race {
    public:
     /// True where this one is ahead of all before it.
-    template <typename Uniform>
-    bool enter(double weight, Uniform&& uniform) {
-      if (!(weight > 0)) return false;
+    /// @param bound  at least weight(), which is asked for only where that is not enough
+    template <typename Weight, typename Uniform>
+    bool enter(double bound, Weight&& weight, Uniform&& uniform) {
+      if (!(bound > 0)) return false;
       const double u = uniform();
       // Because -log u >= 1 - u, most are dismissed without a logarithm.
-      if (1.0 - u >= first_ * weight) return false;
-      const double arrival = -std::log(u) / weight;
+      if (1.0 - u >= first_ * bound) return false;
+      const double w = weight();
+      if (!(w > 0)) return false;
+      const double arrival = -std::log(u) / w;
       // The first possible one is taken even where its weight is so small that the quotient
       // overflows.
       if (!(arrival < first_) && started_) return false;
@@ -129,7 +183,7 @@ class Philox final : public Rng {
   };
 
   static constexpr std::uint32_t kBlocks = 1u << 31;  // items of blocks, apart from those of ids
-  static constexpr std::uint32_t kBlockIds = 64;
+  static constexpr std::uint32_t kBlockIds = LazyWeights::kRun;
   static constexpr std::uint32_t block_of(TokenId id) noexcept {
     return static_cast<std::uint32_t>(id) / kBlockIds;
   }
@@ -143,6 +197,24 @@ class Philox final : public Rng {
     std::size_t end = begin + 1;
     while (in_block(end)) ++end;
     return end;
+  }
+
+  /// A block of ids takes part in the first race.
+  template <typename Weight>
+  bool enter_block(Race& race, RngKey key, std::uint32_t block, double bound, Weight&& weight) {
+    return race.enter(bound, weight, [&] { return uniform(key, kBlocks | block); });
+  }
+  /// The second race: place of the winner. @param id_at  the id at a place
+  template <typename IdAt>
+  std::size_t winner_of_block(RngKey key, std::span<const double> weights, IdAt&& id_at) {
+    Race tokens;
+    std::size_t winner = 0;
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      const double weight = weights[i];
+      if (tokens.enter(weight, [weight] { return weight; }, [&] { return uniform(key, id_at(i)); }))
+        winner = i;
+    }
+    return winner;
   }
 
   /// Number in (0, 1) for `item` of a key: two items share one Philox block. It never reaches 0

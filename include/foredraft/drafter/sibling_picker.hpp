@@ -56,7 +56,7 @@ class SiblingPicker {
   /// parent.
   /// @errors kInvalidLogits
   /// @cost O(n_vocab) for q, and once more for each coupled child; O(support of q) for each drawn
-  /// one
+  /// one; a single coupled child without cuts as RowSampler::draw
   void add(NodeIndex parent, int count, const Scores& scores, int row, DraftTree& draft) {
     if (count <= 0) return;
     switch (how_) {
@@ -76,10 +76,19 @@ class SiblingPicker {
   /// The law of a row without the padding.
   void apply(const SamplingOptions& options, const Scores& scores, int row, NodeIndex parent,
              const DraftTree& draft, Law& q) {
+    transforms_.apply(options, logits(scores, row), history(parent, draft), q, maxima(scores, row));
+  }
+
+  std::span<const float> logits(const Scores& scores, int row) const noexcept {
     const std::span<const float> all = scores.logits(row);
-    const auto n = std::min(all.size(), static_cast<std::size_t>(context_->n_vocab));
-    transforms_.apply(options, all.first(n), {context_->tokens, &draft, parent}, q,
-                      n == all.size() ? scores.maxima(row) : std::span<const float>{});
+    return all.first(std::min(all.size(), static_cast<std::size_t>(context_->n_vocab)));
+  }
+  std::span<const float> maxima(const Scores& scores, int row) const noexcept {
+    const bool whole = logits(scores, row).size() == scores.logits(row).size();
+    return whole ? scores.maxima(row) : std::span<const float>{};
+  }
+  History history(NodeIndex parent, const DraftTree& draft) const noexcept {
+    return {context_->tokens, &draft, parent};
   }
 
   void add_drawn(NodeIndex parent, int count, const Scores& scores, int row, DraftTree& draft) {
@@ -102,10 +111,16 @@ class SiblingPicker {
   /// With noise for each token that is Gumbel top-k.
   /// @source Kool et al. 2019, arXiv:1903.06059
   void add_coupled(NodeIndex parent, int count, const Scores& scores, int row, DraftTree& draft) {
-    apply(law_, scores, row, parent, draft, q_);
-    weights_ = q_.p;
     const Position position = context_->anchor_position() + draft.depth(parent) + 1;
     const RngKey key{Purpose::kTargetSample, position, 0};
+    if (count == 1 && !law_.greedy() && !law_.cuts()) {
+      draft.add(parent, context_->rng->pick(
+                            key, transforms_.lazily(law_, logits(scores, row),
+                                                    history(parent, draft), maxima(scores, row))));
+      return;
+    }
+    apply(law_, scores, row, parent, draft, q_);
+    weights_ = q_.p;
     const int n = std::min(count, possible());
     for (int i = 0; i < n; ++i) {
       const std::size_t chosen = context_->rng->categorical(key, q_.ids, weights_);

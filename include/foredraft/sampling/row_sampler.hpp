@@ -2,10 +2,12 @@
 
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/options.hpp>
+#include <foredraft/core/rng.hpp>
 #include <foredraft/core/scores.hpp>
 #include <foredraft/sampling/transforms.hpp>
 
@@ -60,18 +62,40 @@ class RowSampler {
       law_.ids.push_back(argmax(node));
       law_.p.push_back(1.0);
     } else {
-      try {
+      naming_position(node, [&] {
         transforms_.apply(options, scores_->logits(node), {tokens_, draft_, node}, law_,
                           scores_->maxima(node));
-      } catch (const Error& error) {
-        throw Error(error.code(), error.found() + at_position(node), error.expected(),
-                    error.hint());
-      }
+      });
     }
     return law_;
   }
 
+  /// A token drawn from p after `node`. At a temperature above 0.
+  /// @errors kInvalidLogits
+  /// @cost O(n_vocab / Scores::kRun) where the target hands over maxima and nothing is penalised,
+  /// but O(n_vocab) for top-p that is not behind top-k
+  TokenId draw(NodeIndex node, RngKey key, Rng& rng) const {
+    if (options_.cuts()) {
+      const Law& p = law(node);
+      return p.ids[rng.categorical(key, p.ids, p.p)];
+    }
+    return naming_position(node, [&] {
+      return rng.pick(key, transforms_.lazily(options_, scores_->logits(node),
+                                              {tokens_, draft_, node}, scores_->maxima(node)));
+    });
+  }
+
  private:
+  /// f(), whose errors do not know of which row they speak.
+  template <typename F>
+  std::invoke_result_t<F> naming_position(NodeIndex node, F&& f) const {
+    try {
+      return f();
+    } catch (const Error& error) {
+      throw Error(error.code(), error.found() + at_position(node), error.expected(), error.hint());
+    }
+  }
+
   std::string at_position(NodeIndex node) const {
     return ", for the token at position " + std::to_string(position_after(node));
   }

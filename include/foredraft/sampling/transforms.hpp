@@ -15,9 +15,11 @@
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/core/reduce.hpp>
+#include <foredraft/core/rng.hpp>
 #include <foredraft/core/scores.hpp>
 #include <foredraft/sampling/exponentials.hpp>
 #include <foredraft/sampling/greatest_logit.hpp>
+#include <foredraft/sampling/tempered_row.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -47,41 +49,64 @@ class Transforms {
   /// O(n_vocab / Scores::kRun) where top-k or min-p leave few
   void apply(const SamplingOptions& options, std::span<const float> logits, const History& history,
              Law& out, std::span<const float> maxima = {}) {
-    std::span<const float> row = logits;
-    if (options.penalises()) {
-      row = penalised(options, logits, history);
-      maxima = {};
-    }
-    if (maxima.empty()) {
-      maxima_of_runs(row, maxima_);
-      maxima = maxima_;
-    }
-    const float greatest =
-        detail::require_logits(*std::max_element(maxima.begin(), maxima.end()), true);
+    const Row row = look_at(options, logits, history, maxima);
     if (options.greedy()) {
       out.clear();
-      out.ids.push_back(
-          static_cast<TokenId>(std::find(row.begin(), row.end(), greatest) - row.begin()));
+      out.ids.push_back(static_cast<TokenId>(
+          std::find(row.logits.begin(), row.logits.end(), row.greatest) - row.logits.begin()));
       out.p.push_back(1.0);
       return;
     }
-    if (options.top_k > 0 && static_cast<std::size_t>(options.top_k) < row.size()) {
-      keep_top_k(row, maxima, static_cast<std::size_t>(options.top_k));
-    } else if (options.min_p > 0.0f && options.top_p == 1.0f) {
+    const double temperature = options.temperature;
+    if (options.top_k > 0 && static_cast<std::size_t>(options.top_k) < row.logits.size()) {
+      keep_top_k(row, static_cast<std::size_t>(options.top_k));
+      weigh(row, temperature);
+      if (options.top_p < 1.0f) keep_top_p(options.top_p * sum(weights_));
+    } else if (options.top_p < 1.0f) {
+      keep_top_p_of_all(row, temperature, options.top_p);
+    } else if (options.min_p > 0.0f) {
       // What min-p will drop needs no weight. The bar is a little low; normalise() is exact.
-      keep_above(row, maxima,
-                 greatest + options.temperature * (std::log(double{options.min_p}) - 1e-3));
+      keep_above(row, temperature, double{options.min_p} * 0.999);
+      weigh(row, temperature);
     } else {
-      keep_all(row.size());
+      keep_all(row.logits.size());
+      weigh(row, temperature);
     }
-    weights_.resize(ids_.size());
-    exponentiate(ids_.size() == row.size() ? row : logits_, greatest, options.temperature,
-                 weights_.data());
-    if (options.top_p < 1.0f) keep_top_p(options.top_p);
     normalise(options.min_p, out);
   }
 
+  /// p of a row of which no transform drops anything, as weights: to draw one token, few of them have
+  /// to be known. Good until the next call and while the row is.
+  /// @param options  above temperature 0, without cuts(); the rest as for apply()
+  /// @cost O(n_vocab / Scores::kRun) with maxima and without penalties, else O(n_vocab)
+  LazyWeights& lazily(const SamplingOptions& options, std::span<const float> logits,
+                      const History& history, std::span<const float> maxima = {}) {
+    const Row row = look_at(options, logits, history, maxima);
+    lazy_.look_at(row.logits, row.maxima, row.greatest, options.temperature);
+    return lazy_;
+  }
+
  private:
+  /// A row after the penalties.
+  struct Row {
+    std::span<const float> logits;
+    std::span<const float> maxima;  // of runs
+    float greatest = 0;
+  };
+
+  Row look_at(const SamplingOptions& options, std::span<const float> logits, const History& history,
+              std::span<const float> maxima) {
+    Row row{logits, maxima};
+    if (options.penalises()) row = {penalised(options, logits, history), {}};
+    if (row.maxima.empty()) {
+      maxima_of_runs(row.logits, maxima_);
+      row.maxima = maxima_;
+    }
+    row.greatest =
+        detail::require_logits(*std::max_element(row.maxima.begin(), row.maxima.end()), true);
+    return row;
+  }
+
   /// @source repeat: Keskar et al. 2019, arXiv:1909.05858, with the sign handled as is usual since;
   /// presence and frequency: as the OpenAI API defines them
   std::span<const float> penalised(const SamplingOptions& options, std::span<const float> logits,
@@ -124,33 +149,40 @@ class Transforms {
   /// f(id) for the tokens whose logit is at least `bar`, which f may raise; ascending. Runs whose
   /// maximum is below the bar are passed over.
   template <typename F>
-  static void for_each_above(std::span<const float> row, std::span<const float> maxima,
-                             const double& bar, F&& f) {
-    for (std::size_t run = 0; run < maxima.size(); ++run) {
-      if (maxima[run] < bar) continue;
-      const std::size_t end = std::min((run + 1) * Scores::kRun, row.size());
+  static void for_each_above(const Row& row, const double& bar, F&& f) {
+    for (std::size_t run = 0; run < row.maxima.size(); ++run) {
+      if (row.maxima[run] < bar) continue;
+      const std::size_t end = std::min((run + 1) * Scores::kRun, row.logits.size());
       for (std::size_t id = run * Scores::kRun; id < end; ++id) {
-        if (row[id] >= bar) f(static_cast<TokenId>(id));
+        if (row.logits[id] >= bar) f(static_cast<TokenId>(id));
       }
     }
   }
 
-  void keep_above(std::span<const float> row, std::span<const float> maxima, double bar) {
+  /// Keep tokens of at least `weight`, give or take a rounding.
+  void keep_above(const Row& row, double temperature, double weight) {
     ids_.clear();
-    for_each_above(row, maxima, bar, [&](TokenId id) { ids_.push_back(id); });
-    collect_logits(row);
+    for_each_above(row, row.greatest + temperature * std::log(weight),
+                   [&](TokenId id) { ids_.push_back(id); });
   }
 
-  void collect_logits(std::span<const float> row) {
-    logits_.clear();
-    for (const TokenId id : ids_) logits_.push_back(row[static_cast<std::size_t>(id)]);
+  /// Weights of ids_.
+  void weigh(const Row& row, double temperature) {
+    weights_.resize(ids_.size());
+    std::span<const float> logits = row.logits;
+    if (ids_.size() < logits.size()) {
+      logits_.clear();
+      for (const TokenId id : ids_) logits_.push_back(logits[static_cast<std::size_t>(id)]);
+      logits = logits_;
+    }
+    exponentiate(logits, row.greatest, temperature, weights_.data());
   }
 
   /// Keep the k likeliest tokens, in the order of ids. The k-th greatest maximum is the first bar,
   /// because k tokens reach it. It rises: whenever four times as many tokens as wanted have come
   /// over it, all but the best k of them are dropped.
-  void keep_top_k(std::span<const float> row, std::span<const float> maxima, std::size_t k) {
-    const auto logit = [row](TokenId id) { return row[static_cast<std::size_t>(id)]; };
+  void keep_top_k(const Row& row, std::size_t k) {
+    const auto logit = [&row](TokenId id) { return row.logits[static_cast<std::size_t>(id)]; };
     const auto likelier = [&](TokenId a, TokenId b) {
       return logit(a) != logit(b) ? logit(a) > logit(b) : a < b;
     };
@@ -161,26 +193,24 @@ class Transforms {
       return logit(ids_.back());
     };
     double bar = -std::numeric_limits<double>::infinity();
-    if (k < maxima.size()) {
-      logits_.assign(maxima.begin(), maxima.end());
+    if (k < row.maxima.size()) {
+      logits_.assign(row.maxima.begin(), row.maxima.end());
       const auto kth = logits_.begin() + static_cast<std::ptrdiff_t>(k) - 1;
       std::nth_element(logits_.begin(), kth, logits_.end(), std::greater<>());
       bar = *kth;
     }
     ids_.clear();
-    for_each_above(row, maxima, bar, [&](TokenId id) {
+    for_each_above(row, bar, [&](TokenId id) {
       ids_.push_back(id);
       if (ids_.size() == 4 * k + 64) bar = drop_all_but_best();
     });
     if (ids_.size() > k) drop_all_but_best();
     std::sort(ids_.begin(), ids_.end());
-    collect_logits(row);
   }
 
-  /// Keep the fewest tokens whose weights reach `p` of the sum.
-  void keep_top_p(double p) {
-    double mass = 0;  // of tokens that are kept anyway
-    const double enough = p * choose_candidates(p, mass);
+  /// Keep the fewest tokens whose weights reach `enough`.
+  void keep_top_p(double enough) {
+    double mass = choose_candidates(enough);
     const auto likelier = [this](std::size_t a, std::size_t b) {
       return weights_[a] != weights_[b] ? weights_[a] > weights_[b] : a < b;
     };
@@ -203,24 +233,40 @@ class Transforms {
     weights_.resize(to);
   }
 
+  /// The same for a whole row, of which `p` of the sum is wanted. In most rows a few likely tokens make
+  /// up that much, and the others need not be looked at again.
+  void keep_top_p_of_all(const Row& row, double temperature, double p) {
+    all_.resize(row.logits.size());
+    exponentiate(row.logits, row.greatest, temperature, all_.data());
+    const double enough = p * sum(all_);
+    for (const double weight : {1e-3, 1e-5}) {
+      keep_above(row, temperature, weight);
+      weigh(row, temperature);
+      if (sum(weights_) > enough) return keep_top_p(enough);
+    }
+    keep_all(row.logits.size());
+    weights_.assign(all_.begin(), all_.end());
+    keep_top_p(enough);
+  }
+
   /// Fills order_ with places among which the sum is reached; all likelier tokens stay. Many weights
   /// are counted by size, and only those of one class have to be sorted then.
-  /// @return the sum of all weights
-  double choose_candidates(double p, double& mass_before) {
+  /// @return the weight of the likelier ones
+  double choose_candidates(double enough) {
     order_.clear();
     if (weights_.size() < kClasses) {
       for (std::size_t i = 0; i < weights_.size(); ++i) order_.push_back(i);
-      return std::accumulate(weights_.begin(), weights_.end(), 0.0);
+      return 0.0;
     }
     mass_.fill(0.0);
     for (const double weight : weights_) mass_[class_of(weight)] += weight;
-    const double sum = std::accumulate(mass_.begin(), mass_.end(), 0.0);
+    double before = 0;
     std::size_t last = 0;
-    while (last + 1 < kClasses && mass_before + mass_[last] < p * sum) mass_before += mass_[last++];
+    while (last + 1 < kClasses && before + mass_[last] < enough) before += mass_[last++];
     for (std::size_t i = 0; i < weights_.size(); ++i) {
       if (class_of(weights_[i]) == last) order_.push_back(i);
     }
-    return sum;
+    return before;
   }
 
   /// 0 for weights of 1, 16 for those of a half, and so on; the last class is that of all smaller
@@ -255,12 +301,14 @@ class Transforms {
   std::vector<TokenId> ids_;     // tokens still possible, ascending
   std::vector<float> logits_;    // of ids_, where they are not all
   std::vector<double> weights_;  // of ids_, 1 for the likeliest
+  std::vector<double> all_;      // [n_vocab] weights of all tokens, for top-p
   static constexpr std::size_t kClasses = 1024;
   std::array<double, kClasses> mass_{};
   std::vector<std::size_t> order_;
   std::vector<float> maxima_;     // [n_vocab / Scores::kRun] of rows that come without
   std::vector<float> penalised_;  // [n_vocab]
-  std::vector<TokenId> seen_;     // what the penalties look back on, in any order
+  TemperedRow lazy_;
+  std::vector<TokenId> seen_;  // what the penalties look back on, in any order
 };
 
 }  // namespace foredraft::inline v0
