@@ -102,7 +102,7 @@ Measured measure(const Arguments& a, fd::Cpu& cpu, bench::Passes& passes) {
     for (int pair = 0; pair < kPairs; ++pair) {
       stream_now.push_back(stream.bytes_per_second());
       note(m.stream, stream_now.back());
-      note(m.plain, passes.verification(1, a.positions.front()));
+      note(m.plain, steady([&] { return passes.verification(1, a.positions.front()); }));
     }
     note(m.stream_of_turn, bench::median(stream_now));
     for (const int position : a.positions) {
