@@ -3,6 +3,7 @@
 #include <foredraft/backend/reference/reference.hpp>
 #include <foredraft/models.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -206,6 +207,38 @@ TEST_CASE("several sequences share a pass without touching one another") {
     CHECK(std::any_of(tap.begin(), tap.end(), [](float x) { return x != 0; }));
   }
   CHECK(std::as_const(scores_b).argmax(0) >= 0);
+}
+
+TEMPLATE_TEST_CASE("several requests of a pass may be of one cache", "", fd::Cpu, fd::Reference) {
+  // Keys of 70 committed positions are put into two blocks by the pass, once.
+  const auto bytes = TinyModel{}.file();
+  const fd::Gguf file = fd::Gguf::parse(bytes);
+  TestType backend;
+  auto model = fd::load(backend, file);
+  std::vector<fd::TokenId> prompt;
+  for (int i = 0; i < 70; ++i) prompt.push_back(kText[static_cast<std::size_t>(i * 7 % 20)]);
+  const std::vector<fd::Node> nodes{{50, fd::kCommitted}, {51, 0}, {52, 0}, {53, 2}, {54, 3}};
+  Cache one = committed<Cache>(model, prompt);
+  one.stage(nodes);
+  const auto rows = forward_rows(model, one, 0, 5);
+  Cache several = committed<Cache>(model, prompt);
+  for (int pass = 0; pass < 2; ++pass) {  // the second one finds the keys in order
+    several.stage(nodes);
+    const fd::Want logits{fd::RowNeed::kLogits, {}};
+    fd::Scores first, second, third;
+    std::vector<fd::Request<Cache>> requests{{&several, 0, 1, logits, &first},
+                                             {&several, 1, 2, {}, &second},
+                                             {&several, 3, 2, logits, &third}};
+    model.forward(std::span(requests));
+    const auto same = [&rows](const fd::Scores& scores, int row, std::size_t node) {
+      return std::ranges::equal(scores.logits(row), rows[node]);
+    };
+    CHECK(same(first, 0, 0));
+    CHECK(second.argmax(1) == fd::Scores::argmax_of(rows[2]));
+    CHECK(same(third, 0, 3));
+    CHECK(same(third, 1, 4));
+    several.discard();
+  }
 }
 
 TEST_CASE("a token outside the vocabulary is refused before anything happens") {

@@ -9,7 +9,8 @@
 
 namespace foredraft::inline v0 {
 
-/// Nodes of one sequence for the next forward pass: the staged nodes from `first` on.
+/// Nodes of one sequence for the next forward pass: the staged nodes from `first` on. Several
+/// requests of a pass may be of one sequence, where its nodes want different things.
 template <typename C>
 struct Request {
   C* cache = nullptr;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <foredraft/backend/backend.hpp>
+#include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/backend/ops.hpp>
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/io/tokenizer.hpp>
@@ -159,7 +160,12 @@ class Model {
       }
     }
     for (int layer = 0; layer < config_.n_layers; ++layer) {
-      for (Request<C>& request : requests) pass.kv.push_back(request.cache->layer(layer));
+      for (std::size_t i = 0; i < requests.size(); ++i) {
+        pass.kv.push_back(requests[i].cache->layer(layer));
+        // Of several requests for one cache the first one puts its keys in order.
+        KvLayer<typename C::value_type>& kv = pass.kv.back();
+        if (is_of_earlier_request<C>(requests, i)) kv.in_blocks = positions_in_key_blocks(kv.size);
+      }
     }
     pass.rope = rotations_.table(positions);
     pass.argmax.resize(pass.head_rows.size());
@@ -172,6 +178,12 @@ class Model {
     grow(attended_, attention);
     grow(hidden_, rows * static_cast<std::size_t>(config_.d_ff));
     return pass;
+  }
+
+  template <typename C>
+  static bool is_of_earlier_request(std::span<const Request<C>> requests, std::size_t i) noexcept {
+    const auto same = [cache = requests[i].cache](const Request<C>& r) { return r.cache == cache; };
+    return std::any_of(requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(i), same);
   }
 
   static void grow(std::vector<float>& buffer, std::size_t size) {
