@@ -2,8 +2,8 @@
 // reaches (K1), what further rows cost at 256 and at 4096 positions (K3), the use of the int8 dot
 // product (K5), what the host does between forward passes (K6), attention at a long context (K8).
 //
-// Everything is measured in turns, and ratios are taken turn by turn. The result is one JSON object
-// with every value; a table goes to the error stream.
+// Everything is measured in turns, and ratios are taken turn by turn, that of K1 pair by pair. The
+// result is one JSON object with every value; a table goes to the error stream.
 
 #include <algorithm>
 #include <cstdio>

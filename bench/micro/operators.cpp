@@ -191,7 +191,6 @@ void sample(benchmark::State& state, fd::SamplingOptions options) {
     const fd::RngKey key{fd::Purpose::kTargetSample, ++position, 0};
     benchmark::DoNotOptimize(sampler.draw(0, key, rng));
   }
-  bench::count_bytes(state, 4.0 * kVocab, false);
 }
 
 /// All of p, which is what rejection sampling asks for.

@@ -11,7 +11,7 @@ namespace foredraft::inline v0 {
 /// seed gives the same text with any drafter, any tree, or none, and the law is p whatever was
 /// drafted. A drafter that samples its own law with the same key (Gumbel-max coupling) is right far
 /// more often than chance. At temperature 0 it is Greedy.
-/// @cost O(n_vocab) for each accepted token and the one behind it
+/// @cost RowSampler::draw for each accepted token and the one behind it
 struct SampleAndMatch {
   static constexpr Shape shape = Shape::kTree;
   static constexpr bool uses_law = false;
@@ -25,17 +25,12 @@ struct SampleAndMatch {
     Verdict verdict;
     verdict.start();
     for (;;) {
-      verdict.last = sample(rows, verdict.end(), rng);
+      const RngKey key{Purpose::kTargetSample, rows.position_after(verdict.end()), 0};
+      verdict.last = rows.draw(verdict.end(), key, rng);
       const NodeIndex child = draft.child_with(verdict.end(), verdict.last);
       if (child < 0) return verdict;
       verdict.accept(child);
     }
-  }
-
- private:
-  static TokenId sample(const RowSampler& rows, NodeIndex node, Rng& rng) {
-    if (rows.options().greedy()) return rows.argmax(node);
-    return rows.draw(node, {Purpose::kTargetSample, rows.position_after(node), 0}, rng);
   }
 };
 

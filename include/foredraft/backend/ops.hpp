@@ -51,7 +51,7 @@ struct KvLayer {
   T* v = nullptr;
   std::size_t head_stride = 0;  // elements between two heads
   Position size = 0;            // committed rows
-  Position in_blocks = 0;       // committed rows whose keys lie in blocks before the pass
+  Position in_blocks = 0;       // committed rows whose keys the pass finds in blocks
 };
 
 /// The rows of one sequence inside a forward pass. Row `first_row + i` of the pass is staged node

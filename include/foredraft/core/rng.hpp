@@ -67,7 +67,7 @@ class Rng {
                                   std::span<const double> weights) = 0;
 
   /// The id that categorical() finds for all weights of `weights`, of which a source may look at as
-  /// few as it needs. At least one of them is > 0.
+  /// few as it needs. The greatest of them is not below 1e-300.
   virtual TokenId pick(RngKey key, LazyWeights& weights) {
     std::vector<TokenId> ids;
     std::vector<double> all;
@@ -131,9 +131,10 @@ class Philox final : public Rng {
            });
   }
 
-  /// The same races. A run that could not win even with all that its bound allows is out of the first
-  /// one unseen. The likeliest run goes ahead, and after it few others need a look.
-  /// @cost O(n / kRun) random numbers, and the weights of a few runs
+  /// The same races. A run that could not win even with all that its bound allows is out of the
+  /// first one unseen. The likeliest run goes ahead: after it few others need a look.
+  /// @cost O(n / kRun) random numbers, and the weights of a few runs; of more where they are much
+  /// below their bounds
   TokenId pick(RngKey key, LazyWeights& weights) override {
     const std::span<const double> bounds = weights.bounds();
     Race runs;

@@ -159,12 +159,18 @@ class Model {
         positions.push_back(request.cache->position(request.first + i));
       }
     }
+    // Of several requests of one cache the first one puts its keys in order.
+    std::vector<bool> ordered_by_another;
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      const auto same = [&](const Request<C>& r) { return r.cache == requests[i].cache; };
+      const auto before = requests.first(i);
+      ordered_by_another.push_back(std::any_of(before.begin(), before.end(), same));
+    }
     for (int layer = 0; layer < config_.n_layers; ++layer) {
       for (std::size_t i = 0; i < requests.size(); ++i) {
         pass.kv.push_back(requests[i].cache->layer(layer));
-        // Of several requests for one cache the first one puts its keys in order.
         KvLayer<typename C::value_type>& kv = pass.kv.back();
-        if (is_of_earlier_request<C>(requests, i)) kv.in_blocks = positions_in_key_blocks(kv.size);
+        if (ordered_by_another[i]) kv.in_blocks = positions_in_key_blocks(kv.size);
       }
     }
     pass.rope = rotations_.table(positions);
@@ -178,12 +184,6 @@ class Model {
     grow(attended_, attention);
     grow(hidden_, rows * static_cast<std::size_t>(config_.d_ff));
     return pass;
-  }
-
-  template <typename C>
-  static bool is_of_earlier_request(std::span<const Request<C>> requests, std::size_t i) noexcept {
-    const auto same = [cache = requests[i].cache](const Request<C>& r) { return r.cache == cache; };
-    return std::any_of(requests.begin(), requests.begin() + static_cast<std::ptrdiff_t>(i), same);
   }
 
   static void grow(std::vector<float>& buffer, std::size_t size) {

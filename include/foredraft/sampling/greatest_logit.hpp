@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <span>
@@ -35,7 +36,7 @@ inline float greatest_of(std::span<const float> values, bool& valid) noexcept {
 
 /// @errors kInvalidLogits where a row's values are not valid or its greatest is not finite
 inline float require_logits(float greatest, bool valid) {
-  if (valid && greatest >= std::numeric_limits<float>::lowest()) return greatest;
+  if (valid && std::isfinite(greatest)) return greatest;
   throw Error(ErrorCode::kInvalidLogits, "a row of logits with NaN, +inf or no finite value",
               "finite logits, -inf for impossible tokens",
               "the weights or the target's forward pass are damaged");

@@ -51,7 +51,7 @@ class RowSampler {
                 "the weights or the target's forward pass are damaged");
   }
 
-  /// p after `node`. The reference is good until law() or argmax() is called again.
+  /// p after `node`. The reference is good until law(), argmax() or draw() is called.
   /// @errors kInvalidLogits @cost O(n_vocab)
   const Law& law(NodeIndex node) const { return law(node, options_); }
 
@@ -70,11 +70,12 @@ class RowSampler {
     return law_;
   }
 
-  /// A token drawn from p after `node`. At a temperature above 0.
+  /// A token drawn from p after `node`; at temperature 0 the most probable one.
   /// @errors kInvalidLogits
   /// @cost O(n_vocab / Scores::kRun) where the target hands over maxima and nothing is penalised,
   /// but O(n_vocab) for top-p that is not behind top-k
   TokenId draw(NodeIndex node, RngKey key, Rng& rng) const {
+    if (options_.greedy()) return argmax(node);
     if (options_.cuts()) {
       const Law& p = law(node);
       return p.ids[rng.categorical(key, p.ids, p.p)];

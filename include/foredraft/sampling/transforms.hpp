@@ -46,7 +46,7 @@ class Transforms {
   /// @shape logits [n_vocab] @units out.p sums to 1
   /// @errors kInvalidLogits for NaN, +inf, or a row without any value above -inf
   /// @cost O(n_vocab), one exponential for each token that is left after top-k; with maxima
-  /// O(n_vocab / Scores::kRun) where top-k or min-p leave few
+  /// O(n_vocab / Scores::kRun) where top-k, or min-p without top-p, leave few
   void apply(const SamplingOptions& options, std::span<const float> logits, const History& history,
              Law& out, std::span<const float> maxima = {}) {
     const Row row = look_at(options, logits, history, maxima);
@@ -75,8 +75,8 @@ class Transforms {
     normalise(options.min_p, out);
   }
 
-  /// p of a row of which no transform drops anything, as weights: to draw one token, few of them have
-  /// to be known. Good until the next call and while the row is.
+  /// p of a row of which no transform drops anything, as weights: to draw one token, few of them
+  /// have to be known. Good until the next call and while the row is.
   /// @param options  above temperature 0, without cuts(); the rest as for apply()
   /// @cost O(n_vocab / Scores::kRun) with maxima and without penalties, else O(n_vocab)
   LazyWeights& lazily(const SamplingOptions& options, std::span<const float> logits,
@@ -233,8 +233,8 @@ class Transforms {
     weights_.resize(to);
   }
 
-  /// The same for a whole row, of which `p` of the sum is wanted. In most rows a few likely tokens make
-  /// up that much, and the others need not be looked at again.
+  /// The same for a whole row, of which `p` of the sum is wanted. In most rows a few likely tokens
+  /// make up that much, and the others need not be looked at again.
   void keep_top_p_of_all(const Row& row, double temperature, double p) {
     all_.resize(row.logits.size());
     exponentiate(row.logits, row.greatest, temperature, all_.data());
@@ -242,15 +242,16 @@ class Transforms {
     for (const double weight : {1e-3, 1e-5}) {
       keep_above(row, temperature, weight);
       weigh(row, temperature);
-      if (sum(weights_) > enough) return keep_top_p(enough);
+      // With room for rounding: added up in another order, they must still be enough.
+      if (sum(weights_) > enough * (1 + 1e-9)) return keep_top_p(enough);
     }
     keep_all(row.logits.size());
-    weights_.assign(all_.begin(), all_.end());
+    weights_.swap(all_);
     keep_top_p(enough);
   }
 
-  /// Fills order_ with places among which the sum is reached; all likelier tokens stay. Many weights
-  /// are counted by size, and only those of one class have to be sorted then.
+  /// Fills order_ with places among which the sum is reached; all likelier tokens stay. Many
+  /// weights are counted by size, and only those of one class have to be sorted then.
   /// @return the weight of the likelier ones
   double choose_candidates(double enough) {
     order_.clear();
