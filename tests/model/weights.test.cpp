@@ -7,23 +7,37 @@
 
 namespace fd = foredraft;
 
+namespace {
+
+/// The weights of a tiny model's file, and what they are read with.
+struct Reading {
+  explicit Reading(const TinyModel& tiny)
+      : bytes(tiny.file()), file(fd::Gguf::parse(bytes)), config(fd::read_config(file)) {
+    config.n_vocab = tiny.n_vocab;
+  }
+  auto weights() { return fd::read_weights(backend, file, config); }
+
+  std::vector<std::byte> bytes;
+  fd::Gguf file;
+  fd::ModelConfig config;
+  fd::Reference backend;
+};
+
+}  // namespace
+
 TEST_CASE("weights hold the file's values, and optional tensors only where the file has them") {
   for (const bool tied : {true, false}) {
     TinyModel tiny;
     tiny.family = tied ? "llama" : "qwen2";
     tiny.tied = tied;
-    const auto bytes = tiny.file();
-    const fd::Gguf file = fd::Gguf::parse(bytes);
-    fd::ModelConfig config = fd::read_config(file);
-    config.n_vocab = tiny.n_vocab;
-    fd::Reference backend;
-    const auto weights = fd::read_weights(backend, file, config);
+    Reading reading(tiny);
+    const auto weights = reading.weights();
     CHECK(weights.head.has_value() == !tied);
     CHECK(&weights.output() == (tied ? &weights.embedding : &*weights.head));
     REQUIRE(weights.layers.size() == 2);
     CHECK(weights.layers[0].q_bias.empty() == tied);
     CHECK(weights.rope_factors.empty());
-    const fd::TensorView up = file.view(*file.find_tensor("blk.1.ffn_up.weight"));
+    const fd::TensorView up = reading.file.view(*reading.file.find_tensor("blk.1.ffn_up.weight"));
     std::vector<float> row(up.n_in);
     fd::dequantize_row(up.type, up.data.data(), up.n_in, row.data());
     for (std::size_t i = 0; i < row.size(); ++i) {
@@ -36,13 +50,9 @@ TEST_CASE("a tensor that the model would leave out is refused by name") {
   const auto refusal = [](const std::vector<std::string>& names) -> std::string {
     TinyModel tiny;
     tiny.more_vectors = names;
-    const auto bytes = tiny.file();
-    const fd::Gguf file = fd::Gguf::parse(bytes);
-    fd::ModelConfig config = fd::read_config(file);
-    config.n_vocab = tiny.n_vocab;
-    fd::Reference backend;
+    Reading reading(tiny);
     try {
-      fd::read_weights(backend, file, config);
+      reading.weights();
     } catch (const fd::Error& error) {
       CHECK(error.code() == fd::ErrorCode::kUnsupportedModel);
       return error.found();
@@ -65,10 +75,5 @@ TEST_CASE("frequency factors of the rotation are read, not left out") {
   tiny.d_ff = 32;
   tiny.type = fd::TensorType::kF32;
   tiny.more_vectors = {"rope_freqs.weight"};
-  const auto bytes = tiny.file();
-  const fd::Gguf file = fd::Gguf::parse(bytes);
-  fd::ModelConfig config = fd::read_config(file);
-  config.n_vocab = tiny.n_vocab;
-  fd::Reference backend;
-  CHECK(fd::read_weights(backend, file, config).rope_factors.size() == 8);
+  CHECK(Reading(tiny).weights().rope_factors.size() == 8);
 }
