@@ -1,6 +1,6 @@
 // A draft model that is requantized and knows only part of the vocabulary changes what is drafted,
 // not what is said: greedy text, the text of a seed under match, and no token of the target is out
-// of reach of the rules that use q.
+// of reach of the rules that use q. So does one whose vocabulary is padded less, or more.
 
 #include <foredraft/models.hpp>
 
@@ -81,5 +81,35 @@ TEST_CASE("a requantized draft model with a trimmed vocabulary leaves the text a
         }
       }
     }
+  }
+}
+
+TEST_CASE("a target whose vocabulary is padded further than the draft model's, and the reverse") {
+  // As in families whose larger models have larger tables. A model that was never trained says
+  // unused tokens, too, and the draft model has to go on behind them.
+  TinyModel small;
+  small.n_vocab = 304;
+  small.n_unused = 4;
+  TinyModel large = small;
+  large.n_vocab = 400;
+  large.n_unused = 100;
+  const auto small_bytes = small.file();
+  const auto large_bytes = large.file();
+  fd::Cpu cpu{{.threads = 1}};
+  Model a = fd::load(cpu, fd::Gguf::parse(small_bytes));
+  Model b = fd::load(cpu, fd::Gguf::parse(large_bytes));
+  for (const auto& [target, draft] : {std::pair{&b, &a}, std::pair{&a, &b}}) {
+    CAPTURE(target->vocab_size());
+    fd::Options options{.max_tokens = 200, .n_draft = 5, .ignore_end = true};
+    CHECK(run(*target, draft, fd::Greedy{}, options).tokens ==
+          run(*target, nullptr, fd::Greedy{}, options).tokens);
+    options.temperature = 1.0f;
+    const auto text = run(*target, nullptr, fd::SampleAndMatch{}, options).tokens;
+    const bool unknown = std::any_of(
+        text.begin(), text.end(), [&](fd::TokenId token) { return token >= draft->vocab_size(); });
+    CHECK(unknown == (target == &b));
+    CHECK(run(*target, draft, fd::SampleAndMatch{}, options).tokens == text);
+    CHECK(run(*target, draft, fd::RejectionSampling{}, options).tokens.size() == 200);
+    CHECK(run(*target, draft, fd::BlockVerification{}, options).tokens.size() == 200);
   }
 }

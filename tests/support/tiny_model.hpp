@@ -24,6 +24,7 @@ struct TinyModel {
   int d_ff = 96;
   int n_ctx = 2048;
   int n_vocab = 307;  // not a multiple of any vector width
+  int n_unused = 0;   // of them, at the end
   bool tied = true;
   unsigned seed = 1;
   std::vector<std::string> more_vectors = {};  // tensors [d_model] that no layer has
@@ -94,7 +95,7 @@ struct TinyModel {
       const bool byte = i < 256;
       pieces.push_back(byte ? foredraft::kByteAlphabet.write(std::string(1, static_cast<char>(i)))
                             : "<extra_" + std::to_string(i) + ">");
-      kinds.push_back(byte ? 1 : 3);
+      kinds.push_back(byte ? 1 : i < n_vocab - n_unused ? 3 : 5);  // normal, control, unused
     }
     writer.add("tokenizer.ggml.model", std::string("gpt2"));
     writer.add("tokenizer.ggml.pre", std::string("gpt-2"));

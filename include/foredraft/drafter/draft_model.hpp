@@ -81,7 +81,7 @@ class DraftModel {
     const int rows = std::min(final_rows, cache_.capacity());
     while (rows - cache_.size() > may_wait) {
       const int count = std::min({rows - cache_.size(), kBlock, cache_.max_staged()});
-      cache_.stage(detail::chain_of(tokens, cache_.size(), count));
+      stage(detail::chain_of(tokens, cache_.size(), count));
       forward_staged(0, count, RowNeed::kNothing);
       cache_.commit(detail::first_nodes(count));
     }
@@ -100,7 +100,7 @@ class DraftModel {
     if (first_ == 0 && !lagging_.empty()) {
       forward_with_lagging(fresh, need);
     } else {
-      cache_.stage(fresh);
+      stage(fresh);
       forward_staged(first_, static_cast<int>(fresh.size()), need);
     }
   }
@@ -148,11 +148,19 @@ class DraftModel {
     const int waited = static_cast<int>(lagging_.size());
     lagging_.push_back({anchor.front().token, waited - 1});
     const std::vector<NodeIndex> path = detail::first_nodes(waited);
-    cache_.stage(lagging_);
+    stage(lagging_);
     forward_staged(0, waited + 1, need);
     cache_.commit(path);
     lagging_.clear();
     first_row_ = waited;
+  }
+
+  /// A target's vocabulary may be padded further than the draft model's. Its unused tokens stand for
+  /// nothing, so any other token will do for them here; the draft and the text keep theirs.
+  void stage(std::span<const Node> nodes) {
+    known_.assign(nodes.begin(), nodes.end());
+    for (Node& node : known_) node.token = std::min(node.token, model_->vocab_size() - 1);
+    cache_.stage(known_);
   }
 
   void forward_staged(NodeIndex first, int count, RowNeed need) {
@@ -163,6 +171,7 @@ class DraftModel {
   T* model_;
   C cache_;
   std::vector<Node> lagging_;  // final tokens before the anchor that the cache lacks, as a chain
+  std::vector<Node> known_;    // what is being staged, with tokens that the model knows
   std::array<Node, DraftTree::kMaxNodes> nodes_{};  // the staged ones, by their index in the draft
   NodeIndex first_ = 0;                             // first node of the last pass ...
   int first_row_ = 0;                               // ... and its row there
