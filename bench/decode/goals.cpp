@@ -101,7 +101,7 @@ Measured measure(const Arguments& a, fd::Cpu& cpu, bench::Passes& passes) {
     for (int pair = 0; pair < kPairs; ++pair) {
       stream_now.push_back(stream.bytes_per_second());
       note(m.stream, stream_now.back());
-      // For as long as a stream read takes: what disturbs a machine would spoil more of longer ones.
+      // For as long as a stream read takes: of longer times more are spoilt by what disturbs them.
       note(m.plain, steady([&] { return passes.verification(1, a.positions.front()); }, 0.01));
     }
     note(m.stream_of_turn, bench::median(stream_now));

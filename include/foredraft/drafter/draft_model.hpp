@@ -155,8 +155,8 @@ class DraftModel {
     first_row_ = waited;
   }
 
-  /// A target's vocabulary may be padded further than the draft model's. Its unused tokens stand for
-  /// nothing, so any other token will do for them here; the draft and the text keep theirs.
+  /// A target's vocabulary may be padded further than the draft model's. Its unused tokens stand
+  /// for nothing, so any other token will do for them here; the draft and the text keep theirs.
   void stage(std::span<const Node> nodes) {
     known_.assign(nodes.begin(), nodes.end());
     for (Node& node : known_) node.token = std::min(node.token, model_->vocab_size() - 1);
