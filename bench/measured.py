@@ -23,10 +23,14 @@ def cpu_flags():
 
 
 def cpu_name():
+    """As Linux spells it; with family and model, since virtual machines hide the rest."""
+    found = {}
     for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor() or platform.machine()
+        name, _, value = line.partition(":")
+        found.setdefault(name.strip(), value.strip())
+    if "model name" not in found:
+        return platform.processor() or platform.machine()
+    return f"{found['model name']} (family {found['cpu family']}, model {found['model']})"
 
 
 def caches():

@@ -1,7 +1,8 @@
 """Put the result files into the documentation: python3 bench/tables.py [RESULTS [PAGE]]
 
-Rewrites what stands between `<!-- begin NAME -->` and `<!-- end NAME -->` in docs/design/kernels.md, for the names
-below; `-` as PAGE prints all of it. A table without result files is left as it is.
+Rewrites what stands between `<!-- begin NAME -->` and `<!-- end -->` in docs/design/kernels.md, for the names below;
+`-` as PAGE prints all of it. `<!-- begin NAME FOLDER -->` takes the result files of another machine, in that folder of
+RESULTS. A table without result files is left as it is.
 """
 import json
 import pathlib
@@ -48,17 +49,23 @@ def passes(results):
             rows.append([f"T(M)/T(1), {engine}"] + [f"{curves[engine][int(t[2:])][0]:.2f}" if t.startswith("pp")
                                                     and int(t[2:]) in curves[engine] else "" for t in speeds])
         parts.append(table(head, rows))
-    if files:
-        rows = []
-        for goal, name in (("K2", "plain decoding (K2)"), ("M8", "8 rows"), ("K4", "prompt of 512 (K4)")):
-            for peer in ("llama.cpp", "ik_llama.cpp"):
-                values = [result["goals"].get(goal, {}).get(peer) for result in files.values()]
-                if any(values):
-                    rows.append([f"{name} / {peer}"] + [number(v["median"]) if v else "" for v in values])
-        rows.append(["weights read, plain decoding / stream read"]
-                    + [f"{r['goals']['decoding_of_stream_read']['median']:.2f}" for r in files.values()])
-        parts.append(table(["foredraft / peer, median of turns", *files], rows))
     return "\n\n".join(parts)
+
+
+def peers(results):
+    """How much faster than the peers, for every model."""
+    files = measured.load(results, "peers")
+    if not files:
+        return ""
+    rows = []
+    for goal, name in (("K2", "plain decoding (K2)"), ("M8", "8 rows"), ("K4", "prompt of 512 (K4)")):
+        for peer in ("llama.cpp", "ik_llama.cpp"):
+            values = [result["goals"].get(goal, {}).get(peer) for result in files.values()]
+            if any(values):
+                rows.append([f"{name} / {peer}"] + [number(v["median"]) if v else "" for v in values])
+    rows.append(["weights read, plain decoding / stream read"]
+                + [f"{r['goals']['decoding_of_stream_read']['median']:.2f}" for r in files.values()])
+    return source(files) + "\n\n" + table(["foredraft / peer, median of turns", *files], rows)
 
 
 def goals(results):
@@ -207,23 +214,25 @@ def loading(results):
     return "\n\n".join([source({"loading": result}), table(["", *models], rows), repack])
 
 
-TABLES = {"passes": passes, "loading": loading, "goals": goals, "isas": isas, "matmul": matmul, "operators": operators,
-          "perplexity": perplexity}
+TABLES = {"passes": passes, "peers": peers, "loading": loading, "goals": goals, "isas": isas, "matmul": matmul,
+          "operators": operators, "perplexity": perplexity}
+MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<folder>\w+))? -->\n).*?(<!-- end -->)", re.S)
 
 
 def main():
     results = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "bench/results"
     page = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / "docs/design/kernels.md"
-    text = "" if str(page) == "-" else page.read_text()
-    for name, make in TABLES.items():
-        made = make(results)
-        if not text:
-            print(made, end="\n\n")
-        elif made:
-            text = re.sub(f"(<!-- begin {name} -->\n).*?(<!-- end {name} -->)",
-                          lambda m: f"{m.group(1)}\n{made}\n\n{m.group(2)}", text, flags=re.S)
-    if text:
-        page.write_text(text)
+    if str(page) == "-":
+        print("\n\n".join(make(results) for make in TABLES.values()))
+        return
+
+    def fill(marked):
+        made = TABLES[marked["name"]](results / (marked["folder"] or ""))
+        if marked["folder"]:
+            made = re.sub(r"!\[.*\n\n", "", made)  # pictures show the first machine
+        return f"{marked[1]}\n{made}\n\n{marked[4]}" if made else marked[0]
+
+    page.write_text(MARKED.sub(fill, page.read_text()))
 
 
 if __name__ == "__main__":

@@ -67,6 +67,21 @@ inline void check_dot_pairs(const Operations& simd) {
   }
 }
 
+inline void check_halves(const Operations& simd) {
+  if (simd.halves == nullptr) return;
+  std::mt19937 random(4);
+  std::int16_t v[16] = {0, 1, -1, 32767, -32768};
+  for (int i = 5; i < 16; ++i) v[i] = static_cast<std::int16_t>(random());
+  std::int32_t low[16];
+  std::int32_t both[16];
+  simd.halves(v, low, both);
+  for (int lane = 0; lane < 16; ++lane) {
+    const auto bits = std::uint32_t{static_cast<std::uint16_t>(v[lane])};
+    CHECK(std::bit_cast<std::uint32_t>(low[lane]) == bits);
+    CHECK(std::bit_cast<std::uint32_t>(both[lane]) == (bits | bits << 16));
+  }
+}
+
 inline void check_merge(const Operations& simd) {
   std::mt19937 random(3);
   std::uint8_t codes[64];
@@ -150,6 +165,7 @@ inline void check_operations(const Operations& simd) {
     check_dot(simd);
   }
   SECTION("dot products of pairs") { check_dot_pairs(simd); }
+  SECTION("halves of int32") { check_halves(simd); }
   SECTION("nibbles and high bits are put together") { check_merge(simd); }
   SECTION("every half and bfloat16 converts as in core/half.hpp") { check_conversions(simd); }
   SECTION("rounding goes to the nearest integer, ties to even") { check_round(simd); }

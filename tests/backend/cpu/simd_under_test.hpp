@@ -20,6 +20,9 @@ struct Operations {
   /// out = acc + 2 products a lane; w [32], a [2]
   void (*dot_pairs)(const std::int32_t* acc, const std::uint8_t* w, const std::int16_t* a,
                     std::int32_t* out);
+  /// 16 int16, widened, with 0 in the upper half and with the same in both; null where a set has no
+  /// sums of int16
+  void (*halves)(const std::int16_t* v, std::int32_t* low, std::int32_t* both);
   /// nibbles of 64 bytes with the bits of `plane` that belong to units 2 and 3 on top: 1 and 2 bits
   /// a code
   void (*merge)(const std::uint8_t* codes, const std::uint8_t* plane, int bits, std::uint8_t* even,
@@ -70,6 +73,15 @@ struct Probe {
     }
   }
 
+  static void halves(const std::int16_t* v, std::int32_t* low, std::int32_t* both) {
+    std::int32_t wide[16];
+    for (int i = 0; i < 16; ++i) wide[i] = v[i];
+    for (int i = 0; i < 16; i += kLanes) {
+      S::store(low + i, S::low_half(S::load(wide + i)));
+      S::store(both + i, S::both_halves(S::load(wide + i)));
+    }
+  }
+
   static void merge(const std::uint8_t* codes, const std::uint8_t* plane, int bits,
                     std::uint8_t* even, std::uint8_t* odd) {
     std::int32_t lanes[kLanes];
@@ -117,8 +129,10 @@ template <class Arch>
 constexpr Operations operations_of() {
   static_assert(Arch::kCompilable, "this unit's flags do not allow the instruction set");
   using P = Probe<Arch>;
-  return {Arch::kIsa, &P::dot,     &P::dot_offset128, &P::dot_pairs,
-          &P::merge,  &P::convert, &P::round,         &P::fma};
+  Operations all{Arch::kIsa, &P::dot,     &P::dot_offset128, &P::dot_pairs, nullptr,
+                 &P::merge,  &P::convert, &P::round,         &P::fma};
+  if constexpr (P::S::kSumsInt16) all.halves = &P::halves;
+  return all;
 }
 
 extern const Operations kPortable;

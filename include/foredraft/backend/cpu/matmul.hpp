@@ -79,8 +79,10 @@ struct Tile {
   /// Codes times codes over one sub-block: acc[m] += w[16 rows, sub_k] * a[m, sub_k].
   /// @param low, high  the sub-block's planes, at this part's rows
   /// @param a  codes of row 0 at the sub-block's first k
-  [[gnu::always_inline]] static void dot_codes(I (&acc)[M], const std::byte* low,
-                                               const std::byte* high, const std::byte* a) {
+  /// @param factor  kSumsInt16 only: what products are multiplied with, in both halves of each lane
+  [[gnu::always_inline]] static void dot_codes(
+      I (&acc)[M], const std::byte* low, const std::byte* high, const std::byte* a,
+      [[maybe_unused]] I factor = S::broadcast(std::int32_t{0x00010001})) {
     const auto codes_at = [a](int m, auto k) __attribute__((always_inline)) {
       const std::byte* row = a + static_cast<std::size_t>(m) * kRowStride;
       if constexpr (requires { S::template four_codes<k.value>(row); }) {
@@ -120,7 +122,7 @@ struct Tile {
             sums[m] = kV % kFull == 0 ? even_sums : S::add_int16(sums[m], even_sums);
             sums[m] = S::add_int16(sums[m], S::dot_int16(odd, odd_a));
             if (kV % kFull == kFull - 1 || kV == kVectors - 1)
-              acc[m] = S::widen_int16(acc[m], sums[m]);
+              acc[m] = S::dot_pairs(acc[m], sums[m], factor);
           } else {
             acc[m] = S::dot(S::dot(acc[m], even, even_a), odd, odd_a);
           }
@@ -129,13 +131,20 @@ struct Tile {
     });
   }
 
+  /// v times the offset that codes have, a power of two.
+  [[gnu::always_inline]] static I times_offset(I v) {
+    return S::template shift_left<__builtin_ctz(kLayout.offset)>(v);
+  }
+
   /// -offset * sum of the activations' codes, which makes codes times codes a product of values.
   [[gnu::always_inline]] static I start(std::int32_t negated_sum) {
-    if constexpr (kLayout.offset == 0) return S::zero();
-    if constexpr (kLayout.offset == 8) return S::template shift_left<3>(S::broadcast(negated_sum));
-    if constexpr (kLayout.offset == 16) return S::template shift_left<4>(S::broadcast(negated_sum));
-    if constexpr (kLayout.offset == 32) return S::template shift_left<5>(S::broadcast(negated_sum));
-    if constexpr (kLayout.offset == 128) return S::start_offset128(negated_sum);
+    if constexpr (kLayout.offset == 0) {
+      return S::zero();
+    } else if constexpr (kLayout.offset == 128) {
+      return S::start_offset128(negated_sum);
+    } else {
+      return times_offset(S::broadcast(negated_sum));
+    }
   }
 
   [[gnu::always_inline]] static const BlockInt8Per32& row_per_32(const std::byte* a, int m) {
@@ -175,6 +184,11 @@ struct Tile {
     }
   }
 
+  [[gnu::always_inline]] static I sub_block_scale(const std::byte* scales) {
+    if constexpr (type == TensorType::kQ6_K) return S::widen_s8(scales);
+    return S::widen_u8(scales);
+  }
+
   /// 256 k of the K-quants: sub-blocks are scaled and summed as integers (at most 2^28), then once
   /// as floats.
   [[gnu::always_inline]] static void add_block_per_256(const std::byte* w, const std::byte* a,
@@ -186,15 +200,29 @@ struct Tile {
     const std::byte* scales = w + kLayout.scales + part * S::kLanes;
     for (int s = 0; s < kSubBlocks; ++s) {
       if (part == 0) fetch_part_ahead<kLayout.bytes, kSubBlocks>(w, s);
-      I acc[M];
-      unroll<M>([&](auto m) __attribute__((always_inline)) {
-        acc[m] = start(kLayout.offset == 0 ? 0 : row_per_256(a, m).negated_sums[s]);
-      });
-      dot_codes(acc, low, high, a + s * kLayout.sub_k);
-      const I scale = type == TensorType::kQ6_K ? S::widen_s8(scales) : S::widen_u8(scales);
-      unroll<M>([&](auto m) __attribute__((always_inline)) {
-        total[m] = S::add(total[m], S::multiply(acc[m], scale));
-      });
+      const std::byte* codes = a + s * kLayout.sub_k;
+      if constexpr (S::kSumsInt16) {
+        const I scale = sub_block_scale(scales);
+        if constexpr (kLayout.offset != 0) {
+          // A sum of codes fits the lower half of its int32, and so does a scale times the offset.
+          const I offset_scale = S::low_half(times_offset(scale));
+          unroll<M>([&](auto m) __attribute__((always_inline)) {
+            const I negated_sum = S::broadcast(row_per_256(a, m).negated_sums[s]);
+            total[m] = S::dot_pairs(total[m], negated_sum, offset_scale);
+          });
+        }
+        dot_codes(total, low, high, codes, S::both_halves(scale));
+      } else {
+        I acc[M];
+        unroll<M>([&](auto m) __attribute__((always_inline)) {
+          acc[m] = start(kLayout.offset == 0 ? 0 : row_per_256(a, m).negated_sums[s]);
+        });
+        dot_codes(acc, low, high, codes);
+        const I scale = sub_block_scale(scales);
+        unroll<M>([&](auto m) __attribute__((always_inline)) {
+          total[m] = S::add(total[m], S::multiply(acc[m], scale));
+        });
+      }
       low += kLayout.sub_k * kPanelRows * kLayout.low_bits / 8;
       high += kUnitBytes;
       scales += kPanelRows;
@@ -318,14 +346,13 @@ template <class Arch, TensorType type>
 struct Matmul {
   static constexpr ActivationFormat kFormat = activation_format(type);
   static constexpr std::size_t kBlockBytes = activation_block_bytes(kFormat);
-  static constexpr int kMaxRows = Simd<Arch>::kMaxRows;
 
-  /// Rows 1 .. kMaxRows, each with a tile of its own.
+  /// Rows 1 .. kTileRows, each with a tile of its own.
   [[gnu::always_inline]] static void run_tile(int rows, const PackedPanels& w, const std::byte* a,
                                               std::size_t block_stride, int panel_begin,
                                               int panel_end, float* out, std::size_t ld_out,
                                               const Epilogue& epilogue) noexcept {
-    unroll<kMaxRows>([&](auto i) __attribute__((always_inline)) {
+    unroll<kTileRows>([&](auto i) __attribute__((always_inline)) {
       if (rows != i + 1) return;
       Tile<Arch, type, i + 1>::run(w, a, block_stride, panel_begin, panel_end, out, ld_out,
                                    epilogue);
@@ -335,17 +362,13 @@ struct Matmul {
   static void run(const PackedPanels& w, const Activations& a, int panel_begin, int panel_end,
                   float* out, std::size_t ld_out, const Epilogue& epilogue) noexcept {
     int run_length = panel_end - panel_begin;
-    if (a.n_rows > kMaxRows) run_length = panels_in_cache(w, run_length);
+    if (a.n_rows > kTileRows) run_length = panels_in_cache(w, run_length);
     for (int begin = panel_begin; begin < panel_end; begin += run_length) {
       const int end = panel_end - begin < run_length ? panel_end : begin + run_length;
-      for (int group = 0; group < a.n_rows; group += kTileRows) {
-        const int group_rows = a.group_rows(group);
-        const std::size_t block_stride = static_cast<std::size_t>(group_rows) * kBlockBytes;
-        for (int first = 0; first < group_rows; first += kMaxRows) {
-          const int rows = group_rows - first < kMaxRows ? group_rows - first : kMaxRows;
-          run_tile(rows, w, a.data + a.offset(group + first, 0), block_stride, begin, end,
-                   out + static_cast<std::size_t>(group + first) * ld_out, ld_out, epilogue);
-        }
+      for (int first = 0; first < a.n_rows; first += kTileRows) {
+        const int rows = a.group_rows(first);
+        run_tile(rows, w, a.data + a.offset(first, 0), static_cast<std::size_t>(rows) * kBlockBytes,
+                 begin, end, out + static_cast<std::size_t>(first) * ld_out, ld_out, epilogue);
       }
     }
   }

@@ -32,16 +32,16 @@ template <int n, typename F>
 /// The vector operations that kernels are written in. A specialisation has
 ///  - I, F: vectors of kLanes int32 or float; an I also holds 4 * kLanes bytes or 2 * kLanes int16;
 ///  - kLanes: 16, 8 or 4; the 16 rows of a panel are 16 / kLanes vectors;
-///  - kMaxRows: rows of the tallest tile, at most 8: as many as fit the registers with three
-///    accumulators a row and four more, or what was measured to be better;
 ///  - dot(acc, w, a): acc + sum of 4 products per lane; w unsigned <= 127, a signed;
 ///  - dot_offset128(...): the same for w up to 255, as sum of w * a or of (w - 128) * a:
 ///    start_offset128 knows which;
 ///  - four_codes<k>(p), only where it is better than a broadcast: the four activation codes at
 ///    p + k in a form that dot and dot_offset128 take;
 ///  - dot_pairs(acc, w, a): acc + sum of 2 products of int16 per lane;
-///  - kSumsInt16: has dot_int16, sums of 2 products as int16; add_int16; widen_int16, acc + sums
-///    of neighbouring int16. Cheaper than dot where several of them fit an int16;
+///  - kSumsInt16: has dot_int16(w, a), sums of 2 products as int16, for w <= 63, and add_int16.
+///    Cheaper than dot where several sums fit an int16: dot_pairs then widens and scales them at once.
+///    For that, of int32 that fit an int16, low_half(v) with 0 in the other half and both_halves(v)
+///    with the same in it;
 ///  - merge_high<s, mask>: codes | (plane shifted right by s bits, left by -s) & mask, for bytes;
 ///    the codes have zeros under the mask.
 ///
@@ -53,6 +53,17 @@ struct Simd;
 /// How far ahead of their use weights are fetched. Less leaves memory latency visible where several
 /// rows share them; 16 KB reads no faster.
 inline constexpr std::size_t kAhead = 8 * 1024;
+
+/// Keeps the compiler from turning a chain of integer additions into a tree: exact as well, but all
+/// terms of a tree are alive at once, and the accumulators of a tile no longer fit the registers.
+template <typename V>
+[[gnu::always_inline]] inline void in_this_order([[maybe_unused]] V& v) {
+#if defined(__SSE2__)
+  __asm__("" : "+v"(v));
+#elif defined(__aarch64__)
+  __asm__("" : "+w"(v));
+#endif
+}
 
 /// Fetch what lies kAhead behind p, into all cache levels. Any address is fine, mapped or not.
 [[gnu::always_inline]] inline void fetch_ahead(const std::byte* p) {

@@ -18,7 +18,6 @@ namespace foredraft::inline v0::cpu {
 /// the same for weights below 128; those of 8 bits lose their offset before.
 template <>
 struct Simd<Neon> : VectorsOf16Bytes<Neon> {
-  static constexpr int kMaxRows = 8;
   static constexpr bool kSumsInt16 = false;
 
   [[gnu::always_inline]] static I low_nibbles(I v) {

@@ -17,15 +17,6 @@
 
 namespace foredraft::inline v0::cpu {
 
-#if defined(__SSE2__)
-/// Keeps the compiler from turning a chain of integer additions into a tree: exact as well, but all
-/// terms of a tree are alive at once, and the accumulators of a tile no longer fit the registers.
-template <typename V>
-[[gnu::always_inline]] inline void in_this_order(V& v) {
-  __asm__("" : "+v"(v));
-}
-#endif
-
 #if defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 
 /// What AVX-512 does with and without the int8 dot product.
@@ -34,7 +25,6 @@ struct Avx512Operations {
   using I = __m512i;
   using F = __m512;
   static constexpr int kLanes = 16;
-  static constexpr int kMaxRows = 8;
 
   [[gnu::always_inline]] static I zero() { return _mm512_setzero_si512(); }
   [[gnu::always_inline]] static F zero_float() { return _mm512_setzero_ps(); }
@@ -118,12 +108,9 @@ struct Simd<Avx512> : Avx512Operations<Avx512> {
     in_this_order(sum);
     return sum;
   }
-  [[gnu::always_inline]] static I widen_int16(I acc, I sums) {
-    I sum = _mm512_add_epi32(acc, _mm512_madd_epi16(sums, _mm512_set1_epi16(1)));
-    in_this_order(sum);
-    return sum;
+  [[gnu::always_inline]] static I dot(I acc, I w, I a) {
+    return dot_pairs(acc, dot_int16(w, a), _mm512_set1_epi16(1));
   }
-  [[gnu::always_inline]] static I dot(I acc, I w, I a) { return widen_int16(acc, dot_int16(w, a)); }
   // For w - 128 the sign moves over to the activation: 128 * 127 * 2 is still below 2^15, 255 * 127
   // * 2 is not.
   [[gnu::always_inline]] static I dot_offset128(I acc, I w, I a) {
@@ -133,7 +120,15 @@ struct Simd<Avx512> : Avx512Operations<Avx512> {
   }
   [[gnu::always_inline]] static I start_offset128(std::int32_t) { return zero(); }
   [[gnu::always_inline]] static I dot_pairs(I acc, I w, I a) {
-    return _mm512_add_epi32(acc, _mm512_madd_epi16(w, a));
+    I sum = _mm512_add_epi32(acc, _mm512_madd_epi16(w, a));
+    in_this_order(sum);
+    return sum;
+  }
+  [[gnu::always_inline]] static I low_half(I v) {
+    return _mm512_and_si512(v, _mm512_set1_epi32(0xffff));
+  }
+  [[gnu::always_inline]] static I both_halves(I v) {
+    return _mm512_mask_blend_epi16(0xaaaaaaaa, v, _mm512_slli_epi32(v, 16));
   }
 };
 
@@ -238,7 +233,6 @@ struct Avx2Operations {
 
 template <>
 struct Simd<Avx2> : Avx2Operations<Avx2> {
-  static constexpr int kMaxRows = 4;
   // As for AVX-512 without the int8 dot product: see there why nothing saturates.
   static constexpr bool kSumsInt16 = true;
   [[gnu::always_inline]] static I dot_int16(I w, I a) { return _mm256_maddubs_epi16(w, a); }
@@ -247,28 +241,30 @@ struct Simd<Avx2> : Avx2Operations<Avx2> {
     in_this_order(sum);
     return sum;
   }
-  [[gnu::always_inline]] static I widen_int16(I acc, I sums) {
-    I sum = _mm256_add_epi32(acc, _mm256_madd_epi16(sums, _mm256_set1_epi16(1)));
-    in_this_order(sum);
-    return sum;
+  [[gnu::always_inline]] static I dot(I acc, I w, I a) {
+    return dot_pairs(acc, dot_int16(w, a), _mm256_set1_epi16(1));
   }
-  [[gnu::always_inline]] static I dot(I acc, I w, I a) { return widen_int16(acc, dot_int16(w, a)); }
   [[gnu::always_inline]] static I dot_offset128(I acc, I w, I a) {
     const I centered = _mm256_xor_si256(w, _mm256_set1_epi8(-128));
     return dot(acc, _mm256_abs_epi8(centered), _mm256_sign_epi8(a, centered));
   }
   [[gnu::always_inline]] static I start_offset128(std::int32_t) { return zero(); }
   [[gnu::always_inline]] static I dot_pairs(I acc, I w, I a) {
-    return _mm256_add_epi32(acc, _mm256_madd_epi16(w, a));
+    I sum = _mm256_add_epi32(acc, _mm256_madd_epi16(w, a));
+    in_this_order(sum);
+    return sum;
+  }
+  [[gnu::always_inline]] static I low_half(I v) {
+    return _mm256_and_si256(v, _mm256_set1_epi32(0xffff));
+  }
+  [[gnu::always_inline]] static I both_halves(I v) {
+    return _mm256_blend_epi16(v, _mm256_slli_epi32(v, 16), 0xaa);
   }
 };
 
 #if defined(__AVXVNNI__)
 template <>
 struct Simd<AvxVnni> : Avx2Operations<AvxVnni> {
-  // Within a sub-block one accumulator a row, and eight fit; unpacking for eight rows at once saves
-  // more than the float sums in memory cost.
-  static constexpr int kMaxRows = 8;
   static constexpr bool kSumsInt16 = false;
   [[gnu::always_inline]] static I dot(I acc, I w, I a) {
     return _mm256_dpbusd_avx_epi32(acc, w, a);
