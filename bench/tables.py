@@ -7,6 +7,7 @@ RESULTS. A table without result files is left as it is.
 import json
 import pathlib
 import re
+import statistics
 import sys
 
 import measured
@@ -141,9 +142,10 @@ def isas(results):
     result = json.loads(path.read_text())
     rows = []
     for isa, speeds in result["isas"].items():
-        ratios = [f"{m * speeds['pp1'] / speeds[f'pp{m}']:.2f}" for m in (4, 8, 16)]
-        rows.append([f"`{isa}`", number(speeds["tg16"]), *(number(speeds[t]) for t in ("pp4", "pp8", "pp16", "pp128")),
-                     *ratios])
+        ratios = [statistics.median(m * one / many for one, many in zip(speeds["pp1"]["values"],
+                                                                        speeds[f"pp{m}"]["values"])) for m in (4, 8, 16)]
+        rows.append([f"`{isa}`", *(number(speeds[t]["median"]) for t in ("tg16", "pp4", "pp8", "pp16", "pp128")),
+                     *(f"{ratio:.2f}" for ratio in ratios)])
     head = ["plain decoding", "M=4", "M=8", "M=16", "M=128", "T(4)/T(1)", "T(8)/T(1)", "T(16)/T(1)"]
     where = source({"isas": {**result, "isa": "all of its instruction sets"}})
     return where + "\n\n" + table([result["model"] + ", tokens/s", *head], rows)

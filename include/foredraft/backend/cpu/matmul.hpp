@@ -161,7 +161,7 @@ struct Tile {
     const std::byte* high = w + kLayout.high + part * kVectorBytes;
     const std::byte* d = w + kLayout.d + 2 * part * S::kLanes;
     for (int s = 0; s < kSubBlocks; ++s) {
-      if (part == 0) fetch_part_ahead<kLayout.bytes, kSubBlocks>(w, s);
+      fetch_part_ahead<kLayout.bytes, kParts * kSubBlocks>(w, part * kSubBlocks + s);
       I acc[M];
       unroll<M>([&](auto m) __attribute__((always_inline)) {
         acc[m] = start(row_per_32(a, m).negated_sums[s]);
@@ -199,7 +199,7 @@ struct Tile {
     const std::byte* high = w + kLayout.high + part * kVectorBytes;
     const std::byte* scales = w + kLayout.scales + part * S::kLanes;
     for (int s = 0; s < kSubBlocks; ++s) {
-      if (part == 0) fetch_part_ahead<kLayout.bytes, kSubBlocks>(w, s);
+      fetch_part_ahead<kLayout.bytes, kParts * kSubBlocks>(w, part * kSubBlocks + s);
       const std::byte* codes = a + s * kLayout.sub_k;
       if constexpr (S::kSumsInt16) {
         const I scale = sub_block_scale(scales);
