@@ -109,7 +109,7 @@ def isas(args):
     """Forward passes of the first model with every instruction set that this machine executes, in turns."""
     program = args.build / "foredraft"
     result = {**measured.origin(program), "model": args.models[0], "isas": {}}
-    for turn in range(2 if args.quick else 9):
+    for turn in range(2 if args.quick else 5):
         for isa in ISAS if turn == 0 else list(result["isas"]):
             command = [program, "bench", "-m", args.models[0], "-p", "1,4,8,16,128", "-n", "16", "-t",
                        str(args.threads), "-r", "1", "-o", "json", "--isa", isa]
