@@ -30,7 +30,8 @@ def cpu_name():
         found.setdefault(name.strip(), value.strip())
     if "model name" not in found:
         return platform.processor() or platform.machine()
-    return f"{found['model name']} (family {found['cpu family']}, model {found['model']})"
+    numbers = [f"{name} {found[key]}" for name, key in (("family", "cpu family"), ("model", "model")) if key in found]
+    return found["model name"] + (f" ({', '.join(numbers)})" if numbers else "")
 
 
 def caches():

@@ -146,6 +146,10 @@ def perplexity(args):
 
 
 def plots(args):
+    published = measured.ROOT / "bench/results"
+    if published in measured.RESULTS.parents:  # a further machine: tables alone
+        subprocess.run([sys.executable, HERE / "tables.py"], check=True, timeout=60)
+        return
     images = measured.RESULTS / "images" if args.results else measured.ROOT / "docs/design/images"
     subprocess.run([args.peers_python, HERE / "plots.py", measured.RESULTS, images], check=True, timeout=600)
     page = "-" if args.results else measured.ROOT / "docs/design/kernels.md"
@@ -161,7 +165,8 @@ def main():
     parser.add_argument("--steps", default=",".join(STEPS))
     parser.add_argument("-t", "--threads", type=int, default=0, help="0: as many as the machine grants")
     parser.add_argument("--reference", type=int, default=256, help="tokens of the slow reference backend; 0: none")
-    parser.add_argument("--results", type=pathlib.Path, help="another folder for the result files and plots, to try")
+    parser.add_argument("--results", type=pathlib.Path, help="another folder for the result files and plots, to try; "
+                        "below bench/results: for a further machine")
     parser.add_argument("--quick", action="store_true", help="few repetitions, to try the scripts")
     args = parser.parse_args()
     args.models = args.models.split(",")

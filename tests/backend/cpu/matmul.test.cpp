@@ -200,13 +200,17 @@ TEST_CASE("the largest codes do not saturate") {
     for (const fd::TensorType type : kTypes) {
       if (fd::quant_geometry(type).elements == 0) continue;
       for (const int byte : {0xff, 0x00, 0x7f, 0x80}) {
-        for (const float activation : {1.0f, -1.0f}) {
-          CAPTURE(fd::layout_of(type)->name, byte, activation);
+        for (const int scale_byte : {0xff, 0x7f, 0x80}) {
           FileMatrix file = random_matrix(type, 16, 256, 1);
           std::fill(file.bytes.begin(), file.bytes.end(), static_cast<std::byte>(byte));
           kernels_under_test::set_scales(file, [] { return fd::float_to_half(1.0f); });
-          // All codes of the activations are 127 or -127.
-          check_against_double(kernels, file, std::vector<float>(3 * 256, activation), 3);
+          kernels_under_test::set_sub_block_scales(file, static_cast<std::byte>(scale_byte));
+          for (const float activation : {1.0f, -1.0f}) {
+            CAPTURE(fd::layout_of(type)->name, byte, scale_byte, activation);
+            // All codes of the activations are 127 or -127.
+            check_against_double(kernels, file, std::vector<float>(3 * 256, activation), 3);
+          }
+          if (!fd::cpu::scaled_per_256(type)) break;
         }
       }
     }

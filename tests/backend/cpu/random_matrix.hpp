@@ -44,6 +44,16 @@ void set_scales(FileMatrix& matrix, Scale&& scale) {
   }
 }
 
+/// Fill the scales (and mins) of all sub-blocks of a K-quant: int8 in Q6_K, 6 bits in the others.
+inline void set_sub_block_scales(FileMatrix& matrix, std::byte byte) {
+  if (!foredraft::cpu::scaled_per_256(matrix.type)) return;
+  const bool q6 = matrix.type == foredraft::TensorType::kQ6_K;
+  const auto size = foredraft::layout_of(matrix.type)->bytes;
+  for (std::size_t i = 0; i < matrix.bytes.size(); i += size) {
+    std::memset(&matrix.bytes[i + (q6 ? 192 : 4)], std::to_integer<int>(byte), q6 ? 16 : 12);
+  }
+}
+
 /// Random codes, which are valid for every format, and random scales of both signs.
 inline FileMatrix random_matrix(foredraft::TensorType type, std::size_t n_out, std::size_t n_in,
                                 unsigned seed) {

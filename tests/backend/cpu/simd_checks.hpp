@@ -53,16 +53,42 @@ inline void check_dot(const Operations& simd) {
 inline void check_dot_pairs(const Operations& simd) {
   std::mt19937 random(2);
   for (int round = 0; round < 50; ++round) {
-    std::uint8_t w[32];
+    std::int16_t w[32];
     std::int16_t a[2];
     std::int32_t acc[16];
     std::int32_t out[16];
-    for (auto& x : w) x = static_cast<std::uint8_t>(random());
-    for (auto& x : a) x = static_cast<std::int16_t>(random());
+    // The greatest sum of products that fits an int16, or anything below.
+    for (auto& x : w)
+      x = static_cast<std::int16_t>(round == 0 ? -32004 : int(random() % 64009) - 32004);
+    for (auto& x : a)
+      x = static_cast<std::int16_t>(round == 0 ? -32767 : int(random() % 65535) - 32767);
     for (auto& x : acc) x = static_cast<std::int32_t>(random() % 1000) - 500;
     simd.dot_pairs(acc, w, a, out);
     for (int lane = 0; lane < 16; ++lane) {
       REQUIRE(out[lane] == acc[lane] + w[2 * lane] * a[0] + w[2 * lane + 1] * a[1]);
+    }
+  }
+  std::uint8_t bytes[32];
+  std::int16_t widened[32];
+  for (auto& x : bytes) x = static_cast<std::uint8_t>(random());
+  simd.widen_pairs(bytes, widened);
+  for (int i = 0; i < 32; ++i) REQUIRE(widened[i] == bytes[i]);
+}
+
+inline void check_dot_sixteen(const Operations& simd) {
+  if (simd.dot_sixteen == nullptr) return;
+  std::mt19937 random(6);
+  std::uint8_t w[64];
+  std::int8_t a[16];
+  std::int32_t out[4][16];
+  for (auto& x : w) x = static_cast<std::uint8_t>(random() % 128);
+  for (auto& x : a) x = static_cast<std::int8_t>(int(random() % 255) - 127);
+  simd.dot_sixteen(w, a, out);
+  for (int j = 0; j < 4; ++j) {
+    for (int lane = 0; lane < 16; ++lane) {
+      std::int32_t expected = 0;
+      for (int i = 0; i < 4; ++i) expected += w[4 * lane + i] * a[4 * j + i];
+      REQUIRE(out[j][lane] == expected);
     }
   }
 }
@@ -165,6 +191,7 @@ inline void check_operations(const Operations& simd) {
     check_dot(simd);
   }
   SECTION("dot products of pairs") { check_dot_pairs(simd); }
+  SECTION("four codes of sixteen") { check_dot_sixteen(simd); }
   SECTION("halves of int32") { check_halves(simd); }
   SECTION("nibbles and high bits are put together") { check_merge(simd); }
   SECTION("every half and bfloat16 converts as in core/half.hpp") { check_conversions(simd); }

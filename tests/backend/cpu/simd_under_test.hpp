@@ -18,8 +18,12 @@ struct Operations {
   /// out = 4 products a lane of w - 128 and a
   void (*dot_offset128)(const std::uint8_t* w, const std::int8_t* a, std::int32_t* out);
   /// out = acc + 2 products a lane; w [32], a [2]
-  void (*dot_pairs)(const std::int32_t* acc, const std::uint8_t* w, const std::int16_t* a,
+  void (*dot_pairs)(const std::int32_t* acc, const std::int16_t* w, const std::int16_t* a,
                     std::int32_t* out);
+  /// 32 bytes, widened
+  void (*widen_pairs)(const std::uint8_t* w, std::int16_t* out);
+  /// out[j] = 4 products a lane of w [64] and the codes 4 j to 4 j + 3; null where a set broadcasts
+  void (*dot_sixteen)(const std::uint8_t* w, const std::int8_t* sixteen, std::int32_t (*out)[16]);
   /// 16 int16, widened, with 0 in the upper half and with the same in both; null where a set has no
   /// sums of int16
   void (*halves)(const std::int16_t* v, std::int32_t* low, std::int32_t* both);
@@ -63,14 +67,32 @@ struct Probe {
     }
   }
 
-  static void dot_pairs(const std::int32_t* acc, const std::uint8_t* w, const std::int16_t* a,
+  static void dot_pairs(const std::int32_t* acc, const std::int16_t* w, const std::int16_t* a,
                         std::int32_t* out) {
     std::int32_t two;
     __builtin_memcpy(&two, a, 4);
     for (int i = 0; i < 16; i += kLanes) {
-      S::store(out + i,
-               S::dot_pairs(S::load(acc + i), S::widen_u8_pairs(w + 2 * i), S::broadcast(two)));
+      S::store(out + i, S::dot_pairs(S::load(acc + i), S::load(w + 2 * i), S::broadcast(two)));
     }
+  }
+
+  static void widen_pairs(const std::uint8_t* w, std::int16_t* out) {
+    std::int32_t lanes[kLanes];
+    for (int i = 0; i < 16; i += kLanes) {
+      S::store(lanes, S::widen_u8_pairs(w + 2 * i));
+      __builtin_memcpy(out + 2 * i, lanes, sizeof lanes);
+    }
+  }
+
+  static void dot_sixteen(const std::uint8_t* w, const std::int8_t* sixteen,
+                          std::int32_t (*out)[16]) {
+    const auto* codes = reinterpret_cast<const std::byte*>(sixteen);
+    cpu::unroll<4>([&](auto j) __attribute__((always_inline)) {
+      for (int i = 0; i < 16; i += kLanes) {
+        S::store(out[j] + i, S::dot(S::zero(), S::load(w + 4 * i),
+                                    S::template four_codes<4 * decltype(j)::value>(codes)));
+      }
+    });
   }
 
   static void halves(const std::int16_t* v, std::int32_t* low, std::int32_t* both) {
@@ -129,8 +151,10 @@ template <class Arch>
 constexpr Operations operations_of() {
   static_assert(Arch::kCompilable, "this unit's flags do not allow the instruction set");
   using P = Probe<Arch>;
-  Operations all{Arch::kIsa, &P::dot,     &P::dot_offset128, &P::dot_pairs, nullptr,
-                 &P::merge,  &P::convert, &P::round,         &P::fma};
+  Operations all{Arch::kIsa, &P::dot,   &P::dot_offset128, &P::dot_pairs, &P::widen_pairs, nullptr,
+                 nullptr,    &P::merge, &P::convert,       &P::round,     &P::fma};
+  if constexpr (requires(const std::byte* p) { P::S::template four_codes<0>(p); })
+    all.dot_sixteen = &P::dot_sixteen;
   if constexpr (P::S::kSumsInt16) all.halves = &P::halves;
   return all;
 }

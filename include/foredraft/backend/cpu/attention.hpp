@@ -105,8 +105,8 @@ class Attention {
     if (next_ < 0) return nullptr;
     return of + static_cast<std::size_t>(next_) * static_cast<std::size_t>(task_.d_head);
   }
-  /// 32 elements, into the second-level cache: two blocks of halves fill 32 KB, and what is fetched
-  /// would drive out of the first level what is in use.
+  /// 32 elements, into the second-level cache: two blocks of halves with heads of 128 fill 32 KB, and
+  /// what is fetched would drive out of the first level what is in use.
   [[gnu::always_inline]] static void fetch(const T* p) {
     __builtin_prefetch(p, 0, 2);
     if constexpr (sizeof(T) == 4) __builtin_prefetch(p + 16, 0, 2);

@@ -36,12 +36,12 @@ template <int n, typename F>
 ///  - dot_offset128(...): the same for w up to 255, as sum of w * a or of (w - 128) * a:
 ///    start_offset128 knows which;
 ///  - four_codes<k>(p), only where it is better than a broadcast: the four activation codes at
-///    p + k in a form that dot and dot_offset128 take;
+///    p + k in a form that the dot products take; it may read the 16 codes around them;
 ///  - dot_pairs(acc, w, a): acc + sum of 2 products of int16 per lane;
-///  - kSumsInt16: has dot_int16(w, a), sums of 2 products as int16, for w <= 63, and add_int16.
-///    Cheaper than dot where several sums fit an int16: dot_pairs then widens and scales them at once.
-///    For that, of int32 that fit an int16, low_half(v) with 0 in the other half and both_halves(v)
-///    with the same in it;
+///  - kSumsInt16: has dot_int16(w, a), sums of 2 products as int16, and add_int16. Cheaper than dot
+///    where several sums fit an int16: dot_pairs then widens and scales them at once. For that, of
+///    int32 that fit an int16, low_half(v) with 0 in the other half and both_halves(v) with the
+///    same in it;
 ///  - merge_high<s, mask>: codes | (plane shifted right by s bits, left by -s) & mask, for bytes;
 ///    the codes have zeros under the mask.
 ///

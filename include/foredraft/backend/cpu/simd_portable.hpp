@@ -76,6 +76,7 @@ struct Simd<Portable> : VectorsOf16Bytes<Portable> {
     I even, odd;
 
     [[gnu::always_inline]] Halves(I e, I o) : even(e), odd(o) {}
+    // NOLINTBEGIN(google-explicit-constructor): a broadcast is four codes, too
 #if defined(__SSE2__)
     [[gnu::always_inline]] Halves(I bytes)
         : even(reinterpret_cast<I>(static_cast<I16>(reinterpret_cast<I16>(bytes) << 8))),
@@ -85,6 +86,7 @@ struct Simd<Portable> : VectorsOf16Bytes<Portable> {
         : even(reinterpret_cast<I>(static_cast<I16>((reinterpret_cast<I16>(bytes) << 8) >> 8))),
           odd(reinterpret_cast<I>(static_cast<I16>(reinterpret_cast<I16>(bytes) >> 8))) {}
 #endif
+    // NOLINTEND(google-explicit-constructor)
   };
   /// Of bytes that a half holds.
   [[gnu::always_inline]] static I product(I a, I b) {
