@@ -118,7 +118,8 @@ class Passes {
     return seconds_since(begin);
   }
 
-  /// Attention alone, of all layers one after the other, for m rows that end at `position`.
+  /// Attention of all layers one after the other, for m rows that end at `position`, almost alone:
+  /// the matrix that follows has a single panel.
   double attention(int m, int position) {
     const auto& c = model_.config();
     go_to(position - m);
@@ -127,14 +128,20 @@ class Passes {
     std::vector<fd::KvLayer<fd::f16>> layers;
     for (int layer = 0; layer < c.n_layers; ++layer) layers.push_back(cache_.layer(layer));
     const auto q = random_floats(static_cast<std::size_t>(m * c.n_heads * c.d_head));
-    std::vector<float> out(q.size());
+    const auto width = static_cast<std::size_t>(c.n_heads * c.d_head);
+    const std::vector<std::byte> zeros(*fd::row_bytes(fd::TensorType::kQ4_0, width) *
+                                       fd::cpu::kPanelRows);
+    const fd::Cpu::Matrix wo =
+        cpu_.pack({fd::TensorType::kQ4_0, fd::cpu::kPanelRows, width, zeros});
+    std::vector<float> x(static_cast<std::size_t>(m * fd::cpu::kPanelRows));
     const fd::PassShape shape{m, c.d_model, c.d_ff, c.n_heads, c.n_kv_heads, c.d_head};
     const float scale = 1.0f / std::sqrt(static_cast<float>(c.d_head));
     const auto begin = Clock::now();
     cpu_.run(shape, [&](auto& lane) noexcept {
       for (const auto& layer : layers) {
-        lane.attend(fd::AttendArgs<fd::f16>{q.data(), m, c.n_heads, c.n_kv_heads, c.d_head, scale,
-                                            rows, std::span(&layer, 1), out.data()});
+        lane.attend(fd::AttendArgs<fd::Cpu::Matrix, fd::f16>{q.data(), m, c.n_heads, c.n_kv_heads,
+                                                             c.d_head, scale, rows,
+                                                             std::span(&layer, 1), &wo, x.data()});
       }
     });
     const double seconds = seconds_since(begin);

@@ -92,7 +92,7 @@ void norm_quantize(benchmark::State& state, fd::TensorType type) {
   std::vector<float> normed(kModel);
   for (auto _ : state) {
     kernels.rms_norm(x.data(), x.data(), 1e-6f, kModel, normed.data());
-    kernels.quantize_row(normed.data(), activations.view(), 0);
+    kernels.quantize_row(normed.data(), activations.view(), 0, 0, kModel);
     benchmark::ClobberMemory();
   }
   bench::count_bytes(state, 4.0 * kModel, false);

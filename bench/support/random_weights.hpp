@@ -77,7 +77,8 @@ class RandomActivations {
                                           ~std::uintptr_t{63})};
     const auto values = random_floats(n_in * static_cast<std::size_t>(n_rows));
     for (int row = 0; row < n_rows; ++row) {
-      kernels.quantize_row(values.data() + static_cast<std::size_t>(row) * n_in, view_, row);
+      kernels.quantize_row(values.data() + static_cast<std::size_t>(row) * n_in, view_, row, 0,
+                           view_.n_in);
     }
   }
   RandomActivations(const RandomActivations&) = delete;

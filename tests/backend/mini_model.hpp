@@ -219,8 +219,6 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
   };
   std::vector<float> x = buffer(s.d_model);
   std::vector<float> q = buffer(s.n_heads * s.d_head);
-  std::vector<float> attended = buffer(s.n_heads * s.d_head);
-  std::vector<float> hidden = buffer(s.d_ff);
   Output output{
       std::vector<std::vector<float>>(n, std::vector<float>(static_cast<std::size_t>(c.n_vocab))),
       std::vector<fd::TokenId>(n),
@@ -261,7 +259,7 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
       qkv.kv = kv[i];
       qkv.q = q.data();
       lane.qkv(qkv);
-      fd::AttendArgs<T> attend;
+      fd::AttendArgs<M, T> attend;
       attend.q = q.data();
       attend.n_rows = n_rows;
       attend.n_heads = s.n_heads;
@@ -270,17 +268,11 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
       attend.scale = 1.0f / std::sqrt(static_cast<float>(s.d_head));
       attend.sequences = rows;
       attend.kv = kv[i];
-      attend.out = attended.data();
+      attend.wo = &w.wo;
+      attend.x = x.data();
       lane.attend(attend);
-      lane.residual(fd::ResidualArgs<M>{attended.data(), &w.wo, n_rows, x.data()});
-      lane.gated(fd::GatedArgs<M>{x.data(),
-                                  n_rows,
-                                  {w.ff_norm.data(), 1e-5f},
-                                  c.activation,
-                                  &w.gate,
-                                  &w.up,
-                                  hidden.data()});
-      lane.residual(fd::ResidualArgs<M>{hidden.data(), &w.down, n_rows, x.data()});
+      lane.feed_forward(fd::FeedForwardArgs<M>{
+          x.data(), n_rows, {w.ff_norm.data(), 1e-5f}, c.activation, &w.gate, &w.up, &w.down});
     }
     lane.head(fd::HeadArgs<M>{
         x.data(), wanted, {model.norm.data(), 1e-5f}, &model.head, output.argmax, logits});

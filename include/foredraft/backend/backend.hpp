@@ -30,7 +30,7 @@ struct EmptyBody {
 /// The operators that depend on the storage type of the cache.
 template <typename Lane, typename Matrix, typename T>
 concept AttendsOver =
-    requires(Lane& lane, const QkvArgs<Matrix, T>& qkv, const AttendArgs<T>& attend) {
+    requires(Lane& lane, const QkvArgs<Matrix, T>& qkv, const AttendArgs<Matrix, T>& attend) {
       { lane.qkv(qkv) } noexcept;
       { lane.attend(attend) } noexcept;
     };
@@ -69,14 +69,13 @@ concept Backend =
     } &&
     std::movable<typename B::Matrix> &&
     requires(typename B::Lane& lane, const EmbedArgs<typename B::Matrix>& embed,
-             const ResidualArgs<typename B::Matrix>& residual,
-             const GatedArgs<typename B::Matrix>& gated, const HeadArgs<typename B::Matrix>& head) {
+             const FeedForwardArgs<typename B::Matrix>& feed_forward,
+             const HeadArgs<typename B::Matrix>& head) {
       { lane.index() } noexcept -> std::convertible_to<int>;
       { lane.count() } noexcept -> std::convertible_to<int>;
       { lane.barrier() } noexcept;
       { lane.embed(embed) } noexcept;
-      { lane.residual(residual) } noexcept;
-      { lane.gated(gated) } noexcept;
+      { lane.feed_forward(feed_forward) } noexcept;
       { lane.head(head) } noexcept;
     } &&
     detail::AttendsOver<typename B::Lane, typename B::Matrix, float> &&

@@ -104,9 +104,9 @@ struct QkvArgs {
   float* q = nullptr;              // written [n_rows, n_heads, d_head]
 };
 
-/// Causal attention along each row's own path: softmax(q k^T * scale) v, summed in order of
-/// absolute position.
-template <typename T>
+/// x += wo * attention, where attention is softmax(q k^T * scale) v of each head, causal along each
+/// row's own path and summed in order of absolute position.
+template <typename Matrix, typename T>
 struct AttendArgs {
   const float* q = nullptr;  // [n_rows, n_heads, d_head]
   int n_rows = 0;
@@ -116,16 +116,8 @@ struct AttendArgs {
   float scale = 1.0f;
   std::span<const SequenceRows> sequences;
   std::span<const KvLayer<T>> kv;  // one for each of `sequences`
-  float* out = nullptr;            // written [n_rows, n_heads, d_head]
-};
-
-/// x += w * in. Closes attention (wo) and the feed-forward part (down).
-template <typename Matrix>
-struct ResidualArgs {
-  const float* in = nullptr;  // [n_rows, n_in]
-  const Matrix* w = nullptr;  // [d_model, n_in]
-  int n_rows = 0;
-  float* x = nullptr;  // read and written [n_rows, d_model]
+  const Matrix* wo = nullptr;      // [d_model, n_heads * d_head]
+  float* x = nullptr;              // read and written [n_rows, d_model]
 };
 
 enum class Activation : std::uint8_t {
@@ -133,16 +125,16 @@ enum class Activation : std::uint8_t {
   kGeluTanh
 };
 
-/// out = activation(gate * norm(x)) .* (up * norm(x))
+/// x += down * (activation(gate * norm(x)) .* (up * norm(x)))
 template <typename Matrix>
-struct GatedArgs {
-  const float* x = nullptr;  // [n_rows, d_model]
+struct FeedForwardArgs {
+  float* x = nullptr;  // read and written [n_rows, d_model]
   int n_rows = 0;
   RmsNorm norm;
   Activation activation = Activation::kSilu;
   const Matrix* gate = nullptr;  // [d_ff, d_model]
   const Matrix* up = nullptr;    // [d_ff, d_model]
-  float* out = nullptr;          // written [n_rows, d_ff]
+  const Matrix* down = nullptr;  // [d_model, d_ff]
 };
 
 /// Rows of the output head, for those rows of the pass that somebody reads.

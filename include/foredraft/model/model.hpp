@@ -123,17 +123,15 @@ class Model {
                                 pass.sequences,
                                 pass.kv_of(layer),
                                 q_.data()});
-    lane.attend(AttendArgs<T>{q_.data(), rows, c.n_heads, c.n_kv_heads, c.d_head, scale,
-                              pass.sequences, pass.kv_of(layer), attended_.data()});
-    lane.residual(ResidualArgs<Matrix>{attended_.data(), &w.wo, rows, x_.data()});
-    lane.gated(GatedArgs<Matrix>{x_.data(),
-                                 rows,
-                                 {w.ffn_norm.data(), c.norm_epsilon},
-                                 c.activation,
-                                 &w.gate,
-                                 &w.up,
-                                 hidden_.data()});
-    lane.residual(ResidualArgs<Matrix>{hidden_.data(), &w.down, rows, x_.data()});
+    lane.attend(AttendArgs<Matrix, T>{q_.data(), rows, c.n_heads, c.n_kv_heads, c.d_head, scale,
+                                      pass.sequences, pass.kv_of(layer), &w.wo, x_.data()});
+    lane.feed_forward(FeedForwardArgs<Matrix>{x_.data(),
+                                              rows,
+                                              {w.ffn_norm.data(), c.norm_epsilon},
+                                              c.activation,
+                                              &w.gate,
+                                              &w.up,
+                                              &w.down});
   }
 
   /// Collect the rows of all requests and reserve all memory: nothing allocates once the pass runs.
@@ -178,11 +176,8 @@ class Model {
     pass.shape = {pass.n_rows(),   config_.d_model,    config_.d_ff,
                   config_.n_heads, config_.n_kv_heads, config_.d_head};
     const auto rows = static_cast<std::size_t>(pass.n_rows());
-    const auto attention = rows * static_cast<std::size_t>(config_.n_heads * config_.d_head);
     grow(x_, rows * static_cast<std::size_t>(config_.d_model));
-    grow(q_, attention);
-    grow(attended_, attention);
-    grow(hidden_, rows * static_cast<std::size_t>(config_.d_ff));
+    grow(q_, rows * static_cast<std::size_t>(config_.n_heads * config_.d_head));
     return pass;
   }
 
@@ -230,10 +225,8 @@ class Model {
   Tokenizer tokenizer_;
   RopeRotations rotations_;
   // Activations of a pass, kept between passes.
-  std::vector<float> x_;         // [n_rows, d_model] residual stream
-  std::vector<float> q_;         // [n_rows, n_heads, d_head]
-  std::vector<float> attended_;  // [n_rows, n_heads, d_head]
-  std::vector<float> hidden_;    // [n_rows, d_ff]
+  std::vector<float> x_;  // [n_rows, d_model] residual stream
+  std::vector<float> q_;  // [n_rows, n_heads, d_head]
 };
 
 /// Two models may work on one text only where each id stands for the same piece.

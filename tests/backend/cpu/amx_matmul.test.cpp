@@ -63,7 +63,8 @@ struct Case {
         view{cpu::activation_format(file.type), rows, static_cast<int>(file.n_in), memory.data()} {
     packed.pack_panels(file.view(), 0, packed.n_panels());
     for (int m = 0; m < rows; ++m) {
-      kernels.quantize_row(x.data() + static_cast<std::size_t>(m) * file.n_in, view, m);
+      kernels.quantize_row(x.data() + static_cast<std::size_t>(m) * file.n_in, view, m, 0,
+                           view.n_in);
     }
   }
 

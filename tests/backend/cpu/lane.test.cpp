@@ -1,6 +1,10 @@
 #include <foredraft/backend/cpu/lane.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <span>
+#include <type_traits>
 #include <vector>
 
 #include <foredraft/backend/cpu/cpu.hpp>
@@ -25,9 +29,17 @@ struct Pair {
   fd::Cpu::Matrix packed;
   Exact exact;
 
+  Pair(fd::Cpu& cpu, const fd::TensorView& view)
+      : packed(cpu.pack(view)), exact(fd::Reference().pack(view)) {}
   Pair(fd::Cpu& cpu, TensorType type, int n_out, int n_in, unsigned seed)
-      : packed(cpu.pack(mini::weights(type, n_out, n_in, seed).view())),
-        exact(fd::Reference().pack(mini::weights(type, n_out, n_in, seed).view())) {}
+      : Pair(cpu, mini::weights(type, n_out, n_in, seed).view()) {}
+
+  /// Ones in the diagonal: its product is its input, to the bit.
+  static Pair identity(fd::Cpu& cpu, std::size_t n_out, std::size_t n_in) {
+    std::vector<float> values(n_out * n_in);
+    for (std::size_t i = 0; i < std::min(n_out, n_in); ++i) values[i * n_in + i] = 1.0f;
+    return {cpu, {TensorType::kF32, n_out, n_in, std::as_bytes(std::span(values))}};
+  }
 
   /// Greatest error of output n for inputs up to `greatest`.
   double bound(Eigen::Index n, double greatest) const {
@@ -94,72 +106,99 @@ TEST_CASE("embed gives the file's values times the scale") {
   });
 }
 
-TEST_CASE("residual") {
+TEST_CASE("attend adds the product of wo with what was attended") {
+  // One position, so that attention is its value: the mean of nothing else.
+  constexpr int kHeads = 8;
+  constexpr int kHead = 96;  // heads end within a block of 256 values
+  constexpr auto kWidth = static_cast<std::size_t>(kHeads * kHead);
   for_each_case([](fd::Cpu& cpu, TensorType type, int n_rows) {
-    const Pair w(cpu, type, 72, 512, 2);  // 72 is no multiple of a panel
+    const Pair wo(cpu, type, 72, kWidth, 2);  // 72 is no multiple of a panel
     const auto n = static_cast<std::size_t>(n_rows);
-    const std::vector<float> in = mini::normals(n * 512, 3);
+    const std::vector<float> q = mini::normals(n * kWidth, 3);
+    std::vector<float> v = mini::normals(n * kWidth, 3);  // [head, row, dimension]
+    const std::vector<fd::KvLayer<float>> kv{{v.data(), v.data(), n * kHead, 0}};
+    std::vector<std::int32_t> path(n);
+    std::vector<std::int32_t> path_begin(n + 1);
+    for (std::size_t i = 0; i < n; ++i) {
+      path[i] = static_cast<std::int32_t>(i);
+      path_begin[i + 1] = static_cast<std::int32_t>(i + 1);
+    }
+    const std::vector<fd::SequenceRows> sequences{{.first_row = 0,
+                                                   .n_rows = n_rows,
+                                                   .first_node = 0,
+                                                   .size = 0,
+                                                   .path = path,
+                                                   .path_begin = path_begin}};
     std::vector<float> x = mini::normals(n * 72, 4);
     std::vector<float> expected = x;
+    const fd::PassShape shape{
+        .n_rows = n_rows, .d_model = 72, .n_heads = kHeads, .n_kv_heads = kHeads, .d_head = kHead};
+    const auto run = [&](auto& backend, const auto& matrix, std::vector<float>& sum) {
+      using M = std::remove_cvref_t<decltype(matrix)>;
+      backend.run(shape, [&](auto& lane) noexcept {
+        lane.attend(fd::AttendArgs<M, float>{q.data(), n_rows, kHeads, kHeads, kHead, 1.0f,
+                                             sequences, kv, &matrix, sum.data()});
+      });
+    };
+    run(cpu, wo.packed, x);
     fd::Reference reference;
-    cpu.run({.n_rows = n_rows, .d_model = 72, .d_ff = 512, .d_head = 16}, [&](auto& lane) noexcept {
-      lane.residual(fd::ResidualArgs<fd::Cpu::Matrix>{in.data(), &w.packed, n_rows, x.data()});
-    });
-    reference.run({}, [&](auto& lane) noexcept {
-      lane.residual(fd::ResidualArgs<Exact>{in.data(), &w.exact, n_rows, expected.data()});
-    });
+    run(reference, wo.exact, expected);
     int wrong = 0;
+    const double most = greatest(v.data(), v.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
-      const double bound =
-          w.bound(static_cast<Eigen::Index>(i % 72), greatest(&in[i / 72 * 512], 512));
-      wrong += !(std::abs(x[i] - expected[i]) <= bound);
+      wrong += !(std::abs(x[i] - expected[i]) <= wo.bound(static_cast<Eigen::Index>(i % 72), most));
     }
     CHECK(wrong == 0);
   });
 }
 
-TEST_CASE("gated") {
+TEST_CASE("feed-forward up to its last product") {
   for (const fd::Activation activation : {fd::Activation::kSilu, fd::Activation::kGeluTanh}) {
     for_each_case([&](fd::Cpu& cpu, TensorType type, int n_rows) {
-      const Pair gate(cpu, type, 300, 256, 5);
-      const Pair up(cpu, TensorType::kQ8_0, 300, 256, 6);
+      const Pair gate(cpu, type, 300, 512, 5);
+      const Pair up(cpu, TensorType::kQ8_0, 300, 512, 6);
+      const Pair down = Pair::identity(cpu, 512, 300);
       const auto n = static_cast<std::size_t>(n_rows);
-      const std::vector<float> x = mini::normals(n * 256, 7, 3.0f);
-      const std::vector<float> norm = mini::normals(256, 8);
-      std::vector<float> out(n * 300);
-      std::vector<float> expected(out.size());
-      std::vector<float> ups(out.size(), 0.0f);
+      const std::vector<float> x = mini::normals(n * 512, 7, 3.0f);
+      const std::vector<float> norm = mini::normals(512, 8);
+      std::vector<float> sum = x;
+      std::vector<float> expected = x;
       fd::Reference reference;
-      cpu.run({.n_rows = n_rows, .d_model = 256, .d_ff = 300, .d_head = 16},
+      cpu.run({.n_rows = n_rows, .d_model = 512, .d_ff = 300, .d_head = 16},
               [&](auto& lane) noexcept {
-                lane.gated(fd::GatedArgs<fd::Cpu::Matrix>{x.data(),
-                                                          n_rows,
-                                                          {norm.data(), 1e-5f},
-                                                          activation,
-                                                          &gate.packed,
-                                                          &up.packed,
-                                                          out.data()});
+                lane.feed_forward(fd::FeedForwardArgs<fd::Cpu::Matrix>{sum.data(),
+                                                                       n_rows,
+                                                                       {norm.data(), 1e-5f},
+                                                                       activation,
+                                                                       &gate.packed,
+                                                                       &up.packed,
+                                                                       &down.packed});
               });
       reference.run({}, [&](auto& lane) noexcept {
-        lane.gated(fd::GatedArgs<Exact>{x.data(),
-                                        n_rows,
-                                        {norm.data(), 1e-5f},
-                                        activation,
-                                        &gate.exact,
-                                        &up.exact,
-                                        expected.data()});
+        lane.feed_forward(fd::FeedForwardArgs<Exact>{expected.data(),
+                                                     n_rows,
+                                                     {norm.data(), 1e-5f},
+                                                     activation,
+                                                     &gate.exact,
+                                                     &up.exact,
+                                                     &down.exact});
       });
       int wrong = 0;
-      for (std::size_t i = 0; i < out.size(); ++i) {
-        const auto column = static_cast<Eigen::Index>(i % 300);
-        const double most = greatest_normalised(&x[i / 300 * 256], norm);
+      for (std::size_t i = 0; i < sum.size(); ++i) {
+        if (i % 512 >= 300) {
+          wrong += sum[i] != x[i];
+          continue;
+        }
+        const auto column = static_cast<Eigen::Index>(i % 512);
+        const double most = greatest_normalised(&x[i / 512 * 512], norm);
         const double g_error = gate.bound(column, most);
         const double u_error = up.bound(column, most);
         // Both activations have slopes up to 1.13 and values up to |g|; |g| and |u| are at most sum
         // |w| times most.
         const double g = gate.exact.row(column).cwiseAbs().sum() * most;
         const double u = up.exact.row(column).cwiseAbs().sum() * most;
-        wrong += !(std::abs(out[i] - expected[i]) <= 1.13 * g_error * (u + u_error) + g * u_error);
+        const double bound = 1.13 * g_error * (u + u_error) + g * u_error;
+        wrong += !(std::abs(sum[i] - expected[i]) <= bound);
       }
       CHECK(wrong == 0);
     });
@@ -234,13 +273,14 @@ TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend re
     constexpr int kHead = 48;
     constexpr int kRows = 80;  // of the caches
     const fd::PassShape shape{.n_rows = n_rows,
-                              .d_model = 256,
+                              .d_model = kHeads * kHead,
                               .n_heads = kHeads,
                               .n_kv_heads = kKvHeads,
                               .d_head = kHead};
     const Pair wq(cpu, type, kHeads * kHead, 256, 12);
     const Pair wk(cpu, type, kKvHeads * kHead, 256, 13);
     const Pair wv(cpu, TensorType::kQ6_K, kKvHeads * kHead, 256, 14);
+    const Pair wo = Pair::identity(cpu, kHeads * kHead, kHeads * kHead);
     const auto n = static_cast<std::size_t>(n_rows);
     const std::vector<float> x = mini::normals(n * 256, 15);
     const std::vector<float> norm = mini::normals(256, 16);
@@ -262,7 +302,7 @@ TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend re
       std::vector<TestType> k, v;
     };
     const auto run = [&](auto& backend, const auto& q_matrix, const auto& k_matrix,
-                         const auto& v_matrix) {
+                         const auto& v_matrix, const auto& o_matrix) {
       using M = std::remove_cvref_t<decltype(q_matrix)>;
       Result r{
           std::vector<float>(n * kHeads * kHead), std::vector<float>(n * kHeads * kHead), {}, {}};
@@ -288,14 +328,14 @@ TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend re
                                           sequences,
                                           kv,
                                           r.q.data()});
-        lane.attend(fd::AttendArgs<TestType>{r.q.data(), n_rows, kHeads, kKvHeads, kHead, 0.1f,
-                                             sequences, kv, r.out.data()});
+        lane.attend(fd::AttendArgs<M, TestType>{r.q.data(), n_rows, kHeads, kKvHeads, kHead, 0.1f,
+                                                sequences, kv, &o_matrix, r.out.data()});
       });
       return r;
     };
     fd::Reference reference;
-    const Result ours = run(cpu, wq.packed, wk.packed, wv.packed);
-    const Result exact = run(reference, wq.exact, wk.exact, wv.exact);
+    const Result ours = run(cpu, wq.packed, wk.packed, wv.packed, wo.packed);
+    const Result exact = run(reference, wq.exact, wk.exact, wv.exact, wo.exact);
 
     // A rotation turns the errors of two dimensions into each other: at most sqrt(2) times the
     // greater.
@@ -336,11 +376,13 @@ TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend re
     const double score = 0.1 * kHead * greatest(ours.q.data(), ours.q.size()) * greatest_k;
     const double out_bound = 0x1p-24 * (16 + 2 * score) * greatest_v;
     Result again = ours;
+    again.out.assign(again.out.size(), 0.0f);
     const std::vector<fd::KvLayer<TestType>> kv{
         {again.k.data(), again.v.data(), kRows * kHead, 40}};
     reference.run(shape, [&](auto& lane) noexcept {
-      lane.attend(fd::AttendArgs<TestType>{ours.q.data(), n_rows, kHeads, kKvHeads, kHead, 0.1f,
-                                           sequences, kv, again.out.data()});
+      lane.attend(fd::AttendArgs<Exact, TestType>{ours.q.data(), n_rows, kHeads, kKvHeads, kHead,
+                                                  0.1f, sequences, kv, &wo.exact,
+                                                  again.out.data()});
     });
     for (std::size_t i = 0; i < again.out.size(); ++i)
       wrong += !(std::abs(ours.out[i] - again.out[i]) <= out_bound);

@@ -51,7 +51,7 @@ struct Input {
         view{cpu::activation_format(type), static_cast<int>(n_rows), static_cast<int>(n_in),
              memory.data()} {
     for (std::size_t m = 0; m < n_rows; ++m) {
-      kernels.quantize_row(x.data() + m * n_in, view, static_cast<int>(m));
+      kernels.quantize_row(x.data() + m * n_in, view, static_cast<int>(m), 0, view.n_in);
     }
   }
 

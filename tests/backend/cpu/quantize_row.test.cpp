@@ -33,7 +33,7 @@ struct Row {
   Row(const Kernels& kernels, ActivationFormat format, const std::vector<float>& x)
       : memory(cpu::activation_bytes(format, x.size())),
         view{format, 1, static_cast<int>(x.size()), memory.data()} {
-    kernels.quantize_row(x.data(), view, 0);
+    kernels.quantize_row(x.data(), view, 0, 0, view.n_in);
   }
   template <typename Block>
   const Block& block(int index) const {
@@ -124,7 +124,7 @@ TEST_CASE("a row's bytes do not depend on the rows beside it or on the instructi
     AlignedBytes memory(19 * cpu::activation_bytes(format, 512));
     const cpu::Activations together{format, 19, 512, memory.data()};
     for (int m = 18; m >= 0; --m)
-      kernels.quantize_row(rows[static_cast<std::size_t>(m)].data(), together, m);
+      kernels.quantize_row(rows[static_cast<std::size_t>(m)].data(), together, m, 0, 512);
     for (int m = 0; m < 19; ++m) {
       const Row alone(narrowest, format, rows[static_cast<std::size_t>(m)]);
       for (int b = 0; b < 2; ++b) {

@@ -36,9 +36,9 @@ TEST_CASE("the areas of the formats lie side by side, aligned") {
   std::vector<std::byte> memory(cpu::Inputs::bytes(5, 300));
   const cpu::Inputs in{memory.data(), 5, 300};
   const std::byte* end = memory.data();
-  for (const auto format : {cpu::ActivationFormat::kF32, cpu::ActivationFormat::kInt8Per32,
-                            cpu::ActivationFormat::kInt8Per256}) {
-    const cpu::Activations a = in.of(format);
+  for (const auto type : {fd::TensorType::kBF16, fd::TensorType::kQ5_1, fd::TensorType::kQ6_K}) {
+    const cpu::ActivationFormat format = cpu::activation_format(type);
+    const cpu::Activations a = in.of(type);
     CHECK(a.data == end);
     CHECK(a.format == format);
     CHECK(a.n_rows == 5);
@@ -68,4 +68,7 @@ TEST_CASE("scratch for a pass") {
   scratch.reserve(
       {.n_rows = 2, .d_model = 64, .d_ff = 90, .n_heads = 4, .n_kv_heads = 2, .d_head = 16}, 3);
   CHECK(scratch.lanes[2].tile.data() == tile);
+  const cpu::Intermediate hidden = scratch.intermediate(fd::TensorType::kQ4_K, 2, 90);
+  CHECK((hidden.in.format == cpu::ActivationFormat::kInt8Per256 && hidden.in.n_rows == 2));
+  CHECK((hidden.row(1) == hidden.values + 90 && hidden.written[0].count == 0));
 }

@@ -39,30 +39,23 @@ TEST_CASE("embed") {
   CHECK((x[0] == 50 && x[1] == 60 && x[2] == 10 && x[3] == 20));
 }
 
-TEST_CASE("residual adds the product") {
-  const Matrix w = matrix({{1, 2, 3}, {0, -1, 0.5f}});
-  const float in[] = {1, 1, 2};
-  float x[] = {100, 200};
-  run([&](auto& lane) noexcept { lane.residual({in, &w, 1, x}); });
-  CHECK((x[0] == 109 && x[1] == 200));
-}
-
-TEST_CASE("gated: rms norm, gate, activation, up") {
-  const Matrix gate = matrix({{1, 0}});
-  const Matrix up = matrix({{0, 2}});
-  const float x[] = {3, 4};  // rms sqrt(12.5)
+TEST_CASE("feed-forward: rms norm, gate, activation, up; down added to x") {
+  const Matrix gate = matrix({{1, 0}, {0, 0}});
+  const Matrix up = matrix({{0, 2}, {1, 1}});
+  const Matrix down = matrix({{0, 7}, {3, 8}});
+  float silu[] = {3, 4};  // rms sqrt(12.5)
+  float gelu[] = {3, 4};
   const float norm[] = {2, 0.5f};
-  float silu = 0;
-  float gelu = 0;
   run([&](auto& lane) noexcept {
-    lane.gated({x, 1, {norm, 0.0f}, fd::Activation::kSilu, &gate, &up, &silu});
-    lane.gated({x, 1, {norm, 0.0f}, fd::Activation::kGeluTanh, &gate, &up, &gelu});
+    lane.feed_forward({silu, 1, {norm, 0.0f}, fd::Activation::kSilu, &gate, &up, &down});
+    lane.feed_forward({gelu, 1, {norm, 0.0f}, fd::Activation::kGeluTanh, &gate, &up, &down});
   });
   const double g = 6 / std::sqrt(12.5);
   const double u = 4 / std::sqrt(12.5);
-  CHECK(silu == Approx(g / (1 + std::exp(-g)) * u));
-  CHECK(gelu ==
-        Approx(0.5 * g * (1 + std::tanh(std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g))) * u));
+  CHECK((silu[0] == 3 && gelu[0] == 3));
+  CHECK(silu[1] == Approx(4 + 3 * g / (1 + std::exp(-g)) * u));
+  const double tanh = std::tanh(std::sqrt(2 / M_PI) * (g + 0.044715 * g * g * g));
+  CHECK(gelu[1] == Approx(4 + 3 * 0.5 * g * (1 + tanh) * u));
 }
 
 TEST_CASE("qkv turns q and k of both layouts and stores k and v at the node's place") {
@@ -115,7 +108,8 @@ TEST_CASE("attend: softmax over the committed rows and the node's own path") {
   float k[3] = {0, 0, 0};
   float v[3] = {1, 10, 100};
   const float q[2] = {1, 1};
-  float out[2];
+  const Matrix wo = matrix({{2}});
+  float x[2];
   const std::int32_t path[] = {1, 2};
   const std::int32_t path_begin[] = {0, 1, 2};
   std::vector<fd::SequenceRows> sequences{{.first_row = 0,
@@ -126,19 +120,21 @@ TEST_CASE("attend: softmax over the committed rows and the node's own path") {
                                            .path_begin = path_begin}};
   const std::vector<fd::KvLayer<float>> kv{{k, v, 3, 1}};
   const auto attend = [&] {
+    x[0] = 1000;
+    x[1] = 0;
     run([&](auto& lane) noexcept {
-      lane.attend(fd::AttendArgs<float>{q, 2, 1, 1, 1, 1.0f, sequences, kv, out});
+      lane.attend(fd::AttendArgs<Matrix, float>{q, 2, 1, 1, 1, 1.0f, sequences, kv, &wo, x});
     });
   };
   attend();
-  CHECK((out[0] == Approx(5.5) && out[1] == Approx(50.5)));
+  CHECK((x[0] == Approx(1000 + 2 * 5.5) && x[1] == Approx(2 * 50.5)));
   sequences[0].path = {};
   sequences[0].path_begin = {};
   attend();
-  CHECK((out[0] == Approx(5.5) && out[1] == Approx(37.0)));
+  CHECK((x[0] == Approx(1000 + 2 * 5.5) && x[1] == Approx(2 * 37.0)));
   k[1] = static_cast<float>(std::log(3.0));  // three times the weight
   attend();
-  CHECK(out[0] == Approx((1 + 3 * 10) / 4.0));
+  CHECK(x[0] == Approx(1000 + 2 * (1 + 3 * 10) / 4.0));
 }
 
 TEST_CASE("head: chosen rows, argmax and logits") {

@@ -54,6 +54,9 @@ constexpr ActivationFormat activation_format(TensorType type) noexcept {
   return 0;
 }
 
+/// So many values are whole blocks of every format.
+inline constexpr int kWholeBlocks = 256;
+
 [[gnu::always_inline]] constexpr std::size_t activation_block_bytes(
     ActivationFormat format) noexcept {
   switch (format) {
@@ -77,7 +80,7 @@ inline constexpr int kTileRows = 8;
 ///
 /// Rows lie in groups of 8 (the last may be smaller), each group block after block with the group's
 /// rows side by side, so that a tile walks one stream. So a row's place depends on n_rows: fill all
-/// rows of one view with quantize_row. Matrices of the same format and n_in share one view.
+/// rows of one view with quantize_row(). Matrices of the same format and n_in share one view.
 /// @shape n_rows * activation_bytes(format, n_in) bytes, aligned to 64
 struct Activations {
   ActivationFormat format = ActivationFormat::kF32;

@@ -19,7 +19,7 @@ namespace foredraft::inline v0::cpu {
 /// them through this table: docs/design/decisions/0001-instruction-sets-through-a-table.md.
 struct KernelTable {
   Isa isa;
-  void (*quantize_row)(const float* x, const Activations& a, int row) noexcept;
+  void (*quantize_row)(const float* x, const Activations& a, int row, int begin, int end) noexcept;
   void (*matmul)(const PackedPanels& w, const Activations& a, int panel_begin, int panel_end,
                  float* out, std::size_t ld_out, Epilogue epilogue) noexcept;
   void (*rms_norm)(const float* x, const float* weight, float epsilon, int n, float* y) noexcept;

@@ -21,11 +21,12 @@ namespace foredraft::inline v0::cpu {
 /// One thread's view of a parallel region: the operators of backend/ops.hpp.
 ///
 /// Work is divided by a fixed rule (by panels of weights, by queries, by rows). Where most of the
-/// time goes, a lane that has done its share helps the others with theirs. Every operator of a layer
-/// ends with a barrier, which makes five. There are more of them
+/// time goes, a lane that has done its share helps the others with theirs. Lanes meet at the end of
+/// qkv and at the middle and the end of attend and feed_forward: five barriers a layer. There are
+/// more of them
 ///  - in qkv, where whole heads do not balance over the lanes: rotation waits for all projections;
-///  - in qkv, gated and residual, from so many rows on that lanes share norm and quantization of
-///    the input instead of repeating them (Scratch::own_inputs).
+///  - in qkv and feed_forward, from so many rows on that lanes share norm and quantization of the
+///    input instead of repeating them (Scratch::own_inputs).
 class Lane {
  public:
   Lane(const KernelTable& kernels, ThreadPool& pool, Scratch& scratch, int index) noexcept
@@ -53,7 +54,7 @@ class Lane {
 
   template <typename T>
   void qkv(const QkvArgs<PackedMatrix, T>& a) noexcept {
-    const Inputs in = make_inputs(a.x, nullptr, a.n_rows, &a.norm, {a.wq, a.wk, a.wv});
+    const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, {a.wq, a.wk, a.wv});
     const int d_kv = a.n_kv_heads * a.d_head;
     const Projection projections[] = {{a.wq, a.q_bias, a.q, a.n_heads},
                                       {a.wk, a.k_bias, shared_.k.data(), a.n_kv_heads},
@@ -75,7 +76,7 @@ class Lane {
           whole_heads ? Range{head.begin * n, head.end * n} : panels.of(i, index_, count());
       const Epilogue epilogue{p.bias != nullptr ? Epilogue::Kind::kAddBias : Epilogue::Kind::kStore,
                               p.bias};
-      multiply(*p.w, in, part, p.out, p.n_heads * a.d_head, epilogue);
+      multiply(*p.w, in.of(p.w->type()), part, p.out, p.n_heads * a.d_head, epilogue);
     }
     if (!whole_heads) barrier();
 
@@ -101,7 +102,9 @@ class Lane {
   /// that they see: all lanes are busy with one row too, and with the rows of a prompt, whose last
   /// ones see the most.
   template <typename T>
-  void attend(const AttendArgs<T>& a) noexcept {
+  void attend(const AttendArgs<PackedMatrix, T>& a) noexcept {
+    const Intermediate attended =
+        shared_.intermediate(a.wo->type(), a.n_rows, a.n_heads * a.d_head);
     const int group = a.n_heads / a.n_kv_heads;
     AttendTask<T> task{
         .row_stride = static_cast<std::size_t>(a.n_heads) * static_cast<std::size_t>(a.d_head),
@@ -129,7 +132,7 @@ class Lane {
         const std::size_t first =
             offset(rows.first_row, a.n_heads * a.d_head) + offset(head * group, a.d_head);
         task.q = a.q + first;
-        task.out = a.out + first;
+        task.out = attended.values + first;
         task.k = kv.k + static_cast<std::size_t>(head) * kv.head_stride;
         task.v = kv.v + static_cast<std::size_t>(head) * kv.head_stride;
         if constexpr (std::is_same_v<T, float>) {
@@ -137,40 +140,42 @@ class Lane {
         } else {
           kernels_.attend_half(task);
         }
+        // Query heads of a row lie side by side: the end of a row, whole rows, a row's beginning.
+        for (int query = task.begin; query < task.end;) {
+          const int begin = query % group;
+          const int n_heads = std::min(group - begin, task.end - query);
+          const int n_rows = n_heads == group ? (task.end - query) / group : 1;
+          const int column = (head * group + begin) * a.d_head;
+          attended.add(kernels_, n_rows, column, column + n_heads * a.d_head);
+          query += n_rows * n_heads;
+        }
       }
     }
     barrier();
+    add_product(*a.wo, attended.in, a.x);
   }
 
-  void residual(const ResidualArgs<PackedMatrix>& a) noexcept {
-    const Inputs in = make_inputs(a.in, nullptr, a.n_rows, nullptr, {a.w});
-    const std::size_t run_bytes =
-        a.n_rows <= kTileRows ? Scratch::kRunBytes : Scratch::kRunBytesOfManyRows;
-    const int n_panels = std::max(1, static_cast<int>(run_bytes / a.w->panels().panel_bytes));
-    deal_out(a.w->n_panels(), n_panels, [&](Range panels) {
-      multiply(*a.w, in, panels, a.x, a.w->n_out(), {Epilogue::Kind::kAccumulate, nullptr});
-    });
-    barrier();
-  }
-
-  void gated(const GatedArgs<PackedMatrix>& a) noexcept {
-    const Inputs in = make_inputs(a.x, nullptr, a.n_rows, &a.norm, {a.gate, a.up});
+  void feed_forward(const FeedForwardArgs<PackedMatrix>& a) noexcept {
+    const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, {a.gate, a.up});
     const int d_ff = a.gate->n_out();
+    const Intermediate hidden = shared_.intermediate(a.down->type(), a.n_rows, d_ff);
     for_tiles(a.gate->n_panels(), d_ff, [&](Range panels, int column, int n) {
-      multiply(*a.gate, in, panels, a.out, d_ff, {});
+      multiply(*a.gate, in.of(a.gate->type()), panels, hidden.values, d_ff, {});
       multiply_into_tile(*a.up, in, panels);
       for (int row = 0; row < a.n_rows; ++row) {
-        kernels_.gated_activation(a.activation, a.out + offset(row, d_ff) + column,
+        kernels_.gated_activation(a.activation, hidden.row(row) + column,
                                   own_.tile.data() + offset(row, Scratch::kTileColumns), n);
       }
+      hidden.add(kernels_, a.n_rows, column, column + n);
     });
     barrier();
+    add_product(*a.down, hidden.in, a.x);
   }
 
   void head(const HeadArgs<PackedMatrix>& a) noexcept {
     const int n_rows = static_cast<int>(a.rows.size());
     if (n_rows == 0) return;
-    const Inputs in = make_inputs(a.x, a.rows.data(), n_rows, &a.norm, {a.w});
+    const Inputs in = normalised(a.x, a.rows.data(), n_rows, a.norm, {a.w});
     Best* best = shared_.best.data();
     Best* mine = best + offset(index_, n_rows);
     for (int i = 0; i < n_rows; ++i) mine[i] = Best{};
@@ -217,25 +222,21 @@ class Lane {
     return static_cast<std::size_t>(row) * static_cast<std::size_t>(width);
   }
 
-  /// Rows of x (or those that `gather` names), normalised where a norm is given, in the formats of
-  /// all `matrices`.
-  Inputs make_inputs(const float* x, const std::int32_t* gather, int n_rows, const RmsNorm* norm,
-                     std::initializer_list<const PackedMatrix*> matrices) noexcept {
+  /// Rows of x (or those that `gather` names), normalised, in the formats of all `matrices`.
+  Inputs normalised(const float* x, const std::int32_t* gather, int n_rows, const RmsNorm& norm,
+                    std::initializer_list<const PackedMatrix*> matrices) noexcept {
     const int n_in = (*matrices.begin())->n_in();
     const bool own = Scratch::own_inputs(n_rows, n_in);
     const Inputs in{own ? own_.inputs.data() : shared_.inputs.data(), n_rows, n_in};
     const Range mine = own ? Range{0, n_rows} : share(n_rows, index_, count());
     for (int i = mine.begin; i < mine.end; ++i) {
-      const float* row = x + offset(gather == nullptr ? i : gather[i], n_in);
-      if (norm != nullptr) {
-        kernels_.rms_norm(row, norm->weight, norm->epsilon, n_in, own_.row.data());
-        row = own_.row.data();
-      }
+      kernels_.rms_norm(x + offset(gather == nullptr ? i : gather[i], n_in), norm.weight,
+                        norm.epsilon, n_in, own_.row.data());
       unsigned done = 0;  // a bit for each format
       for (const PackedMatrix* matrix : matrices) {
-        const ActivationFormat format = activation_format(matrix->type());
-        const unsigned bit = 1u << static_cast<unsigned>(format);
-        if ((done & bit) == 0) kernels_.quantize_row(row, in.of(format), i);
+        const Activations rows = in.of(matrix->type());
+        const unsigned bit = 1u << static_cast<unsigned>(rows.format);
+        if ((done & bit) == 0) kernels_.quantize_row(own_.row.data(), rows, i, 0, n_in);
         done |= bit;
       }
     }
@@ -243,11 +244,22 @@ class Lane {
     return in;
   }
 
-  void multiply(const PackedMatrix& w, const Inputs& in, Range panels, float* out, int ld_out,
+  void multiply(const PackedMatrix& w, const Activations& in, Range panels, float* out, int ld_out,
                 Epilogue epilogue) noexcept {
     if (panels.size() <= 0) return;
-    kernels_.matmul(w.panels(), in.of(activation_format(w.type())), panels.begin, panels.end, out,
-                    static_cast<std::size_t>(ld_out), epilogue);
+    kernels_.matmul(w.panels(), in, panels.begin, panels.end, out, static_cast<std::size_t>(ld_out),
+                    epilogue);
+  }
+
+  /// x += w * in, on all lanes.
+  void add_product(const PackedMatrix& w, const Activations& in, float* x) noexcept {
+    const std::size_t run_bytes =
+        in.n_rows <= kTileRows ? Scratch::kRunBytes : Scratch::kRunBytesOfManyRows;
+    const int n_panels = std::max(1, static_cast<int>(run_bytes / w.panels().panel_bytes));
+    deal_out(w.n_panels(), n_panels, [&](Range panels) {
+      multiply(w, in, panels, x, w.n_out(), {Epilogue::Kind::kAccumulate, nullptr});
+    });
+    barrier();
   }
 
   /// The products of a few panels, into the lane's own tile from its first column on.
@@ -256,7 +268,7 @@ class Lane {
     part.data += static_cast<std::size_t>(panels.begin) * part.panel_bytes;
     part.n_out -= panels.begin * kPanelRows;
     part.n_panels -= panels.begin;
-    kernels_.matmul(part, in.of(activation_format(w.type())), 0, panels.size(), own_.tile.data(),
+    kernels_.matmul(part, in.of(w.type()), 0, panels.size(), own_.tile.data(),
                     Scratch::kTileColumns, {});
   }
 
@@ -264,8 +276,8 @@ class Lane {
   /// then what slower lanes have left of theirs. Who computes a panel makes no difference to it, and
   /// a core that is slower than others, or taken away for a while, does not keep them waiting.
   ///
-  /// Every operator does this at most once and ends with a barrier. So while two sets of counters
-  /// take turns, nobody looks at the one that is set back.
+  /// There is a barrier between any two of these. So while two sets of counters take turns, nobody
+  /// looks at the one that is set back.
   template <typename F>
   void deal_out(int n_panels, int length, F&& f) noexcept {
     const int set = deals_++ % 2;

@@ -87,12 +87,13 @@ struct RowQuantizer {
   }
 
   template <typename Block, int block_k>
-  static void write_row(const float* x, const Activations& a, int row) noexcept {
-    const int n_whole = a.n_in / block_k;
-    for (int b = 0; b < n_whole; ++b) {
+  static void write_row(const float* x, const Activations& a, int row, int begin,
+                        int end) noexcept {
+    const int n_whole = end / block_k;
+    for (int b = begin / block_k; b < n_whole; ++b) {
       write(x + b * block_k, *reinterpret_cast<Block*>(a.data + a.offset(row, b)));
     }
-    const int rest = a.n_in - n_whole * block_k;
+    const int rest = end - n_whole * block_k;
     if (rest == 0) return;
     float padded[block_k];
     for (int i = 0; i < block_k; ++i) padded[i] = i < rest ? x[n_whole * block_k + i] : 0.0f;
@@ -100,18 +101,20 @@ struct RowQuantizer {
   }
 };
 
-/// Store one row of a view of activations. Different rows may be written by different threads.
-/// @shape x [a.n_in]
-/// @cost O(n_in), no allocation
+/// Store the columns begin .. end - 1 of one row of a view of activations. Both bounds are multiples
+/// of kWholeBlocks, or `end` is a.n_in. Different rows or columns may be written by different threads.
+/// @shape x [a.n_in], the whole row
+/// @cost O(end - begin), no allocation
 template <class Arch>
-void quantize_row(const float* x, const Activations& a, int row) noexcept {
+void quantize_row(const float* x, const Activations& a, int row, int begin, int end) noexcept {
   using Quantizer = RowQuantizer<Arch>;
   switch (a.format) {
-    case ActivationFormat::kF32: return Quantizer::template write_row<BlockF32, 16>(x, a, row);
+    case ActivationFormat::kF32:
+      return Quantizer::template write_row<BlockF32, 16>(x, a, row, begin, end);
     case ActivationFormat::kInt8Per32:
-      return Quantizer::template write_row<BlockInt8Per32, 64>(x, a, row);
+      return Quantizer::template write_row<BlockInt8Per32, 64>(x, a, row, begin, end);
     case ActivationFormat::kInt8Per256:
-      return Quantizer::template write_row<BlockInt8Per256, 256>(x, a, row);
+      return Quantizer::template write_row<BlockInt8Per256, 256>(x, a, row, begin, end);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <memory>
 #include <new>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include <foredraft/backend/cpu/activations.hpp>
 #include <foredraft/backend/cpu/attention.hpp>
 #include <foredraft/backend/cpu/elementwise.hpp>
+#include <foredraft/backend/cpu/intermediate.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/scores.hpp>
 
@@ -55,7 +57,8 @@ class AlignedBuffer {
   std::size_t size_ = 0;
 };
 
-/// The inputs of some matrix products, in each format that one of the matrices asks for.
+/// Normalised rows, the input of some matrix products, in each format that one of the matrices asks
+/// for.
 struct Inputs {
   static constexpr int kFormats = 3;
 
@@ -73,7 +76,9 @@ struct Inputs {
     for (int format = 0; format < kFormats; ++format) sum += area(format, n_rows, n_in);
     return sum;
   }
-  Activations of(ActivationFormat format) const noexcept {
+  /// As weights of a type take them.
+  Activations of(TensorType weights) const noexcept {
+    const ActivationFormat format = activation_format(weights);
     std::byte* at = memory;
     for (int before = 0; before < static_cast<int>(format); ++before)
       at += area(before, n_rows, n_in);
@@ -92,13 +97,13 @@ struct Scratch {
   static constexpr std::size_t kRunBytes = 32 * 1024;
   static constexpr std::size_t kRunBytesOfManyRows = 128 * 1024;
   static_assert(kTileColumns == Scores::kRun, "the head has the maximum of a tile at hand");
-  /// Inputs of up to so many values are made by every lane for itself: they take two microseconds,
-  /// of which two lanes that share them save one, about what a barrier and waiting for the slower
-  /// lane cost. A single row is, however wide.
-  static constexpr int kOwnValues = 8192;
+  /// Inputs of up to so many values are made by every lane for itself: they take four microseconds,
+  /// of which two lanes that share them save two, not much more than a barrier and waiting for the
+  /// slower lane cost. A single row is, however wide.
+  static constexpr int kOwnValues = 16384;
 
   struct Lane {
-    AlignedBuffer<float> row;                        // [widest input] one normalised row
+    AlignedBuffer<float> row;                        // [d_model] one normalised row
     AlignedBuffer<std::byte> inputs;                 // Inputs of few rows
     AlignedBuffer<float> tile;                       // [n_rows, kTileColumns]
     AlignedBuffer<float> attend;                     // [attend_workspace(d_head)]
@@ -110,6 +115,10 @@ struct Scratch {
   AlignedBuffer<float> k;           // [n_rows, n_kv_heads * d_head]
   AlignedBuffer<float> v;           // likewise
   AlignedBuffer<Best> best;         // [n_lanes, n_rows]
+  // An Intermediate as wide as the attention's result or the feed-forward part's, whatever is wider.
+  AlignedBuffer<float> values;
+  AlignedBuffer<std::byte> quantized;
+  AlignedBuffer<Intermediate::Written> written;
 
   static bool own_inputs(int rows, int n_in) noexcept {
     const int padded = (n_in + 255) / 256 * 256;
@@ -118,28 +127,38 @@ struct Scratch {
   }
 
   /// Bytes that hold the Inputs of every size for which own_inputs() is true.
-  static std::size_t own_bytes(int widest) noexcept {
-    return Inputs::bytes(1, std::max(widest, kOwnValues)) + 64 * Inputs::kFormats;
+  static std::size_t own_bytes(int d_model) noexcept {
+    return Inputs::bytes(1, std::max(d_model, kOwnValues)) + 64 * Inputs::kFormats;
+  }
+
+  Intermediate intermediate(TensorType next, int n_rows, int n_in) const noexcept {
+    return {
+        values.data(), {activation_format(next), n_rows, n_in, quantized.data()}, written.data()};
   }
 
   /// @errors kOutOfMemory
   void reserve(const PassShape& shape, int n_lanes) {
-    const int widest = std::max({shape.d_model, shape.d_ff, shape.n_heads * shape.d_head});
     const auto rows = static_cast<std::size_t>(shape.n_rows);
     const auto d_kv =
         static_cast<std::size_t>(shape.n_kv_heads) * static_cast<std::size_t>(shape.d_head);
     if (lanes.empty()) lanes = std::vector<Lane>(static_cast<std::size_t>(n_lanes));
     for (Lane& lane : lanes) {
-      lane.row.reserve(static_cast<std::size_t>(widest));
-      lane.inputs.reserve(own_bytes(widest));
+      lane.row.reserve(static_cast<std::size_t>(shape.d_model));
+      lane.inputs.reserve(own_bytes(shape.d_model));
       lane.tile.reserve(rows * kTileColumns);
       lane.attend.reserve(attend_workspace(shape.d_head));
       for (std::atomic<int>& taken : lane.taken) taken.store(0, std::memory_order_relaxed);
     }
-    inputs.reserve(Inputs::bytes(shape.n_rows, widest));
+    inputs.reserve(Inputs::bytes(shape.n_rows, shape.d_model));
     k.reserve(rows * d_kv);
     v.reserve(rows * d_kv);
     best.reserve(static_cast<std::size_t>(n_lanes) * rows);
+    const int between = std::max(shape.d_ff, shape.n_heads * shape.d_head);
+    values.reserve(rows * static_cast<std::size_t>(between));
+    quantized.reserve(Inputs::bytes(shape.n_rows, between));
+    const auto n_blocks = static_cast<std::size_t>(Intermediate::n_blocks(between));
+    written.reserve(n_blocks);
+    std::uninitialized_value_construct_n(written.data(), n_blocks);
   }
 };
 

@@ -71,7 +71,7 @@ class Reference {
     }
 
     template <typename T>
-    void attend(const AttendArgs<T>& a) noexcept {
+    void attend(const AttendArgs<Matrix, T>& a) noexcept {
       for (std::size_t s = 0; s < a.sequences.size(); ++s) {
         const SequenceRows& sequence = a.sequences[s];
         for (int i = 0; i < sequence.n_rows; ++i) {
@@ -85,32 +85,27 @@ class Reference {
             stored.push_back(sequence.chain() ? sequence.size + p
                                               : sequence.path[at(sequence.path_begin[at(i)] + p)]);
           }
+          const int row = sequence.first_row + i;
+          Vector attended(a.n_heads * a.d_head);
           for (int head = 0; head < a.n_heads; ++head) {
-            attend_head(a, a.kv[s], stored, sequence.first_row + i, head);
+            attended.segment(head * a.d_head, a.d_head) =
+                attend_head(a, a.kv[s], stored, row, head);
           }
+          add_product(*a.wo, attended, a.x, row);
         }
       }
     }
 
-    void residual(const ResidualArgs<Matrix>& a) noexcept {
-      for (int row = 0; row < a.n_rows; ++row) {
-        const Vector y = product(*a.w, input(a.in, row, a.w->cols()), nullptr);
-        for (Eigen::Index n = 0; n < y.size(); ++n) {
-          float& x = a.x[row * y.size() + n];
-          x = static_cast<float>(static_cast<double>(x) + y[n]);
-        }
-      }
-    }
-
-    void gated(const GatedArgs<Matrix>& a) noexcept {
+    void feed_forward(const FeedForwardArgs<Matrix>& a) noexcept {
       for (int row = 0; row < a.n_rows; ++row) {
         const Vector x = normalised(a.x, row, a.norm, a.gate->cols());
         const Vector gate = product(*a.gate, x, nullptr);
         const Vector up = product(*a.up, x, nullptr);
+        Vector hidden(gate.size());
         for (Eigen::Index n = 0; n < gate.size(); ++n) {
-          a.out[row * gate.size() + n] =
-              static_cast<float>(activate(a.activation, gate[n]) * up[n]);
+          hidden[n] = activate(a.activation, gate[n]) * up[n];
         }
+        add_product(*a.down, hidden, a.x, row);
       }
     }
 
@@ -162,6 +157,13 @@ class Reference {
       return y;
     }
 
+    /// x += w * in, of one row of x.
+    static void add_product(const Matrix& w, const Vector& in, float* x, int row) {
+      const Vector y = product(w, in, nullptr);
+      Eigen::Map<Eigen::VectorXf> sum(x + row * y.size(), y.size());
+      sum = (sum.cast<double>() + y).cast<float>();
+    }
+
     /// @param head  first dimension of a head, changed in place
     static void rotate(const RopeTable& rope, int row, double* head) noexcept {
       const int n_pairs = rope.n_rot / 2;
@@ -177,8 +179,8 @@ class Reference {
     }
 
     template <typename T>
-    static void attend_head(const AttendArgs<T>& a, const KvLayer<T>& kv,
-                            const std::vector<int>& stored, int row, int head) {
+    static Vector attend_head(const AttendArgs<Matrix, T>& a, const KvLayer<T>& kv,
+                              const std::vector<int>& stored, int row, int head) {
       const std::ptrdiff_t kv_head = head / (a.n_heads / a.n_kv_heads);
       const auto begin = kv_head * static_cast<std::ptrdiff_t>(kv.head_stride);
       const float* q = a.q + (row * a.n_heads + head) * a.d_head;
@@ -193,14 +195,14 @@ class Reference {
       }
       weights = (weights.array() - weights.maxCoeff<Eigen::PropagateNaN>()).exp();
       weights /= weights.sum();
-      for (int d = 0; d < a.d_head; ++d) {
-        double sum = 0;
-        for (std::size_t p = 0; p < stored.size(); ++p) {
-          sum +=
-              weights[static_cast<Eigen::Index>(p)] * value(kv.v[begin + stored[p] * a.d_head + d]);
+      Vector sums = Vector::Zero(a.d_head);
+      for (std::size_t p = 0; p < stored.size(); ++p) {
+        const T* v = kv.v + begin + stored[p] * a.d_head;
+        for (int d = 0; d < a.d_head; ++d) {
+          sums[d] += weights[static_cast<Eigen::Index>(p)] * value(v[d]);
         }
-        a.out[(row * a.n_heads + head) * a.d_head + d] = static_cast<float>(sum);
       }
+      return sums;
     }
 
     template <typename T>
