@@ -272,25 +272,25 @@ class Lane {
                     Scratch::kTileColumns, {});
   }
 
-  /// f(panels) for runs of `length` panels, each on one lane: first the runs of a lane's own share,
-  /// then what slower lanes have left of theirs. Who computes a panel makes no difference to it, and
-  /// a core that is slower than others, or taken away for a while, does not keep them waiting.
+  /// f(run) for runs of up to `length` of n things, each on one lane: first the runs of a lane's own
+  /// share, then what slower lanes have left of theirs. Who computes a thing makes no difference to
+  /// it, and a core that is slower than others, or taken away for a while, does not keep them
+  /// waiting.
   ///
   /// There is a barrier between any two of these. So while two sets of counters take turns, nobody
   /// looks at the one that is set back.
   template <typename F>
-  void deal_out(int n_panels, int length, F&& f) noexcept {
+  void deal_out(int n, int length, F&& f) noexcept {
     const int set = deals_++ % 2;
     own_.taken[1 - set].store(0, std::memory_order_relaxed);
-    const int n_runs = (n_panels + length - 1) / length;
     for (int i = 0; i < count(); ++i) {
       const int lane = (index_ + i) % count();
-      const Range part = share(n_runs, lane, count());
+      const Range part = share(n, lane, count());
       std::atomic<int>& taken = shared_.lanes[static_cast<std::size_t>(lane)].taken[set];
       for (;;) {
-        const int run = part.begin + taken.fetch_add(1, std::memory_order_relaxed);
-        if (run >= part.end) break;
-        f(Range{run * length, std::min((run + 1) * length, n_panels)});
+        const int begin = part.begin + length * taken.fetch_add(1, std::memory_order_relaxed);
+        if (begin >= part.end) break;
+        f(Range{begin, std::min(begin + length, part.end)});
       }
     }
   }
@@ -298,7 +298,9 @@ class Lane {
   /// f(panels, first column, columns) for the tiles of a matrix with n_out outputs.
   template <typename F>
   void for_tiles(int n_panels, int n_out, F&& f) noexcept {
-    deal_out(n_panels, Scratch::kTilePanels, [&](Range panels) {
+    constexpr int kLength = Scratch::kTilePanels;
+    deal_out((n_panels + kLength - 1) / kLength, 1, [&](Range tile) {
+      const Range panels{tile.begin * kLength, std::min(tile.end * kLength, n_panels)};
       const int column = panels.begin * kPanelRows;
       f(panels, column, std::min(panels.end * kPanelRows, n_out) - column);
     });
