@@ -99,9 +99,9 @@ struct QkvArgs {
   int n_kv_heads = 0;
   int d_head = 0;
   RopeTable rope;
-  std::span<const SequenceRows> sequences;
-  std::span<const KvLayer<T>> kv;  // one for each of `sequences`
-  float* q = nullptr;              // written [n_rows, n_heads, d_head]
+  std::span<const SequenceRows> sequences;  // every row of the pass in one of them
+  std::span<const KvLayer<T>> kv;           // one for each of `sequences`
+  float* q = nullptr;                       // written [n_rows, n_heads, d_head]
 };
 
 /// x += wo * attention, where attention is softmax(q k^T * scale) v of each head, causal along each
@@ -114,10 +114,10 @@ struct AttendArgs {
   int n_kv_heads = 0;
   int d_head = 0;
   float scale = 1.0f;
-  std::span<const SequenceRows> sequences;
-  std::span<const KvLayer<T>> kv;  // one for each of `sequences`
-  const Matrix* wo = nullptr;      // [d_model, n_heads * d_head]
-  float* x = nullptr;              // read and written [n_rows, d_model]
+  std::span<const SequenceRows> sequences;  // every row of the pass in one of them
+  std::span<const KvLayer<T>> kv;           // one for each of `sequences`
+  const Matrix* wo = nullptr;               // [d_model, n_heads * d_head]
+  float* x = nullptr;                       // read and written [n_rows, d_model]
 };
 
 enum class Activation : std::uint8_t {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <random>
-#include <utility>
 #include <vector>
 
 #include <foredraft/backend/cpu/thread_pool.hpp>
@@ -37,35 +36,33 @@ TEST_CASE("rows written in pieces by several lanes are quantized as whole rows a
       std::vector<cpu::Intermediate::Written> written(
           static_cast<std::size_t>(cpu::Intermediate::n_blocks(width)));
       for (int trial = 0; trial < 100; ++trial) {
-        // (row, first column) of pieces of any length, in any order; each ends where the next begins.
-        std::vector<std::pair<int, int>> pieces;
-        for (int row = 0; row < kRows; ++row) {
-          pieces.emplace_back(row, 0);
+        // Pieces of any length, in any order: of row 0, and of the other two together.
+        struct Piece {
+          int row, n_rows, begin, end;
+        };
+        std::vector<Piece> pieces;
+        for (const int row : {0, 1}) {
+          std::vector<int> cuts{0, width};
           const unsigned n_cuts = random() % 8;
-          for (unsigned i = 0; i < n_cuts; ++i) {
-            pieces.emplace_back(row, static_cast<int>(random() % n));
-          }
+          for (unsigned i = 0; i < n_cuts; ++i) cuts.push_back(static_cast<int>(random() % n));
+          std::sort(cuts.begin(), cuts.end());
+          for (std::size_t i = 1; i < cuts.size(); ++i)
+            pieces.push_back({row, row + 1, cuts[i - 1], cuts[i]});
         }
-        std::sort(pieces.begin(), pieces.end());
-        pieces.erase(std::unique(pieces.begin(), pieces.end()), pieces.end());
-        std::vector<std::pair<std::pair<int, int>, int>> order;
-        for (std::size_t i = 0; i < pieces.size(); ++i) {
-          const bool last = i + 1 == pieces.size() || pieces[i + 1].first != pieces[i].first;
-          order.emplace_back(pieces[i], last ? width : pieces[i + 1].second);
-        }
-        std::shuffle(order.begin(), order.end(), random);
+        std::shuffle(pieces.begin(), pieces.end(), random);
 
         std::vector<float> values(kRows * n);
         AlignedBytes found(kRows * cpu::activation_bytes(format, n));
         const cpu::Intermediate rows{
             values.data(), {format, kRows, width, found.data()}, written.data()};
         pool.run([&](int lane) {
-          for (std::size_t i = static_cast<std::size_t>(lane); i < order.size(); i += kLanes) {
-            const auto [row, begin] = order[i].first;
-            const int end = order[i].second;
-            const float* from = &x[static_cast<std::size_t>(row) * n];
-            std::copy(from + begin, from + end, rows.row(row) + begin);
-            rows.add(kernels, 1, begin, end);
+          for (std::size_t i = static_cast<std::size_t>(lane); i < pieces.size(); i += kLanes) {
+            const Piece& piece = pieces[i];
+            for (int row = piece.row; row < piece.row + piece.n_rows; ++row) {
+              const float* from = &x[static_cast<std::size_t>(row) * n];
+              std::copy(from + piece.begin, from + piece.end, rows.row(row) + piece.begin);
+            }
+            rows.add(kernels, piece.n_rows, piece.begin, piece.end);
           }
         });
         REQUIRE(std::memcmp(found.data(), expected.data(),

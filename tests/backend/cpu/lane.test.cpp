@@ -273,17 +273,17 @@ TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend re
     constexpr int kHead = 48;
     constexpr int kRows = 80;  // of the caches
     const fd::PassShape shape{.n_rows = n_rows,
-                              .d_model = kHeads * kHead,
+                              .d_model = 512,
                               .n_heads = kHeads,
                               .n_kv_heads = kKvHeads,
                               .d_head = kHead};
-    const Pair wq(cpu, type, kHeads * kHead, 256, 12);
-    const Pair wk(cpu, type, kKvHeads * kHead, 256, 13);
-    const Pair wv(cpu, TensorType::kQ6_K, kKvHeads * kHead, 256, 14);
+    const Pair wq(cpu, type, kHeads * kHead, 512, 12);
+    const Pair wk(cpu, type, kKvHeads * kHead, 512, 13);
+    const Pair wv(cpu, TensorType::kQ6_K, kKvHeads * kHead, 512, 14);
     const Pair wo = Pair::identity(cpu, kHeads * kHead, kHeads * kHead);
     const auto n = static_cast<std::size_t>(n_rows);
-    const std::vector<float> x = mini::normals(n * 256, 15);
-    const std::vector<float> norm = mini::normals(256, 16);
+    const std::vector<float> x = mini::normals(n * 512, 15);
+    const std::vector<float> norm = mini::normals(512, 16);
     const std::vector<float> bias = mini::normals(kHeads * kHead, 17);
     std::vector<float> cos(n * 16);
     std::vector<float> sin(n * 16);
@@ -342,7 +342,7 @@ TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend re
     int wrong = 0;
     double most = 0;
     for (std::size_t row = 0; row < n; ++row)
-      most = std::fmax(most, greatest_normalised(&x[row * 256], norm));
+      most = std::fmax(most, greatest_normalised(&x[row * 512], norm));
     const auto greatest_bound = [&](const Pair& w) {
       double bound = 0;
       for (Eigen::Index i = 0; i < w.exact.rows(); ++i) bound = std::fmax(bound, w.bound(i, most));

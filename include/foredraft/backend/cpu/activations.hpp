@@ -54,9 +54,6 @@ constexpr ActivationFormat activation_format(TensorType type) noexcept {
   return 0;
 }
 
-/// So many values are whole blocks of every format.
-inline constexpr int kWholeBlocks = 256;
-
 [[gnu::always_inline]] constexpr std::size_t activation_block_bytes(
     ActivationFormat format) noexcept {
   switch (format) {
@@ -66,6 +63,12 @@ inline constexpr int kWholeBlocks = 256;
   }
   return 0;
 }
+
+/// Columns that are whole blocks of every format.
+inline constexpr int kBlockColumns = 256;
+static_assert(kBlockColumns % activation_block_k(ActivationFormat::kF32) == 0 &&
+              kBlockColumns % activation_block_k(ActivationFormat::kInt8Per32) == 0 &&
+              kBlockColumns % activation_block_k(ActivationFormat::kInt8Per256) == 0);
 
 /// Bytes of one row.
 constexpr std::size_t activation_bytes(ActivationFormat format, std::size_t n_in) noexcept {

@@ -12,9 +12,8 @@ namespace foredraft::inline v0::cpu {
 /// Rows that the first half of an operator writes piece by piece, on all lanes, and that the matrix
 /// product of its second half takes as input.
 ///
-/// Whoever writes the last piece of a block of columns quantizes it. So rows are quantized once,
-/// while they are in a cache, and no barrier is needed but the one that the product waits for
-/// anyway.
+/// Whoever writes the last piece of a block of columns quantizes it. So rows are quantized once, and
+/// no barrier is needed but the one that the product waits for anyway.
 struct Intermediate {
   /// Values of a block of columns that have been written; on a cache line of its own, because lanes
   /// work on different blocks most of the time.
@@ -27,19 +26,20 @@ struct Intermediate {
   Written* written = nullptr;  // [n_blocks(in.n_in)], zeros before, and zeros when all is written
 
   static constexpr int n_blocks(int n_in) noexcept {
-    return (n_in + kWholeBlocks - 1) / kWholeBlocks;
+    return (n_in + kBlockColumns - 1) / kBlockColumns;
   }
 
   float* row(int row) const noexcept {
     return values + static_cast<std::size_t>(row) * static_cast<std::size_t>(in.n_in);
   }
 
-  /// This lane has written the columns begin .. end - 1 of some rows, and nobody has before.
+  /// This lane has written the columns begin .. end - 1 of n_rows rows, and nobody has before. A block
+  /// is complete when they have been added for all rows, whichever comes last.
   void add(const KernelTable& kernels, int n_rows, int begin, int end) const noexcept {
     while (begin < end) {
-      const int block = begin / kWholeBlocks;
-      const int first = block * kWholeBlocks;
-      const int last = std::min(first + kWholeBlocks, in.n_in);
+      const int block = begin / kBlockColumns;
+      const int first = block * kBlockColumns;
+      const int last = std::min(first + kBlockColumns, in.n_in);
       const int next = std::min(end, last);
       std::atomic<int>& count = written[block].count;
       const int here = n_rows * (next - begin);

@@ -300,7 +300,8 @@ class Lane {
   void for_tiles(int n_panels, int n_out, F&& f) noexcept {
     constexpr int kLength = Scratch::kTilePanels;
     deal_out((n_panels + kLength - 1) / kLength, 1, [&](Range tile) {
-      const Range panels{tile.begin * kLength, std::min(tile.end * kLength, n_panels)};
+      const int begin = tile.begin * kLength;
+      const Range panels{begin, std::min(begin + kLength, n_panels)};
       const int column = panels.begin * kPanelRows;
       f(panels, column, std::min(panels.end * kPanelRows, n_out) - column);
     });

@@ -101,8 +101,8 @@ struct RowQuantizer {
   }
 };
 
-/// Store the columns begin .. end - 1 of one row of a view of activations. Both bounds are multiples
-/// of kWholeBlocks, or `end` is a.n_in. Different rows or columns may be written by different threads.
+/// Store the columns begin .. end - 1 of one row of a view of activations. Both are multiples of
+/// kBlockColumns, or `end` is a.n_in. Different rows or columns may be written by different threads.
 /// @shape x [a.n_in], the whole row
 /// @cost O(end - begin), no allocation
 template <class Arch>

@@ -97,9 +97,10 @@ struct Scratch {
   static constexpr std::size_t kRunBytes = 32 * 1024;
   static constexpr std::size_t kRunBytesOfManyRows = 128 * 1024;
   static_assert(kTileColumns == Scores::kRun, "the head has the maximum of a tile at hand");
-  /// Inputs of up to so many values are made by every lane for itself: they take four microseconds,
-  /// of which two lanes that share them save two, not much more than a barrier and waiting for the
-  /// slower lane cost. A single row is, however wide.
+  /// Inputs of up to so many values are made by every lane for itself: they take four microseconds
+  /// in one format for K-quants, six for scales per 32. Two lanes that share them save half of it,
+  /// and spend most of that on a barrier and on waiting for the slower lane. A single row is, however
+  /// wide.
   static constexpr int kOwnValues = 16384;
 
   struct Lane {
@@ -115,13 +116,13 @@ struct Scratch {
   AlignedBuffer<float> k;           // [n_rows, n_kv_heads * d_head]
   AlignedBuffer<float> v;           // likewise
   AlignedBuffer<Best> best;         // [n_lanes, n_rows]
-  // An Intermediate as wide as the attention's result or the feed-forward part's, whatever is wider.
-  AlignedBuffer<float> values;
-  AlignedBuffer<std::byte> quantized;
-  AlignedBuffer<Intermediate::Written> written;
+  // An Intermediate, of the attention's result or the feed-forward part's, whichever is wider.
+  AlignedBuffer<float> values;                   // [n_rows, widest]
+  AlignedBuffer<std::byte> quantized;            // [n_rows, widest] in any format
+  AlignedBuffer<Intermediate::Written> written;  // [n_blocks(widest)]
 
   static bool own_inputs(int rows, int n_in) noexcept {
-    const int padded = (n_in + 255) / 256 * 256;
+    const int padded = (n_in + kBlockColumns - 1) / kBlockColumns * kBlockColumns;
     return rows <= 1 ||
            static_cast<std::size_t>(rows) * static_cast<std::size_t>(padded) <= kOwnValues;
   }
@@ -153,12 +154,15 @@ struct Scratch {
     k.reserve(rows * d_kv);
     v.reserve(rows * d_kv);
     best.reserve(static_cast<std::size_t>(n_lanes) * rows);
-    const int between = std::max(shape.d_ff, shape.n_heads * shape.d_head);
-    values.reserve(rows * static_cast<std::size_t>(between));
-    quantized.reserve(Inputs::bytes(shape.n_rows, between));
-    const auto n_blocks = static_cast<std::size_t>(Intermediate::n_blocks(between));
+    const int widest = std::max(shape.d_ff, shape.n_heads * shape.d_head);
+    values.reserve(rows * static_cast<std::size_t>(widest));
+    std::size_t most = 0;
+    for (int format = 0; format < Inputs::kFormats; ++format)
+      most = std::max(most, Inputs::area(format, shape.n_rows, widest));
+    quantized.reserve(most);
+    const auto n_blocks = static_cast<std::size_t>(Intermediate::n_blocks(widest));
     written.reserve(n_blocks);
-    std::uninitialized_value_construct_n(written.data(), n_blocks);
+    std::uninitialized_value_construct_n(written.data(), n_blocks);  // zeros before every pass
   }
 };
 
