@@ -12,8 +12,8 @@ namespace foredraft::inline v0::cpu {
 /// Rows that the first half of an operator writes piece by piece, on all lanes, and that the matrix
 /// product of its second half takes as input.
 ///
-/// Whoever writes the last piece of a block of columns quantizes it. So rows are quantized once, and
-/// no barrier is needed but the one that the product waits for anyway.
+/// Whoever writes the last piece of a block of columns quantizes it. So rows are quantized once,
+/// and no barrier is needed but the one that the product waits for anyway.
 struct Intermediate {
   /// Values of a block of columns that have been written; on a cache line of its own, because lanes
   /// work on different blocks most of the time.
@@ -33,8 +33,8 @@ struct Intermediate {
     return values + static_cast<std::size_t>(row) * static_cast<std::size_t>(in.n_in);
   }
 
-  /// This lane has written the columns begin .. end - 1 of n_rows rows, and nobody has before. A block
-  /// is complete when they have been added for all rows, whichever comes last.
+  /// This lane has written the columns begin .. end - 1 of n_rows rows, and nobody has before. A
+  /// block is complete when all its columns have been added for all rows, in any order.
   void add(const KernelTable& kernels, int n_rows, int begin, int end) const noexcept {
     while (begin < end) {
       const int block = begin / kBlockColumns;

@@ -272,10 +272,10 @@ class Lane {
                     Scratch::kTileColumns, {});
   }
 
-  /// f(run) for runs of up to `length` of n things, each on one lane: first the runs of a lane's own
-  /// share, then what slower lanes have left of theirs. Who computes a thing makes no difference to
-  /// it, and a core that is slower than others, or taken away for a while, does not keep them
-  /// waiting.
+  /// f(run) for runs of up to `length` of n things, each on one lane: first the runs of a lane's
+  /// own share, then what slower lanes have left of theirs. Who computes a thing makes no
+  /// difference to it, and a core that is slower than others, or taken away for a while, does not
+  /// keep them waiting.
   ///
   /// There is a barrier between any two of these. So while two sets of counters take turns, nobody
   /// looks at the one that is set back.

@@ -102,7 +102,7 @@ struct RowQuantizer {
 };
 
 /// Store the columns begin .. end - 1 of one row of a view of activations. Both are multiples of
-/// kBlockColumns, or `end` is a.n_in. Different rows or columns may be written by different threads.
+/// kBlockColumns, or `end` is a.n_in. Threads may write different rows or columns at once.
 /// @shape x [a.n_in], the whole row
 /// @cost O(end - begin), no allocation
 template <class Arch>
