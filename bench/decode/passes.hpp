@@ -175,11 +175,16 @@ class Passes {
 
   void go_to(int position) {
     cache_.truncate(position);
+    if (cache_.size() == position) return;
     while (cache_.size() < position) {
       const int count = std::min(position - cache_.size(), kBlock);
       cache_.stage(chain(0, count));
       cache_.commit(path(count));
     }
+    // The next pass puts all these keys in order. A text has it done block by block.
+    cache_.stage(chain(0, 1));
+    forward(1, 0);
+    cache_.discard();
   }
 
   /// One pass; the best token of the last `n_read` rows is wanted.
