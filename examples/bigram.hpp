@@ -10,8 +10,8 @@
 
 #include <foredraft/foredraft.hpp>
 
-/// A language model small enough to read: the next character depends on the last one only, as often
-/// as it followed it in a training text. Tokens are bytes. The numbered examples use it as their
+/// A language model small enough to read: the next word depends on the last one only, as often as
+/// it followed it in a training text. Tokens are words. The numbered examples use it as their
 /// target; 04 shows how one is written.
 namespace bigram {
 
