@@ -16,6 +16,7 @@ Exit status: 0 done, 1 it did not work, 2 wrong arguments, 130 interrupted.
 """
 
 import argparse
+import contextlib
 import dataclasses
 import fcntl
 import fnmatch
@@ -161,12 +162,12 @@ def download(requirement, folder, on_bytes):
 
 
 def count_bytes(folder):
+    """Bytes in a folder where pip moves and removes files and folders meanwhile."""
     total = 0
-    for file in folder.rglob("*"):
-        try:
-            total += file.stat().st_size if file.is_file() else 0
-        except OSError:  # pip moved it meanwhile
-            pass
+    for parent, _, names in os.walk(folder):  # passes over folders that are gone
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += os.path.getsize(os.path.join(parent, name))
     return total
 
 

@@ -10,6 +10,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -151,6 +152,19 @@ class FetchModel(unittest.TestCase):
         status, out, _ = self.run_script("--list")
         self.assertEqual(status, 0)
         self.assertIn("not here", out)
+
+    def test_counts_bytes_while_pip_removes_folders(self):
+        (self.wheels / "gone").mkdir()
+        (self.wheels / "kept").write_bytes(b"12345")
+        scandir = os.scandir
+
+        def without_gone(path):
+            if pathlib.Path(path).name == "gone":
+                raise FileNotFoundError(path)
+            return scandir(path)
+
+        with unittest.mock.patch("os.scandir", without_gone):
+            self.assertEqual(fetch_model.count_bytes(self.wheels), 5)
 
     def test_table(self):
         for name, model in self.saved_models.items():
