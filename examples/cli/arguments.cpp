@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <string_view>
 #include <utility>
@@ -25,6 +26,13 @@ namespace {
 /// CLI11 takes -md for the flags -m and -d.
 constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
     {"-md", "--model-draft"},
+};
+
+/// Names that llama.cpp has given up, and those that it has now.
+constexpr std::pair<std::string_view, std::string_view> kRenamed[] = {
+    {"--draft", "--spec-draft-n-max"},
+    {"--draft-n", "--spec-draft-n-max"},
+    {"--draft-max", "--spec-draft-n-max"},
 };
 
 /// The text in lines of at most `width` characters, where its words allow that.
@@ -103,6 +111,20 @@ void refuse_foreign_option(std::string_view argument, std::string_view before) {
                    "foredraft COMMAND --help lists the options");
 }
 
+/// A hint, where one of the arguments is an old name of an option that the command has.
+std::optional<std::string> renamed(const std::vector<std::string>& arguments,
+                                   const CLI::App& command) {
+  for (const std::string& argument : arguments) {
+    for (const auto& [before, now] : kRenamed) {
+      if (argument.substr(0, argument.find('=')) == before &&
+          command.get_option_no_throw(std::string(now)) != nullptr) {
+        return std::string(before) + " is " + std::string(now) + " now";
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 std::string contents(std::istream& in) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
@@ -139,7 +161,7 @@ UsageError usage_error(const CLI::ParseError& complaint, const CLI::App& app) {
   const std::string what = complaint.what();
   if (dynamic_cast<const CLI::ExtrasError*>(&complaint) != nullptr) {
     return {"'" + joined(left, " ") + "', which it does not take", "the options of " + command,
-            hint};
+            renamed(left, *chosen[0]).value_or(hint)};
   }
   if (dynamic_cast<const CLI::RequiredError*>(&complaint) != nullptr) {
     return {"incomplete arguments: " + what, "all that is required", hint};
@@ -151,13 +173,21 @@ UsageError usage_error(const CLI::ParseError& complaint, const CLI::App& app) {
   return {what, "each option once, with its value", hint};
 }
 
-CLI::Option* limit(CLI::Option* option, std::int64_t first, std::int64_t last) {
-  return option->check([name = option->get_name(), first, last](const std::string& text) {
-    std::int64_t value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data(), end, value);
-    if (error == std::errc() && stop == end && value >= first && value <= last)
-      return std::string();
+CLI::Option* limit(CLI::Option* option, std::int64_t first, std::uint64_t last) {
+  return option->transform([name = option->get_name(), first, last](const std::string& text) {
+    const auto read = [&text](auto& value) {
+      const char* const end = text.data() + text.size();
+      const auto [stop, error] = std::from_chars(text.data(), end, value);
+      return error == std::errc() && stop == end;
+    };
+    std::uint64_t natural = 0;
+    std::int64_t negative = 0;
+    // Without leading zeros: CLI11 would take 010 for 8.
+    if (read(natural)) {
+      if (natural <= last && std::cmp_greater_equal(natural, first)) return std::to_string(natural);
+    } else if (read(negative) && negative >= first) {
+      return std::to_string(negative);
+    }
     throw UsageError(name + " " + text,
                      "a whole number from " + std::to_string(first) + " to " + std::to_string(last),
                      "--help says what it means");

@@ -26,8 +26,8 @@ UsageError usage_error(const CLI::ParseError& complaint, const CLI::App& app);
 
 // What CLI11 checks, too, but as errors that say what was expected. All return the option.
 
-/// A whole number from `first` to `last`. @errors UsageError
-CLI::Option* limit(CLI::Option* option, std::int64_t first, std::int64_t last);
+/// A whole number from `first` to `last`, in decimal. @errors UsageError
+CLI::Option* limit(CLI::Option* option, std::int64_t first, std::uint64_t last);
 /// One of `names`. @errors UsageError
 CLI::Option* limit(CLI::Option* option, const std::vector<std::string>& names);
 /// Not the empty text, which would be taken for no such option. @errors UsageError

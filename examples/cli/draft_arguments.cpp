@@ -151,8 +151,7 @@ fd::LoadOptions DraftArguments::options() const {
   try {
     options.token_counts = parse_counts(text);
   } catch (const fd::Error& error) {
-    throw fd::Error(error.code(), "'" + visible(counts_file) + "': " + error.found(),
-                    error.expected(), error.hint());
+    throw error_in("'" + visible(counts_file) + "'", error);
   }
   return options;
 }

@@ -70,17 +70,45 @@ fd::TokenId valid_best(const fd::Scores& scores, int row) {
                   "the model is damaged, or was converted wrongly");
 }
 
-Model load(fd::Cpu& cpu, const fd::Gguf& file, const std::filesystem::path& path, bool packed_cache,
-           fd::LoadOptions options = {}) {
+/// A file that is open, and what it is loaded as.
+struct ModelFile {
+  ModelFile(std::string_view role, const std::filesystem::path& file, fd::LoadOptions how)
+      : name(std::string(role) + "'" + visible(file.string()) + "'"),
+        path(file),
+        options(std::move(how)),
+        gguf(fd::Gguf::open(file)) {}
+
+  /// What `work` returns. Its errors say which of two files they are about.
+  template <typename Work>
+  auto named(Work work) const {
+    try {
+      return work();
+    } catch (const fd::Error& error) {
+      throw error_in(name, error);
+    }
+  }
+
+  Survey survey() const {
+    return named([&] { return cli::survey(gguf, options); });
+  }
+
+  std::string name;
+  std::filesystem::path path;
+  fd::LoadOptions options;
+  fd::Gguf gguf;
+};
+
+Model load(fd::Cpu& cpu, const ModelFile& file, bool packed_cache) {
+  fd::LoadOptions options = file.options;
   const bool changed = options.requantize || options.head_tokens != 0;
-  if (packed_cache && !changed) options.packed_cache = fd::packed_cache_places(path);
+  if (packed_cache && !changed) options.packed_cache = fd::packed_cache_places(file.path);
   std::string note;
   options.note = [&](const std::string& text) { note = text; };
-  Model model = [&] {
-    ProgressBar bar("loading " + visible(path.stem().string()));
+  Model model = file.named([&] {
+    ProgressBar bar("loading " + visible(file.path.stem().string()));
     options.progress = [&](std::size_t done, std::size_t total) { bar.show(done, total); };
-    return fd::load(cpu, file, options);
-  }();
+    return fd::load(cpu, file.gguf, options);
+  });
   if (!note.empty()) std::cerr << "foredraft: " << visible(note) << '\n';
   return model;
 }
@@ -95,16 +123,17 @@ fd::AnyAcceptance acceptance(AcceptanceRule rule) {
 }
 
 /// Refuse what cannot fit before half of it is read.
-void require_room(const fd::Gguf& target, const fd::Gguf* draft, const EngineSettings& settings) {
+void require_room(const ModelFile& target, const std::optional<ModelFile>& draft,
+                  const EngineSettings& settings) {
   const int n_ctx = settings.n_ctx;
-  const Survey need = survey(target);
+  const Survey need = target.survey();
   if (settings.check) settings.check(need.config);
   const int context = n_ctx > 0 ? n_ctx : default_context(need.config.n_ctx);
   double bytes = static_cast<double>(need.weight_bytes) + need.cache_bytes(context) +
                  need.pass_bytes(kBlock, kVerifiedRows);
   std::string what = "weights and a context of " + std::to_string(context);
-  if (draft != nullptr) {
-    const Survey extra = survey(*draft, settings.draft_options);
+  if (draft) {
+    const Survey extra = draft->survey();
     bytes += static_cast<double>(extra.weight_bytes) +
              extra.cache_bytes(std::min(context, extra.config.n_ctx)) + extra.pass_bytes(kBlock, 1);
     what += " for two models";
@@ -126,17 +155,16 @@ struct Engine::Parts {
 
 Engine::Engine(const EngineSettings& settings) {
   const auto begin = std::chrono::steady_clock::now();
-  const fd::Gguf file = fd::Gguf::open(settings.model);
-  std::optional<fd::Gguf> draft_file;
-  if (!settings.draft.empty()) draft_file = fd::Gguf::open(settings.draft);
-  require_room(file, draft_file ? &*draft_file : nullptr, settings);
+  const ModelFile target("", settings.model, {});
+  std::optional<ModelFile> draft;
+  if (!settings.draft.empty()) {
+    draft.emplace("draft model ", settings.draft, settings.draft_options);
+  }
+  require_room(target, draft, settings);
   parts_ = std::make_unique<Parts>(settings);
   // The smaller one first: it is the one whose options its file may refuse.
-  if (draft_file) {
-    parts_->draft.emplace(load(parts_->cpu, *draft_file, settings.draft, settings.packed_cache,
-                               settings.draft_options));
-  }
-  parts_->target.emplace(load(parts_->cpu, file, settings.model, settings.packed_cache));
+  if (draft) parts_->draft.emplace(load(parts_->cpu, *draft, settings.packed_cache));
+  parts_->target.emplace(load(parts_->cpu, target, settings.packed_cache));
   parts_->load_seconds = seconds_since(begin);
 }
 

@@ -32,12 +32,15 @@ std::string_view name_of(Speculation speculation) {
 Speculation GenerateArguments::resolve() {
   const Speculation chosen = resolve_type();
   prompt.check();
-  // In the words of the command line, where they differ from those of the library.
-  const int look_back = options.penalty_last_n;
-  if (look_back != fd::Options{}.penalty_last_n && !options.sampling().penalises()) {
+  if (repeat_last_n && !options.sampling().penalises()) {
     throw UsageError("--repeat-last-n without a penalty", "a penalty that looks back",
                      "add --repeat-penalty, --presence-penalty or --frequency-penalty");
   }
+  if (repeat_last_n == 0) {
+    throw UsageError("--repeat-last-n 0 with a penalty", "tokens to look back on",
+                     "-1 looks back on all of them");
+  }
+  options.penalty_last_n = repeat_last_n.value_or(options.penalty_last_n);
   fd::check(options);
   if (seed && options.temperature == 0.0f) {
     throw UsageError("--seed at temperature 0", "a temperature above 0",
@@ -167,7 +170,8 @@ void GenerateArguments::add_to(CLI::App& command) {
 void GenerateArguments::add_sampling(CLI::App& command) {
   command.add_option("--temp", options.temperature, "temperature; 0: always the best token [0]")
       ->type_name("T");
-  command.add_option("--top-k", options.top_k, "keep the K most probable tokens; 0: all [0]")
+  limit(command.add_option("--top-k", options.top_k, "keep the K most probable tokens; 0: all [0]"),
+        0, kMostInt)
       ->type_name("K");
   command
       .add_option("--top-p", options.top_p,
@@ -177,15 +181,11 @@ void GenerateArguments::add_sampling(CLI::App& command) {
       .add_option("--min-p", options.min_p,
                   "keep tokens of this probability relative to the best [0]")
       ->type_name("P");
-  command
-      .add_option("-s,--seed", seed,
-                  "one seed, one text with --spec-acceptance match, however it is drafted; not at "
-                  "temperature 0 [0]")
-      // CLI11 reads -1 as 2^64 - 1.
-      ->check([](const std::string& text) {
-        if (!text.starts_with('-')) return std::string();
-        throw UsageError("--seed " + text, "0 or more", "up to 2^64 - 1");
-      })
+  limit(command.add_option(
+            "-s,--seed", seed,
+            "one seed, one text with --spec-acceptance match, however it is drafted; not at "
+            "temperature 0 [0]"),
+        0, std::numeric_limits<std::uint64_t>::max())
       ->type_name("SEED");
 }
 
@@ -202,9 +202,10 @@ void GenerateArguments::add_penalties(CLI::App& command) {
       .add_option("--frequency-penalty", options.frequency_penalty,
                   "taken off once for each time that a token occurred [0]")
       ->type_name("X");
-  command
-      .add_option("--repeat-last-n", options.penalty_last_n,
-                  "tokens that penalties look back on, the prompt included; -1: all [64]")
+  limit(command.add_option("--repeat-last-n", repeat_last_n,
+                           "tokens that penalties look back on, the prompt included; -1: all [" +
+                               std::to_string(options.penalty_last_n) + "]"),
+        -1, kMostInt)
       ->type_name("N");
 }
 

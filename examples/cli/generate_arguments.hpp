@@ -29,6 +29,7 @@ struct GenerateArguments {
   int n_ctx = 0;
   int samples = 1;
   std::optional<std::uint64_t> seed;  ///< absent: 0
+  std::optional<int> repeat_last_n;   ///< absent: the library's default
   std::optional<float> draft_temperature;
   DraftArguments draft_load;
   fd::Options options;  ///< complete behind resolve()

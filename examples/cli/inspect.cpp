@@ -34,7 +34,9 @@ Json to_json(const Findings& found, const fd::Gguf& file) {
                               {"name", found.name},
                               {"parameters", found.parameters},
                               {"runs", found.runs()},
-                              {"why_not", found.why_not.empty() ? Json() : Json(found.why_not)}});
+                              {"why_not", found.why_not.empty() ? Json() : Json(found.why_not)},
+                              {"dimensions", Json()},
+                              {"memory", Json()}});
   if (found.survey) {
     const fd::ModelConfig& c = found.survey->config;
     object["dimensions"] = {{"n_vocab", c.n_vocab},       {"n_ctx", c.n_ctx},
@@ -80,6 +82,8 @@ std::string overview(const Findings& found, const fd::Gguf& file) {
                               ", cache " + readable_bytes(found.cache_bytes()) + " for " +
                               std::to_string(found.n_ctx) + " tokens, buffers; available are " +
                               readable_bytes(available_memory()));
+  } else {
+    out += line("memory", "not known: no model can be made of it");
   }
   if (found.tokenizer) out += line("tokenizer", describe(*found.tokenizer));
   out +=

@@ -1,4 +1,5 @@
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,6 +40,13 @@ void print_table(const fd::Tokenizer& tokenizer, std::span<const fd::TokenId> to
   write_out(table);
 }
 
+void check_top(int top, int n_vocab) {
+  if (top <= n_vocab) return;
+  throw UsageError("--top " + std::to_string(top),
+                   "at most the " + std::to_string(n_vocab) + " tokens of the vocabulary",
+                   "5 is the default");
+}
+
 int run(const Arguments& a) {
   a.text.check();
   const auto isa = a.machine.isa();
@@ -47,6 +55,7 @@ int run(const Arguments& a) {
   Engine engine({.model = model,
                  .threads = a.machine.threads,
                  .isa = isa,
+                 .check = [&](const fd::ModelConfig& c) { check_top(a.top, c.n_vocab); },
                  .packed_cache = a.machine.packed_cache});
   const auto tokens = engine.tokenizer().encode(text, {.add_bos = true, .parse_special = true});
   if (tokens.empty()) {
@@ -77,7 +86,8 @@ void add_logits(CLI::App& app, Action& action) {
   const auto a = std::make_shared<Arguments>();
   add_model_option(*command, a->model);
   a->text.add_to(*command, "the text");
-  limit(command->add_option("--top", a->top, "tokens to show at each position [5]"), 1, 1 << 20)
+  limit(command->add_option("--top", a->top, "tokens to show at each position [5]"), 1,
+        std::numeric_limits<int>::max())
       ->type_name("K");
   a->machine.add_to(*command);
   add_json_flag(*command, a->json);

@@ -21,11 +21,12 @@ std::filesystem::path environment(const char* name) {
 std::vector<std::filesystem::path> model_folders() {
   std::vector<std::filesystem::path> folders;
   if (const auto chosen = environment("FOREDRAFT_MODELS"); !chosen.empty()) {
-    folders.push_back(chosen);
+    folders.push_back((chosen / "").lexically_normal());
   }
   std::filesystem::path cache = environment("XDG_CACHE_HOME");
   if (cache.empty()) cache = environment("HOME") / ".cache";
-  folders.push_back(cache / "foredraft" / "models");
+  cache = (cache / "foredraft" / "models" / "").lexically_normal();
+  if (folders.empty() || folders.front() != cache) folders.push_back(cache);
   return folders;
 }
 

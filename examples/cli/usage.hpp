@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include <foredraft/core/error.hpp>
@@ -20,5 +21,11 @@ class UsageError : public fd::Error {
   UsageError(std::string_view found, std::string_view expected, std::string_view hint)
       : fd::Error(fd::ErrorCode::kInvalidOption, found, expected, hint) {}
 };
+
+/// The same error, about the thing that `where` names: one of two files.
+inline fd::Error error_in(std::string_view where, const fd::Error& error) {
+  return fd::Error(error.code(), std::string(where) + ": " + error.found(), error.expected(),
+                   error.hint());
+}
 
 }  // namespace cli

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import resource
 import signal
 import subprocess
@@ -50,8 +51,11 @@ class Usage(CliTest):
             ("temperature above 0", (*generate, "--temp", "0", "--top-p", "0.9")),
             ("temperature above 0", (*generate, "--min-p", "0.1")),
             ("top_p", (*generate, "--temp", "1", "--top-p", "1.5")),
-            ("top_k", (*generate, "--temp", "1", "--top-k", "-1")),
-            ("--seed -1; expected 0 or more", (*generate, "--temp", "1", "--seed", "-1")),
+            ("--top-k -1; expected a whole number from 0", (*generate, "--temp", "1", "--top-k", "-1")),
+            ("--top-k 99999999999; expected a whole", (*generate, "--temp", "1", "--top-k", "99999999999")),
+            ("--seed -1; expected a whole number from 0", (*generate, "--temp", "1", "--seed", "-1")),
+            ("to 18446744073709551615", (*generate, "--temp", "1", "--seed", str(2**64))),
+            ("--seed 1e3; expected a whole number", (*generate, "--temp", "1", "--seed", "1e3")),
             ("--seed at temperature 0", (*generate, "--seed", "7")),
             ("--seed at temperature 0", (*generate, "--seed", "0", "--temp", "0")),
             ("rejection at temperature 0", (*generate, "--spec-acceptance", "rejection")),
@@ -94,7 +98,12 @@ class Usage(CliTest):
             ("finite", (*generate, "--presence-penalty", "inf")),
             ("finite", (*generate, "--frequency-penalty", "nan")),
             ("--repeat-last-n without a penalty", (*generate, "--repeat-last-n", "8")),
-            ("penalty_last_n -2", (*generate, "--repeat-penalty", "1.5", "--repeat-last-n", "-2")),
+            ("--repeat-last-n without a penalty", (*generate, "--repeat-last-n", "64")),
+            ("--repeat-last-n -2", (*generate, "--repeat-penalty", "1.5", "--repeat-last-n", "-2")),
+            ("--draft-max is --spec-draft-n-max now", (*generate, "--draft-max", "4")),
+            ("--draft is --spec-draft-n-max now", (*generate, "--draft=4")),
+            ("foredraft bench --help", ("bench", "-m", "x", "--draft", "4")),
+            ("--repeat-last-n 0", (*generate, "--repeat-penalty", "1.5", "--repeat-last-n", "0")),
             ("--predict -2", (*generate, "-n", "-2")),
             ("--predict 99999999999; expected a whole number from -1", (*generate, "-n", "99999999999")),
             ("--threads -1; expected a whole number from 0 to 1024", (*generate, "-t", "-1")),
@@ -106,6 +115,7 @@ class Usage(CliTest):
             ("--ctx-size 0", ("inspect", self.alphabet(), "-c", "0")),
             ("--isa", (*generate, "--isa", "mmx")),
             ("--top", ("logits", "-m", "x", "-p", "a", "--top", "0")),
+            ("--top 259; expected at most the 258", ("logits", "-m", self.alphabet(), "-p", "a", "--top", "259")),
             ("sizes", ("bench", "-m", "x", "-p", "8,")),
             ("sizes", ("bench", "-m", "x", "-p", "8-4")),
             ("no test", ("bench", "-m", "x", "-p", "0", "-n", "0")),
@@ -166,6 +176,25 @@ class BadFiles(CliTest):
             for command in ("generate", "logits"):
                 with self.subTest(name=name, command=command):
                     self.fails(1, expected, command, "-m", file, "-p", "a")
+
+    def test_which_of_two_files(self):
+        mamba = self.write("mamba.gguf", tiny_gguf.alphabet_model(family="mamba"))
+        lacking = self.write("lacking.gguf", tiny_gguf.alphabet_model(tensor_overrides={"blk.0.attn_k.weight": None}))
+        # The first look at a file does not read its tokenizer.
+        rwkv = self.write("rwkv.gguf", tiny_gguf.alphabet_model(
+            metadata_overrides={"tokenizer.ggml.model": (tiny_gguf.STRING, "rwkv")}))
+        for file in (mamba, lacking, rwkv):
+            for expected, model, draft in ((f"found '{file}': ", file, self.alphabet()),
+                                           (f"found draft model '{file}': ", self.alphabet(), file)):
+                self.fails(1, expected, "generate", "-m", model, "-md", draft, "-p", "a")
+
+    def test_a_folder_is_named_once(self):
+        cache = self.folder / "cache"
+        folder = cache / "foredraft" / "models"
+        for chosen in (f"{folder}", f"{folder}/"):
+            environment = {"XDG_CACHE_HOME": str(cache), "FOREDRAFT_MODELS": chosen}
+            done = self.fails(1, str(folder), "inspect", "no-such-model", environment=environment)
+            self.assertEqual(done.stderr.count(str(folder)), 1)
 
     def test_no_chat_format(self):
         file = self.alphabet("plain.gguf", chat=None)
@@ -386,6 +415,10 @@ class Generate(CliTest):
         found = self.json_of("generate", "-m", self.alphabet(), "--raw", "-p", "y", "-n", 9, "--ignore-eos")
         self.assertEqual(len(found["tokens"]), 9)
 
+    def test_numbers_are_decimal(self):
+        found = self.json_of("generate", "-m", self.endless_alphabet(), "--raw", "-p", "a", "-n", "010")
+        self.assertEqual(len(found["tokens"]), 10)
+
     def test_chat_format(self):
         found = self.json_of("generate", "-m", self.alphabet(), "-p", "hello")
         # <|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n, one token a letter
@@ -603,6 +636,18 @@ class Terminal(CliTest):
             self.assertEqual(status, 0)
             self.assertEqual(b"\x1b[36m" in output, coloured, environment)
 
+    def test_loading_bar(self):
+        # On a terminal it comes and goes; elsewhere it does not come at all.
+        command = ("generate", "-m", self.alphabet(), "--raw", "-p", "y")
+        status, output = run_on_terminal(*command, environment={}, stream="stderr")
+        self.assertEqual(status, 0)
+        bar = rb"\r\x1b\[Kloading alphabet \[#* *\] +(\d+) %"
+        parts = [int(part) for part in re.findall(bar, output)]
+        self.assertEqual(parts, sorted(set(parts)))
+        self.assertEqual(parts[-1], 100)
+        self.assertNotIn(b"%", re.split(rb"100 %\r\x1b\[K", output)[1])
+        self.assertNotIn("loading", self.succeeds(*command).stderr)
+
     def test_control_characters_of_a_model_stay_out(self):
         model = self.alphabet("escape.gguf", after_z=0x1B)
         command = ("generate", "-m", model, "--raw", "-p", "y", "-n", 3)
@@ -684,7 +729,9 @@ class OtherCommands(CliTest):
         found = self.json_of("inspect", file)
         self.assertFalse(found["runs"])
         self.assertIn("mamba", found["why_not"])
-        self.assertRegex(self.succeeds("inspect", file).stdout, r"runs +no: \[unsupported-model\]")
+        self.assertEqual((found["dimensions"], found["memory"]), (None, None))
+        self.assertRegex(self.succeeds("inspect", file, "-c", 256).stdout,
+                         r"runs +no: \[unsupported-model\].*\nmemory +not known: ")
 
     def test_inspect_hides_control_characters(self):
         name = {"general.name": (tiny_gguf.STRING, "\x1b[2Jhello")}

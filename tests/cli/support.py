@@ -36,11 +36,12 @@ def run(*arguments, stdin="", environment=None, **options):
                           env={**os.environ, **(environment or {})}, **options)
 
 
-def run_on_terminal(*arguments, environment):
-    """What the program writes to stdout where that is a terminal; stderr goes elsewhere."""
+def run_on_terminal(*arguments, environment, stream="stdout"):
+    """What the program writes to stdout, or stderr, where that is a terminal; the other goes elsewhere."""
     controller, terminal = pty.openpty()
-    with subprocess.Popen([PROGRAM, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=terminal,
-                          stderr=subprocess.DEVNULL, env={**os.environ, **environment}) as process:
+    streams = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, stream: terminal}
+    with subprocess.Popen([PROGRAM, *map(str, arguments)], stdin=subprocess.DEVNULL, **streams,
+                          env={**os.environ, **environment}) as process:
         os.close(terminal)
         output = b""
         while True:

@@ -183,7 +183,7 @@ inline ModelConfig read_config(const Gguf& file) {
   config.family = std::string(*architecture);
   if (config.family != "llama" && config.family != "qwen2") {
     throw Error(ErrorCode::kUnsupportedModel, "model family " + in_quotes(config.family),
-                "llama or qwen2", "`foredraft inspect` shows what the file holds");
+                "llama or qwen2", "choose a model of one of these families");
   }
   const detail::ConfigReader reader(file, config.family);
   // First of all: such files may lack the dimensions of a dense model.
