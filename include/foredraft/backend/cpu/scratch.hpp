@@ -99,7 +99,7 @@ struct Scratch {
   static_assert(kTileColumns == Scores::kRun, "the head has the maximum of a tile at hand");
   /// Inputs of up to so many values are made by every lane for itself: they take four microseconds
   /// in one format for K-quants, six for scales per 32. Two lanes that share them save half of it,
-  /// and spend most of that on a barrier and on waiting for the slower lane. A single row is,
+  /// less a barrier and the wait for the slower one. A single row is made by every lane for itself,
   /// however wide.
   static constexpr int kOwnValues = 16384;
 
