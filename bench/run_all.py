@@ -1,9 +1,9 @@
 """Measure everything and draw the plots: python3 bench/run_all.py --build build/release [--peers-python PYTHON]
 
-Writes bench/results/{micro,loading,isas,goals-MODEL,peers-MODEL,perplexity-MODEL}.json, docs/design/images/*.svg and
-the tables of docs/design/kernels.md. Nothing else may run meanwhile. A step that fails is reported and left out; the others
-go on. About 30 minutes for three models. Plots and tables are made at the end whatever the steps were, so that they
-always show the same files; `--steps plots` makes nothing else.
+Writes bench/results/{micro,loading,isas,goals-MODEL,bench-MODEL,peers-MODEL,perplexity-MODEL}.json,
+docs/design/images/*.svg and the tables of docs/design/kernels.md. Nothing else may run meanwhile. A step that fails is
+reported and left out; the others go on. About 30 minutes for three models. Plots and tables are made at the end
+whatever the steps were, so that they always show the same files; `--steps plots` makes nothing else.
 
 PYTHON is one that has the peers (see peers/compare.py --install) and, for the plots, matplotlib.
 """
@@ -19,7 +19,7 @@ import time
 import measured
 
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS = ("micro", "loading", "goals", "isas", "peers", "perplexity", "plots")
+STEPS = ("micro", "loading", "goals", "isas", "bench", "peers", "perplexity", "plots")
 ISAS = ("portable", "avx2", "avx-vnni", "avx512", "avx512-vnni", "amx", "neon")
 MATMUL_FILTER = "(memory/8960x1536|cache/256x1536)/[A-Z0-9_]+/(1|4|8|512)/"
 
@@ -101,7 +101,7 @@ def goals(args):
     for model in args.models:
         head = measured.origin(program)
         out = run_json([program, "-m", model, "-t", str(args.threads), "-r", "2" if args.quick else "9",
-                        *(["--rows", "1,4,8"] if args.quick else [])])
+                        *(["--rows", "1,4,8"] if args.quick else []), *(["--isa", args.isa] if args.isa else [])])
         measured.write(measured.RESULTS / f"goals-{out['model']}.json", {**head, **out})
 
 
@@ -126,6 +126,19 @@ def isas(args):
     for isa, speeds in result["isas"].items():
         result["isas"][isa] = {test: measured.summary(values) for test, values in speeds.items()}
     measured.write(measured.RESULTS / "isas.json", result)
+
+
+def bench(args):
+    """What anyone sees who runs `foredraft bench`."""
+    program = args.build / "foredraft"
+    for model in args.models:
+        head = measured.origin(program)
+        out = run_json([program, "bench", "-m", model, "-p", "1,2,4,8,16,512", "-n", "64", "-t", str(args.threads),
+                        "-r", "2" if args.quick else "5", "-o", "json"])
+        name = model_file(model).stem
+        measured.write(measured.RESULTS / f"bench-{name}.json",
+                       {**head, "model": name, "isa": out["machine"]["isa"], "threads": out["machine"]["threads"],
+                        "results": out["results"]})
 
 
 def peers(args):
@@ -164,6 +177,7 @@ def main():
     parser.add_argument("--perplexity-models", default="smollm2-135m,qwen2.5-coder-0.5b")
     parser.add_argument("--steps", default=",".join(STEPS))
     parser.add_argument("-t", "--threads", type=int, default=0, help="0: as many as the machine grants")
+    parser.add_argument("--isa", help="instruction set of the step goals [the widest there is]")
     parser.add_argument("--reference", type=int, default=256, help="tokens of the slow reference backend; 0: none")
     parser.add_argument("--results", type=pathlib.Path, help="another folder for the result files and plots, to try; "
                         "below bench/results: for a further machine")
@@ -178,7 +192,7 @@ def main():
     if busy > 0.05:
         print(f"warning: {100 * busy:.0f} % of the machine is busy with something else", file=sys.stderr)
     failed = []
-    functions = dict(zip(STEPS, (micro, loading, goals, isas, peers, perplexity, plots)))
+    functions = dict(zip(STEPS, (micro, loading, goals, isas, bench, peers, perplexity, plots)))
     chosen = [step for step in args.steps.split(",") if step != "plots"]
     for step in [*chosen, "plots"]:
         try:

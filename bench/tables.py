@@ -53,6 +53,17 @@ def passes(results):
     return "\n\n".join(parts)
 
 
+def bench(results):
+    """Tokens/s that `foredraft bench` prints, with their deviation."""
+    files = measured.load(results, "bench")
+    if not files:
+        return ""
+    tests = [one["test"] for one in next(iter(files.values()))["results"]]
+    rows = [[model, *(f"{number(one['tokens_per_second'])} ± {number(one['stddev'])}" for one in result["results"])]
+            for model, result in files.items()]
+    return source(files) + "\n\n" + table(["tokens/s", *(f"`{test}`" for test in tests)], rows)
+
+
 def peers(results):
     """How much faster than the peers, for every model."""
     files = measured.load(results, "peers")
@@ -216,9 +227,9 @@ def loading(results):
     return "\n\n".join([source({"loading": result}), table(["", *models], rows), repack])
 
 
-TABLES = {"passes": passes, "peers": peers, "loading": loading, "goals": goals, "isas": isas, "matmul": matmul,
-          "operators": operators, "perplexity": perplexity}
-MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<folder>\w+))? -->\n).*?(<!-- end -->)", re.S)
+TABLES = {"passes": passes, "bench": bench, "peers": peers, "loading": loading, "goals": goals, "isas": isas,
+          "matmul": matmul, "operators": operators, "perplexity": perplexity}
+MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<folder>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 
 
 def main():

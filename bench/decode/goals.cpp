@@ -254,7 +254,7 @@ int run(Arguments a) {
   if (!a.isa.empty() && !isa) {
     throw fd::Error(fd::ErrorCode::kInvalidOption, "--isa " + a.isa, "one that this machine runs");
   }
-  a.rows.insert(a.rows.end(), {1, 8});  // what the others are compared with, and one of those
+  a.rows.insert(a.rows.end(), {1, 8});  // what the others are compared with, and K3 with eight rows
   std::sort(a.rows.begin(), a.rows.end());
   a.rows.erase(std::unique(a.rows.begin(), a.rows.end()), a.rows.end());
   std::sort(a.positions.begin(), a.positions.end());

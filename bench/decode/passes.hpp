@@ -62,20 +62,11 @@ class Passes {
   static constexpr int kVerifiedRows = 64;  // most rows of a verification
 
   Passes(fd::Cpu& cpu, Model& model, int n_positions)
-      : cpu_(cpu), model_(model), cache_(model.shape(), n_positions + kBlock, kBlock) {
-    const auto& c = model.config();
-    const auto row = static_cast<std::size_t>(c.d_head);
-    const auto noise = random_floats(row * 61, 0.3f);
-    for (int layer = 0; layer < c.n_layers; ++layer) {
-      const auto kv = cache_.layer(layer);
-      for (int head = 0; head < c.n_kv_heads; ++head) {
-        const std::size_t from = static_cast<std::size_t>(head) * kv.head_stride;
-        for (std::size_t i = 0; i < static_cast<std::size_t>(n_positions) * row; ++i) {
-          kv.k[from + i] = fd::f16(noise[i % noise.size()]);
-          kv.v[from + i] = kv.k[from + i];
-        }
-      }
-    }
+      : cpu_(cpu),
+        model_(model),
+        n_positions_(n_positions),
+        cache_(model.shape(), n_positions + kBlock, kBlock) {
+    fill(cache_);
   }
 
   /// A verification: m rows behind `position` committed ones, the best token of each.
@@ -119,14 +110,22 @@ class Passes {
   }
 
   /// Attention of all layers one after the other, for m rows that end at `position`, almost alone:
-  /// the matrix that follows has a single panel.
+  /// the matrix that follows has a single panel. Calls take turns with several caches, so that keys
+  /// and values come from memory, as they do behind a pass over the weights.
   double attention(int m, int position) {
     const auto& c = model_.config();
     go_to(position - m);
     cache_.stage(chain(0, m));
     const std::vector<fd::SequenceRows> rows{cache_.rows(0, m, 0)};
+    if (others_.empty()) add_caches();
+    next_ = (next_ + 1) % (others_.size() + 1);
+    Cache& cache = next_ == 0 ? cache_ : others_[next_ - 1];
     std::vector<fd::KvLayer<fd::f16>> layers;
-    for (int layer = 0; layer < c.n_layers; ++layer) layers.push_back(cache_.layer(layer));
+    for (int layer = 0; layer < c.n_layers; ++layer) {
+      layers.push_back(cache_.layer(layer));
+      layers.back().k = cache.layer(layer).k;
+      layers.back().v = cache.layer(layer).v;
+    }
     const auto q = random_floats(static_cast<std::size_t>(m * c.n_heads * c.d_head));
     const auto width = static_cast<std::size_t>(c.n_heads * c.d_head);
     const std::vector<std::byte> zeros(*fd::row_bytes(fd::TensorType::kQ4_0, width) *
@@ -162,6 +161,33 @@ class Passes {
   }
 
  private:
+  /// Noise for keys and values.
+  void fill(Cache& cache) const {
+    const auto& c = model_.config();
+    const auto row = static_cast<std::size_t>(c.d_head);
+    const auto noise = random_floats(row * 61, 0.3f);
+    for (int layer = 0; layer < c.n_layers; ++layer) {
+      const auto kv = cache.layer(layer);
+      for (int head = 0; head < c.n_kv_heads; ++head) {
+        const std::size_t from = static_cast<std::size_t>(head) * kv.head_stride;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(n_positions_) * row; ++i) {
+          kv.k[from + i] = fd::f16(noise[i % noise.size()]);
+          kv.v[from + i] = kv.k[from + i];
+        }
+      }
+    }
+  }
+
+  /// Caches like cache_, until together they are several times a processor's last level cache.
+  void add_caches() {
+    constexpr double kEnough = 192 << 20;
+    for (double bytes = attention_bytes(n_positions_); bytes < kEnough;
+         bytes += attention_bytes(n_positions_)) {
+      others_.emplace_back(model_.shape(), n_positions_ + kBlock, kBlock);
+      fill(others_.back());
+    }
+  }
+
   static std::vector<fd::Node> chain(int first, int count) {
     std::vector<fd::Node> nodes;
     for (int i = 0; i < count; ++i) nodes.push_back({100 + (first + i) * 37 % 1000, i - 1});
@@ -204,7 +230,10 @@ class Passes {
 
   fd::Cpu& cpu_;
   Model& model_;
+  int n_positions_;
   Cache cache_;
+  std::vector<Cache> others_;  // for attention() alone
+  std::size_t next_ = 0;
   fd::Scores scores_;
   fd::Scores unread_;
 };

@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/core/half.hpp>
 #include <foredraft/core/rng.hpp>
 #include <foredraft/core/scores.hpp>
@@ -82,6 +83,45 @@ void attention(benchmark::State& state) {
   }
   bench::count_bytes(state, 2.0 * static_cast<double>(head) * sizeof(T));
   bench::count_macs(state, 2.0 * static_cast<double>(head) * n_rows * kGroup, Machine::get().fma);
+}
+
+/// A row of the embedding for a token at random.
+void embed(benchmark::State& state) {
+  static const auto table = bench::random_matrices(fd::TensorType::kQ6_K, kVocab, kModel, 0);
+  std::vector<float> x(kModel);
+  benchmark::DoNotOptimize(x.data());
+  std::minstd_rand random(1);
+  for (auto _ : state) {
+    table[0].dequantize_row(static_cast<fd::TokenId>(random() % kVocab), x.data());
+    benchmark::ClobberMemory();
+  }
+  bench::count_bytes(state, static_cast<double>(table[0].bytes()) / kVocab, false);
+}
+
+/// Keys and values of one row, as a layer's cache takes them.
+void store_keys_and_values(benchmark::State& state) {
+  const auto heads = bench::random_floats(2 * kKvHeads * kHead);
+  std::vector<std::uint16_t> cache(heads.size());
+  for (auto _ : state) {
+    for (std::size_t head = 0; head < heads.size(); head += kHead)
+      Machine::get().kernels.store_half(&heads[head], kHead, &cache[head]);
+    benchmark::ClobberMemory();
+  }
+  bench::count_bytes(state, 2.0 * static_cast<double>(heads.size()), false);
+}
+
+/// The keys of a layer's newest 32 positions, put in order for attention: once in 32 tokens.
+void complete_key_blocks(benchmark::State& state) {
+  constexpr std::size_t kBlock = std::size_t{fd::kKeyBlock} * kHead;
+  std::vector<fd::f16> keys(kKvHeads * kBlock);
+  std::vector<fd::f16> scratch(kBlock);
+  benchmark::DoNotOptimize(keys.data());
+  for (auto _ : state) {
+    for (std::size_t head = 0; head < keys.size(); head += kBlock)
+      fd::complete_key_blocks(&keys[head], kHead, 0, fd::kKeyBlock, scratch.data());
+    benchmark::ClobberMemory();
+  }
+  bench::count_bytes(state, static_cast<double>(keys.size() * sizeof(fd::f16)), false);
 }
 
 /// Norm of one row, and its codes in the format that `type` weights want.
@@ -253,6 +293,9 @@ void register_all() {
   };
   attend("attention/f16", attention<fd::f16>);
   attend("attention/f32", attention<float>);
+  RegisterBenchmark("embed/Q6_K", embed);
+  RegisterBenchmark("store_keys_and_values/f16", store_keys_and_values);
+  RegisterBenchmark("complete_key_blocks/f16", complete_key_blocks);
   RegisterBenchmark("norm_quantize/per_256", norm_quantize, fd::TensorType::kQ4_K);
   RegisterBenchmark("norm_quantize/per_32", norm_quantize, fd::TensorType::kQ4_0);
   RegisterBenchmark("rope/adjacent", rope, fd::RopeKind::kAdjacent);

@@ -199,7 +199,7 @@ def main():
     parser.add_argument("--any-build", action="store_true", help="accept peers of another instruction set")
     parser.add_argument("-t", "--threads", type=int, default=0, help="0: as many as the machine grants")
     parser.add_argument("-r", "--repetitions", type=int, default=9)
-    parser.add_argument("-n", type=int, default=32)
+    parser.add_argument("-n", type=int, default=64)
     parser.add_argument("-p", default="1,2,4,8,16,512")
     parser.add_argument("-o", "--output")
     args = parser.parse_args()
