@@ -50,9 +50,11 @@ template <int n, typename F>
 template <class Arch>
 struct Simd;
 
-/// How far ahead of their use weights are fetched. Less leaves memory latency visible where several
-/// rows share them; 16 KB reads no faster.
+/// How far ahead of their use weights are fetched from memory into the second-level cache. Less leaves
+/// memory latency visible where several rows share them; 16 KB reads no faster.
 inline constexpr std::size_t kAhead = 8 * 1024;
+/// How far ahead they are fetched from there into the first.
+inline constexpr std::size_t kNear = 4 * 1024;
 
 /// Keeps the compiler from turning a chain of integer additions into a tree: exact as well, but all
 /// terms of a tree are alive at once, and the accumulators of a tile no longer fit the registers.
@@ -65,10 +67,16 @@ template <typename V>
 #endif
 }
 
-/// Fetch what lies kAhead behind p, into all cache levels. Any address is fine, mapped or not.
+/// Fetch what lies kAhead behind p, and what was fetched so before lies kNear behind it. Any address is
+/// fine, mapped or not.
+///
+/// In two steps because a line on its way into the first level occupies one of the few buffers there (16
+/// on a Granite Rapids) until memory answers: fetched into all levels at once, weights came no faster
+/// than three quarters of what that core reads, and decoding took 14 % longer.
 [[gnu::always_inline]] inline void fetch_ahead(const std::byte* p) {
-  __builtin_prefetch(reinterpret_cast<const void*>(reinterpret_cast<std::uintptr_t>(p) + kAhead), 0,
-                     3);
+  const auto at = reinterpret_cast<std::uintptr_t>(p);
+  __builtin_prefetch(reinterpret_cast<const void*>(at + kAhead), 0, 2);
+  __builtin_prefetch(reinterpret_cast<const void*>(at + kNear), 0, 3);
 }
 
 /// The same for one of n_parts equal parts of a block of weights; called with every part as the work
