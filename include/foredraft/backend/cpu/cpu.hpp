@@ -16,6 +16,7 @@
 #include <foredraft/backend/cpu/scratch.hpp>
 #include <foredraft/backend/cpu/share.hpp>
 #include <foredraft/backend/cpu/thread_pool.hpp>
+#include <foredraft/backend/cpu/weight_memory.hpp>
 #include <foredraft/backend/dequantized.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/tensor.hpp>
@@ -52,7 +53,7 @@ class Cpu {
   /// @cost one pass over the weights, on all lanes
   /// @errors kShapeMismatch, kOutOfMemory
   Matrix pack(const TensorView& weights) {
-    Matrix matrix = Matrix::allocate(weights.type, weights.n_out, weights.n_in);
+    Matrix matrix = Matrix::allocate(weights.type, weights.n_out, weights.n_in, weights_);
     matrix.pack_panels(weights, 0, 0);  // checks the view, so that nothing can throw below
     pool_.run([&](int lane) {
       const cpu::Range mine = cpu::share(matrix.n_panels(), lane, pool_.size());
@@ -97,6 +98,7 @@ class Cpu {
 
   const cpu::KernelTable& kernels_;
   cpu::ThreadPool pool_;
+  cpu::WeightMemory weights_;
   std::mutex passes_;
   cpu::Scratch scratch_;
 };

@@ -5,25 +5,21 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
-#include <new>
 #include <span>
 #include <string>
 #include <utility>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 #include <foredraft/backend/cpu/panel_block.hpp>
 #include <foredraft/backend/cpu/panel_layout.hpp>
+#include <foredraft/backend/cpu/weight_memory.hpp>
 #include <foredraft/core/checked.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/tensor.hpp>
 
 namespace foredraft::inline v0::cpu {
 
-/// A weight matrix in panels, the one layout that all kernels read (see PanelLayout). Owns its
-/// memory, or a share of what its panels lie in.
+/// A weight matrix in panels, the one layout that all kernels read (see PanelLayout). Owns a share of
+/// the memory that its panels lie in.
 ///
 /// Nothing is lost: dequantize_row gives the file's values bit for bit, so one matrix can be both
 /// embedding table and output head.
@@ -34,14 +30,20 @@ class PackedMatrix {
   /// Reserve memory, without touching it: the thread that packs a panel gets the page near itself.
   /// @errors kShapeMismatch where n_in is not a multiple of the format's block or a size does not
   /// fit, kOutOfMemory
-  static PackedMatrix allocate(TensorType type, std::size_t n_out, std::size_t n_in) {
+  static PackedMatrix allocate(TensorType type, std::size_t n_out, std::size_t n_in,
+                               WeightMemory& memory) {
     PackedMatrix matrix(type, n_out, n_in);
-    matrix.memory_ = reserve(matrix.bytes_);
-    if (matrix.memory_ == nullptr) {
-      throw no_room(std::to_string(matrix.bytes_) + " bytes of weights");
-    }
-    matrix.panels_.data = matrix.memory_;
+    WeightMemory::Piece piece = memory.take(matrix.bytes_);
+    if (piece.data == nullptr) throw no_room(std::to_string(matrix.bytes_) + " bytes of weights");
+    matrix.memory_ = piece.data;
+    matrix.panels_.data = piece.data;
+    matrix.keeper_ = std::move(piece.keeper);
     return matrix;
+  }
+  /// The same in memory of its own.
+  static PackedMatrix allocate(TensorType type, std::size_t n_out, std::size_t n_in) {
+    WeightMemory memory(0);
+    return allocate(type, n_out, n_in, memory);
   }
 
   /// Panels that were packed before, e.g. in a mapped file. They are read in place.
@@ -52,7 +54,7 @@ class PackedMatrix {
                            std::span<const std::byte> panels, std::shared_ptr<const void> keeper) {
     PackedMatrix matrix(type, n_out, n_in);
     if (panels.size() != matrix.bytes_ ||
-        reinterpret_cast<std::uintptr_t>(panels.data()) % kAlignment != 0) {
+        reinterpret_cast<std::uintptr_t>(panels.data()) % WeightMemory::kAlignment != 0) {
       throw Error(ErrorCode::kShapeMismatch,
                   "panels of " + std::to_string(panels.size()) + " bytes",
                   std::to_string(matrix.bytes_) + " bytes at a multiple of 64");
@@ -67,9 +69,7 @@ class PackedMatrix {
     return PackedMatrix(type, n_out, n_in).bytes_;
   }
 
-  ~PackedMatrix() {
-    if (memory_ != nullptr) ::operator delete(memory_, alignment(bytes_));
-  }
+  ~PackedMatrix() = default;
   PackedMatrix(PackedMatrix&& other) noexcept { swap(other); }
   PackedMatrix& operator=(PackedMatrix&& other) noexcept {
     PackedMatrix(std::move(other)).swap(*this);
@@ -123,10 +123,6 @@ class PackedMatrix {
   }
 
  private:
-  /// A matrix above this size gets huge pages, which spares it most address translations.
-  static constexpr std::size_t kHugePage = std::size_t{2} << 20;
-  static constexpr std::size_t kAlignment = 64;  // a vector, and a line of the caches
-
   /// Geometry without memory.
   PackedMatrix(TensorType type, std::size_t n_out, std::size_t n_in) {
     constexpr auto kMax = static_cast<std::size_t>(std::numeric_limits<int>::max()) - 1024;
@@ -157,21 +153,6 @@ class PackedMatrix {
                  "use a smaller model or a smaller quantization");
   }
 
-  static std::align_val_t alignment(std::size_t bytes) noexcept {
-    return std::align_val_t{bytes >= kHugePage ? kHugePage : kAlignment};
-  }
-
-  static std::byte* reserve(std::size_t bytes) noexcept {
-    void* memory = ::operator new(bytes, alignment(bytes), std::nothrow);
-#if defined(__linux__)
-    if (memory != nullptr && bytes >= kHugePage) {
-      // A hint: where it is refused, nothing but speed is lost.
-      (void)madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
-    }
-#endif
-    return static_cast<std::byte*>(memory);
-  }
-
   void swap(PackedMatrix& other) noexcept {
     std::swap(panels_, other.panels_);
     std::swap(memory_, other.memory_);
@@ -180,9 +161,9 @@ class PackedMatrix {
   }
 
   PackedPanels panels_;          // data: [n_panels, n_blocks, panel_layout(type).bytes]
-  std::byte* memory_ = nullptr;  // the same, where it is our own
+  std::byte* memory_ = nullptr;  // the same, where it may be written: not that of a view()
   std::size_t bytes_ = 0;
-  std::shared_ptr<const void> keeper_;  // of what a view() sees
+  std::shared_ptr<const void> keeper_;  // of the memory
 };
 
 }  // namespace foredraft::inline v0::cpu
