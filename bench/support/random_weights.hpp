@@ -70,8 +70,7 @@ class RandomActivations {
                     std::size_t n_in)
       : format_(fd::cpu::activation_format(weights)),
         // 64-byte aligned memory without another allocator: a few floats are skipped.
-        memory_(fd::cpu::activation_bytes(format_, n_in) * static_cast<std::size_t>(n_rows) / 4 +
-                32) {
+        memory_(fd::cpu::Activations::bytes(format_, n_rows, static_cast<int>(n_in)) / 4 + 32) {
     view_ = {format_, n_rows, static_cast<int>(n_in),
              reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory_.data()) + 63) &
                                           ~std::uintptr_t{63})};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <random>
@@ -63,8 +64,8 @@ inline kernels_under_test::FileMatrix weights(fd::TensorType type, int n_out, in
     const auto values =
         normals(static_cast<std::size_t>(n_out) * static_cast<std::size_t>(n_in), seed, wanted);
     for (std::size_t i = 0; i < values.size(); ++i) {
-      const std::size_t size = fd::layout_of(type)->bytes;
       std::uint32_t bits;
+      const std::size_t size = std::min(fd::layout_of(type)->bytes, sizeof bits);
       std::memcpy(&bits, &values[i], 4);
       if (type == fd::TensorType::kF16) bits = fd::float_to_half(values[i]);
       if (type == fd::TensorType::kBF16) bits >>= 16;

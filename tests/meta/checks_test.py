@@ -246,6 +246,9 @@ class TileStack(unittest.TestCase):
                     f"AmxTiles>::{name}(int)>:\n")
             self.assertEqual(len(tile_stack.problems(tile_stack.traffic(head + self.RESULT))), n_found)
 
+    def test_pointers_in_vector_registers_do_not_count(self):
+        self.assertEqual(self.found(2 * self.RESULT + "  10:\tvmovq  %xmm19,0x28(%rsp)\n"), [])
+
     def test_other_memory_and_other_functions_do_not_count(self):
         self.assertEqual(self.found("  10:\tvmovaps 0x40(%rdi),%zmm1\n" * 9), [])
         self.assertEqual(self.found("0000000000000010 <other()>:\n" + 9 * self.RESULT), [])

@@ -33,7 +33,8 @@ def traffic(disassembly):
                 tiles.setdefault(current, [0, 0])
         elif current and re.search(r"%[xyz]mm\d", line):
             access = VECTOR_ON_STACK.search(line)
-            if access:
+            # A pointer that the compiler parks in a vector register is none of them.
+            if access and access["name"] not in ("vmovd", "vmovq"):
                 # The last operand is the destination.
                 is_store = re.search(r"\(%r[sb]p[^)]*\)(\{%k\d\})?$", access["operands"].rstrip())
                 tiles[current][0 if is_store else 1] += 1

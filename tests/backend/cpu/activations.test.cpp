@@ -1,7 +1,8 @@
 #include <foredraft/backend/cpu/activations.hpp>
 
+#include <algorithm>
 #include <cstddef>
-#include <set>
+#include <vector>
 
 #include "support/catch.hpp"
 
@@ -21,40 +22,54 @@ TEST_CASE("each storage format has its activations, with blocks as long as those
   }
 }
 
-TEST_CASE("bytes of a row") {
-  CHECK(cpu::activation_bytes(ActivationFormat::kF32, 1) == 64);
-  CHECK(cpu::activation_bytes(ActivationFormat::kF32, 33) == 192);
-  CHECK(cpu::activation_bytes(ActivationFormat::kInt8Per32, 96) == 2 * sizeof(cpu::BlockInt8Per32));
-  CHECK(cpu::activation_bytes(ActivationFormat::kInt8Per256, 1536) ==
-        6 * sizeof(cpu::BlockInt8Per256));
+TEST_CASE("bytes of some rows") {
+  const auto bytes = cpu::Activations::bytes;
+  CHECK(bytes(ActivationFormat::kF32, 1, 1) == 64);
+  CHECK(bytes(ActivationFormat::kF32, 3, 33) == 3 * 192);
+  CHECK(bytes(ActivationFormat::kInt8Per32, 1, 96) == 2 * 128);       // 64 + 24, whole lines
+  CHECK(bytes(ActivationFormat::kInt8Per32, 16, 96) == 2 * 16 * 88);  // nothing is lost
+  CHECK(bytes(ActivationFormat::kInt8Per256, 16, 256) == 16 * 340);
+  CHECK(bytes(ActivationFormat::kInt8Per256, 17, 512) == 2 * (16 * 340 + 384));
 }
 
-TEST_CASE("the blocks of all rows tile the memory without overlap") {
+TEST_CASE("the blocks of all rows lie apart, and within the memory") {
   for (const ActivationFormat format :
        {ActivationFormat::kF32, ActivationFormat::kInt8Per32, ActivationFormat::kInt8Per256}) {
-    for (int n_rows = 1; n_rows <= 20; ++n_rows) {
-      alignas(64) static std::byte memory[64];  // only an origin: nothing is read
-      const cpu::Activations a{format, n_rows, 3 * cpu::activation_block_k(format), memory};
+    for (int n_rows = 1; n_rows <= 36; ++n_rows) {
+      const int n_in = 3 * cpu::activation_block_k(format);
+      std::vector<int> used(cpu::Activations::bytes(format, n_rows, n_in));
+      std::vector<std::byte> memory(used.size());
+      const cpu::Activations a{format, n_rows, n_in, memory.data()};
       REQUIRE(a.n_blocks() == 3);
-      std::set<std::size_t> offsets;
+      const auto use = [&](const std::byte* from, std::size_t size) {
+        const auto first = static_cast<std::size_t>(from - memory.data());
+        for (std::size_t i = first; i < first + size; ++i) ++used.at(i);
+      };
       for (int row = 0; row < n_rows; ++row) {
-        for (int b = 0; b < 3; ++b) offsets.insert(a.offset(row, b));
+        for (int b = 0; b < 3; ++b) {
+          use(a.codes(row, b), cpu::activation_code_bytes(format));
+          use(a.scales(row, b), cpu::activation_scales_bytes(format));
+          REQUIRE((a.codes(row, b) - memory.data()) % 64 == 0);
+        }
       }
-      const std::size_t size = cpu::activation_block_bytes(format);
-      REQUIRE(offsets.size() == static_cast<std::size_t>(3 * n_rows));
-      REQUIRE(*offsets.rbegin() == (offsets.size() - 1) * size);
-      REQUIRE(*offsets.rbegin() + size ==
-              static_cast<std::size_t>(n_rows) *
-                  cpu::activation_bytes(format, static_cast<std::size_t>(a.n_in)));
+      REQUIRE(*std::max_element(used.begin(), used.end()) == 1);
     }
   }
 }
 
-TEST_CASE("the rows of a tile lie side by side") {
-  const cpu::Activations a{ActivationFormat::kInt8Per256, 11, 512, nullptr};
-  const std::size_t size = sizeof(cpu::BlockInt8Per256);
-  CHECK(a.offset(3, 0) == 3 * size);
-  CHECK(a.offset(0, 1) == 8 * size);   // eight rows to the first group
-  CHECK(a.offset(8, 0) == 16 * size);  // two blocks of eight rows before the second
-  CHECK(a.offset(8, 1) == 19 * size);  // which has three
+TEST_CASE("rows of a group lie side by side, and the groups of a view are views") {
+  std::vector<std::byte> memory(cpu::Activations::bytes(ActivationFormat::kInt8Per256, 19, 512));
+  const cpu::Activations a{ActivationFormat::kInt8Per256, 19, 512, memory.data()};
+  CHECK(a.codes(3, 0) == a.codes(0, 0) + 3 * 256);
+  CHECK(a.scales(0, 0) == a.codes(15, 0) + 256);
+  CHECK(a.scales(3, 0) == a.scales(0, 0) + 3 * sizeof(cpu::ScalesPer256));
+  for (const int row : {0, 9, 15, 16, 18}) {
+    CHECK(a.codes(row, 1) == a.codes(row, 0) + a.stride(row));
+    CHECK(a.scales(row, 1) == a.scales(row, 0) + a.stride(row));
+  }
+  const cpu::Activations last{a.format, 3, a.n_in, a.codes(16, 0)};
+  for (const int block : {0, 1}) {
+    CHECK(last.codes(2, block) == a.codes(18, block));
+    CHECK(last.scales(2, block) == a.scales(18, block));
+  }
 }

@@ -58,8 +58,8 @@ struct Case {
       : n_rows(rows),
         n_out(file.n_out),
         packed(cpu::PackedMatrix::allocate(file.type, file.n_out, file.n_in)),
-        memory(static_cast<std::size_t>(rows) *
-               cpu::activation_bytes(cpu::activation_format(file.type), file.n_in)),
+        memory(cpu::Activations::bytes(cpu::activation_format(file.type), rows,
+                                       static_cast<int>(file.n_in))),
         view{cpu::activation_format(file.type), rows, static_cast<int>(file.n_in), memory.data()} {
     packed.pack_panels(file.view(), 0, packed.n_panels());
     for (int m = 0; m < rows; ++m) {
@@ -156,15 +156,15 @@ TEST_CASE("tiles are used from the stated number of rows on, and for int8 format
   const cpu::KernelTable* kernels = vectors();
   if (kernels == nullptr) return;
   for (const fd::TensorType type : kTypes) {
-    for (const int rows : {1, 3, 4, 8, 9, 16, 17, 19, 20, 33, 64, 67}) {
+    for (const int rows : {1, 5, 6, 7, 8, 9, 16, 17, 31, 32, 33, 37, 38, 64, 72, 73}) {
       CAPTURE(fd::layout_of(type)->name, rows);
       const Case test(*kernels, random_matrix(type, 16, 256, 81), random_rows(rows, 256, 82), rows);
       EmulatedUnit::record() = {};
       g_rows_by_vectors = 0;
       test.product(&by_tiles);
       // Rows behind the last pair of groups are on their own.
-      const int rest = rows % 16;
-      const int expected = int8_format(type) ? (rest < cpu::kLeastAmxRows ? rest : 0) : rows;
+      const int rest = rows % 32;
+      const int expected = int8_format(type) ? (rest < cpu::least_amx_rows(type) ? rest : 0) : rows;
       CHECK(g_rows_by_vectors == expected);
       CHECK((EmulatedUnit::record().dots > 0) == (expected < rows));
     }

@@ -82,7 +82,7 @@ void EmulatedUnit::load(int tile, const void* from, std::size_t stride) noexcept
   // zero_upper_rows
   for (int m = rows; m < kMaxRows; ++m) std::memset(data_[tile][m], 0, kRowBytes);
 
-  const bool activations = stride != kRowBytes;
+  const bool activations = tile == 4 || tile == 5;  // as AmxMatmul uses them
   if (activations && makes(Mistake::kActivationsLate)) {
     for (int m = 0; m < rows; ++m) {
       std::uint8_t first[4];

@@ -27,7 +27,8 @@ TEST_CASE("rows written in pieces by several lanes are quantized as whole rows a
     for (const int width : {64, 256, 300, 896, 1536}) {
       const auto n = static_cast<std::size_t>(width);
       const std::vector<float> x = mini::normals(kRows * n, 7);
-      AlignedBytes expected(kRows * cpu::activation_bytes(format, n));
+      const std::size_t n_bytes = cpu::Activations::bytes(format, kRows, width);
+      AlignedBytes expected(n_bytes);
       const cpu::Activations whole{format, kRows, width, expected.data()};
       for (int row = 0; row < kRows; ++row) {
         kernels.quantize_row(&x[static_cast<std::size_t>(row) * n], whole, row, 0, width);
@@ -52,7 +53,7 @@ TEST_CASE("rows written in pieces by several lanes are quantized as whole rows a
         std::shuffle(pieces.begin(), pieces.end(), random);
 
         std::vector<float> values(kRows * n);
-        AlignedBytes found(kRows * cpu::activation_bytes(format, n));
+        AlignedBytes found(n_bytes);
         const cpu::Intermediate rows{
             values.data(), {format, kRows, width, found.data()}, written.data()};
         pool.run([&](int lane) {
@@ -65,8 +66,7 @@ TEST_CASE("rows written in pieces by several lanes are quantized as whole rows a
             rows.add(kernels, piece.n_rows, piece.begin, piece.end);
           }
         });
-        REQUIRE(std::memcmp(found.data(), expected.data(),
-                            kRows * cpu::activation_bytes(format, n)) == 0);
+        REQUIRE(std::memcmp(found.data(), expected.data(), n_bytes) == 0);
         for (const auto& block : written) REQUIRE(block.count == 0);
       }
     }

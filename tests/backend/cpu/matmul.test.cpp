@@ -47,7 +47,8 @@ struct Input {
   Input(const Kernels& kernels, fd::TensorType type, const std::vector<float>& x,
         std::size_t n_rows)
       : n_in(x.size() / n_rows),
-        memory(n_rows * cpu::activation_bytes(cpu::activation_format(type), n_in)),
+        memory(cpu::Activations::bytes(cpu::activation_format(type), static_cast<int>(n_rows),
+                                       static_cast<int>(n_in))),
         view{cpu::activation_format(type), static_cast<int>(n_rows), static_cast<int>(n_in),
              memory.data()} {
     for (std::size_t m = 0; m < n_rows; ++m) {
@@ -57,13 +58,13 @@ struct Input {
 
   double value(std::size_t m, std::size_t k) const { return code(m, k) * scale(m, k); }
   double scale(std::size_t m, std::size_t k) const {
-    const std::byte* block = at(m, k);
+    const std::byte* scales = view.scales(static_cast<int>(m), block(k));
     switch (view.format) {
       case cpu::ActivationFormat::kF32: return 1.0;
       case cpu::ActivationFormat::kInt8Per32:
-        return reinterpret_cast<const cpu::BlockInt8Per32*>(block)->scales[k % 64 / 32];
+        return reinterpret_cast<const cpu::ScalesPer32*>(scales)->scales[k % 64 / 32];
       case cpu::ActivationFormat::kInt8Per256:
-        return reinterpret_cast<const cpu::BlockInt8Per256*>(block)->scale;
+        return reinterpret_cast<const cpu::ScalesPer256*>(scales)->scale;
     }
     return 0.0;
   }
@@ -73,18 +74,14 @@ struct Input {
   cpu::Activations view;
 
  private:
-  const std::byte* at(std::size_t m, std::size_t k) const {
-    return view.data + view.offset(static_cast<int>(m),
-                                   static_cast<int>(k) / cpu::activation_block_k(view.format));
+  int block(std::size_t k) const {
+    return static_cast<int>(k) / cpu::activation_block_k(view.format);
   }
   double code(std::size_t m, std::size_t k) const {
-    const std::byte* block = at(m, k);
-    // Codes come first in every block.
-    if (view.format == cpu::ActivationFormat::kF32) {
-      return reinterpret_cast<const cpu::BlockF32*>(block)->values[k % 16];
-    }
-    const auto block_k = static_cast<std::size_t>(cpu::activation_block_k(view.format));
-    return reinterpret_cast<const std::int8_t*>(block)[k % block_k];
+    const std::byte* codes = view.codes(static_cast<int>(m), block(k));
+    const std::size_t i = k % static_cast<std::size_t>(cpu::activation_block_k(view.format));
+    if (view.format == cpu::ActivationFormat::kF32) return reinterpret_cast<const float*>(codes)[i];
+    return reinterpret_cast<const std::int8_t*>(codes)[i];
   }
 };
 

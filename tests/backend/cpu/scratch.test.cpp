@@ -43,7 +43,7 @@ TEST_CASE("the areas of the formats lie side by side, aligned") {
     CHECK(a.format == format);
     CHECK(a.n_rows == 5);
     CHECK(a.n_in == 300);
-    end += (5 * cpu::activation_bytes(format, 300) + 63) / 64 * 64;
+    end += cpu::Activations::bytes(format, 5, 300);
   }
   CHECK(end == memory.data() + memory.size());
 }

@@ -15,28 +15,21 @@ enum class ActivationFormat : std::uint8_t {
   kInt8Per256,  ///< Q4_K, Q5_K, Q6_K: one scale for each 256 values
 };
 
-/// 16 values; the last block of a row is padded with zeros, as are those of the other formats.
-struct BlockF32 {
-  float values[16];
-};
-
-/// Two times 32 values: x = scale * code.
-struct BlockInt8Per32 {
-  std::int8_t codes[64];
+/// What goes with two times 32 codes: x = scale * code.
+struct ScalesPer32 {
   std::int32_t negated_sums[2];  // -sum of the 32 codes: times the weights' offset where a dot
                                  // product starts
   float scales[2];
   float scaled_sums[2];  // scale * sum: what a weight's m is multiplied with
 };
 
-/// 256 values: x = scale * code.
-struct BlockInt8Per256 {
-  std::int8_t codes[256];
+/// What goes with 256 codes: x = scale * code.
+struct ScalesPer256 {
   std::int32_t negated_sums[16];  // -sum of each 16 codes
   std::int16_t sums[8];           // sum of each 32 codes
   float scale;
 };
-static_assert(sizeof(BlockInt8Per32) == 88 && sizeof(BlockInt8Per256) == 340, "no hidden padding");
+static_assert(sizeof(ScalesPer32) == 24 && sizeof(ScalesPer256) == 84, "no hidden padding");
 
 constexpr ActivationFormat activation_format(TensorType type) noexcept {
   if (scaled_per_32(type)) return ActivationFormat::kInt8Per32;
@@ -54,12 +47,20 @@ constexpr ActivationFormat activation_format(TensorType type) noexcept {
   return 0;
 }
 
-[[gnu::always_inline]] constexpr std::size_t activation_block_bytes(
+/// Bytes of the codes of a block: int8, or floats as they are.
+[[gnu::always_inline]] constexpr std::size_t activation_code_bytes(
+    ActivationFormat format) noexcept {
+  const auto block_k = static_cast<std::size_t>(activation_block_k(format));
+  return format == ActivationFormat::kF32 ? block_k * sizeof(float) : block_k;
+}
+
+/// Bytes of what goes with them.
+[[gnu::always_inline]] constexpr std::size_t activation_scales_bytes(
     ActivationFormat format) noexcept {
   switch (format) {
-    case ActivationFormat::kF32: return sizeof(BlockF32);
-    case ActivationFormat::kInt8Per32: return sizeof(BlockInt8Per32);
-    case ActivationFormat::kInt8Per256: return sizeof(BlockInt8Per256);
+    case ActivationFormat::kF32: return 0;
+    case ActivationFormat::kInt8Per32: return sizeof(ScalesPer32);
+    case ActivationFormat::kInt8Per256: return sizeof(ScalesPer256);
   }
   return 0;
 }
@@ -70,42 +71,75 @@ static_assert(kBlockColumns % activation_block_k(ActivationFormat::kF32) == 0 &&
               kBlockColumns % activation_block_k(ActivationFormat::kInt8Per32) == 0 &&
               kBlockColumns % activation_block_k(ActivationFormat::kInt8Per256) == 0);
 
-/// Bytes of one row.
-constexpr std::size_t activation_bytes(ActivationFormat format, std::size_t n_in) noexcept {
-  const auto block_k = static_cast<std::size_t>(activation_block_k(format));
-  return (n_in + block_k - 1) / block_k * activation_block_bytes(format);
-}
-
-/// Rows that share a tile of the matrix product, and so are interleaved in memory.
+/// Rows that share a tile of the matrix product by vectors.
 inline constexpr int kTileRows = 8;
 
 /// The input rows of a matrix product: a view of memory that the caller owns.
 ///
-/// Rows lie in groups of 8 (the last may be smaller), each group block after block with the group's
-/// rows side by side, so that a tile walks one stream. So a row's place depends on n_rows: fill all
-/// rows of one view with quantize_row(). Matrices of the same format and n_in share one view.
-/// @shape n_rows * activation_bytes(format, n_in) bytes, aligned to 64
+/// Rows lie in groups of 16 (the last may be smaller), each group block after block, so that a tile
+/// walks one stream. In a block of a group come the codes of all its rows, then what goes with them,
+/// row by row; the last block of a row is padded with zeros. So a row's codes begin at a cache line,
+/// which a tile register wants: its loads of rows that do not are five times as slow.
+///
+/// A row's place depends on n_rows: fill all rows of one view with quantize_row(). Matrices of the
+/// same format and n_in share one view. The last groups of a view are a view too.
+/// @shape bytes(format, n_rows, n_in), aligned to 64
 struct Activations {
+  static constexpr int kGroupRows = 16;
+  static_assert(kGroupRows % kTileRows == 0);
+
   ActivationFormat format = ActivationFormat::kF32;
   int n_rows = 0;
   int n_in = 0;
   std::byte* data = nullptr;
+
+  static constexpr std::size_t bytes(ActivationFormat format, int n_rows, int n_in) noexcept {
+    const Activations a{format, n_rows, n_in, nullptr};
+    return a.offset_of_group(n_rows / kGroupRows * kGroupRows) +
+           static_cast<std::size_t>(a.n_blocks()) * a.block_stride(n_rows % kGroupRows);
+  }
 
   [[gnu::always_inline]] constexpr int n_blocks() const noexcept {
     const int block_k = activation_block_k(format);
     return (n_in + block_k - 1) / block_k;
   }
 
-  /// Rows of the group that begins at row `first`, a multiple of kTileRows.
-  [[gnu::always_inline]] constexpr int group_rows(int first) const noexcept {
-    return n_rows - first < kTileRows ? n_rows - first : kTileRows;
+  /// Rows of the group of a row.
+  [[gnu::always_inline]] constexpr int group_rows(int row) const noexcept {
+    const int rest = n_rows - row / kGroupRows * kGroupRows;
+    return rest < kGroupRows ? rest : kGroupRows;
   }
 
-  /// Bytes from `data` to a block of a row.
-  [[gnu::always_inline]] constexpr std::size_t offset(int row, int block) const noexcept {
-    const int first = row / kTileRows * kTileRows;
-    const int before = first * n_blocks() + block * group_rows(first) + row - first;
-    return static_cast<std::size_t>(before) * activation_block_bytes(format);
+  /// Bytes from one block of a row to the next.
+  [[gnu::always_inline]] constexpr std::size_t stride(int row) const noexcept {
+    return block_stride(group_rows(row));
+  }
+
+  /// The codes of a block of a row, those of the group's next row right behind them.
+  [[gnu::always_inline]] constexpr std::byte* codes(int row, int block) const noexcept {
+    return data + offset_of_block(row, block) + in_group(row) * activation_code_bytes(format);
+  }
+  /// What goes with them, that of the next row right behind it.
+  [[gnu::always_inline]] constexpr std::byte* scales(int row, int block) const noexcept {
+    return data + offset_of_block(row, block) +
+           static_cast<std::size_t>(group_rows(row)) * activation_code_bytes(format) +
+           in_group(row) * activation_scales_bytes(format);
+  }
+
+ private:
+  [[gnu::always_inline]] static constexpr std::size_t in_group(int row) noexcept {
+    return static_cast<std::size_t>(row % kGroupRows);
+  }
+  [[gnu::always_inline]] constexpr std::size_t block_stride(int rows) const noexcept {
+    const std::size_t row = activation_code_bytes(format) + activation_scales_bytes(format);
+    return (static_cast<std::size_t>(rows) * row + 63) / 64 * 64;
+  }
+  [[gnu::always_inline]] constexpr std::size_t offset_of_group(int first) const noexcept {
+    return static_cast<std::size_t>(first / kGroupRows) * static_cast<std::size_t>(n_blocks()) *
+           block_stride(kGroupRows);
+  }
+  [[gnu::always_inline]] constexpr std::size_t offset_of_block(int row, int block) const noexcept {
+    return offset_of_group(row) + static_cast<std::size_t>(block) * stride(row);
   }
 };
 

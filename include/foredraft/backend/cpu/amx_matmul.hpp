@@ -11,24 +11,14 @@
 
 namespace foredraft::inline v0::cpu {
 
-/// From this many rows on, tile products replace the vectors' dot products.
-///
-/// An estimate: no machine with AMX was at hand. Cycles for 256 k of a panel and M rows, counted in
-/// 512-bit vector instructions at two a cycle, stores at one, and one row of a tile product a
-/// cycle, which runs beside them:
-///
-///   | format     | dot product of vectors | tiles: unpack + vectors a row | tile product a row |
-///   |------------|------------------------|-------------------------------|--------------------|
-///   | Q4_0, Q8_0 | 48 + 48 M              |  80 + 12 M                    | 8 M                |
-///   | Q4_1, Q5_1 | 48 + 52 M              |  80 + 16 M                    | 8 M                |
-///   | Q4_K, Q5_K | 48 + 49 M              | 132 +  6 M                    | 8 M                |
-///   | Q6_K       | 96 + 66 M              | 352 +  3 M                    | 8 M                |
-///
-/// What could be measured is the vectors' share, on Zen 5 with the tile instructions left out: it
-/// takes as long as the whole product without tiles at 4 rows of Q4_K and 5 of Q6_K, at fewer of
-/// the others, and 0.6 to 0.7 of it at 8 rows. So tiles will hardly pay below 6 rows. Nor need they:
-/// weights from memory allow 160 to 470 cycles (2368 bytes of Q4_K at 15 to 45 GB/s and 3 GHz).
-inline constexpr int kLeastAmxRows = 6;
+/// From this many rows on, tile products replace the vectors' dot products: where they were quicker on
+/// a Granite Rapids, with weights in the second-level cache. Unpacking to memory, which vectors do
+/// without, is the price that few rows do not pay back; formats with a scale for each 32 k also end
+/// tile products there.
+constexpr int least_amx_rows(TensorType type) noexcept {
+  if (scaled_per_32(type)) return 9;
+  return type == TensorType::kQ6_K ? 8 : 6;
+}
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && \
     defined(__AVX512VL__)
@@ -52,7 +42,8 @@ struct AmxMatmul {
   static_assert(S::kLanes == kPanelRows);
 
   static constexpr PanelLayout kLayout = panel_layout(type);
-  static constexpr std::size_t kRowStride = activation_block_bytes(activation_format(type));
+  static constexpr std::size_t kRowStride = activation_code_bytes(activation_format(type));
+  static constexpr int kGroupRows = Activations::kGroupRows;  // of a tile register, too
   static constexpr bool kFolded = scaled_per_256(type);
   static constexpr int kStepK = 64;                    // unpacked at a time
   static constexpr int kProductK = kFolded ? 64 : 32;  // of one tile product
@@ -69,9 +60,9 @@ struct AmxMatmul {
   static constexpr int kMaxRows = 64;
   /// Two groups of rows share a load of the codes, with two sums each: 4 tiles of sums, 2 of
   /// activations, 2 of codes.
-  static constexpr int kPairRows = 2 * kTileRows;
+  static constexpr int kPairRows = 2 * kGroupRows;
 
-  using Products = std::int32_t[2][2][kTileRows][kPanelRows];  // [group][sum][row][output]
+  using Products = std::int32_t[2][2][kGroupRows][kPanelRows];  // [group][sum][row][output]
 
   struct Workspace {
     alignas(64) std::byte codes[kSteps * kStepBytes];
@@ -175,8 +166,8 @@ struct AmxMatmul {
   [[gnu::always_inline]] static void configure(Tiles& tiles, int rows) {
     AmxConfig config;
     for (int group = 0; group < 2; ++group) {
-      const int rest = rows - group * kTileRows;
-      const int group_rows = rest < 0 ? 0 : rest < kTileRows ? rest : kTileRows;
+      const int rest = rows - group * kGroupRows;
+      const int group_rows = rest < 0 ? 0 : rest < kGroupRows ? rest : kGroupRows;
       config.set(2 * group, group_rows, 4 * kPanelRows);
       config.set(2 * group + 1, group_rows, 4 * kPanelRows);
       config.set(4 + group, group_rows, kProductK);
@@ -185,37 +176,41 @@ struct AmxMatmul {
     tiles.configure(config);
   }
 
+  /// A block of a group of activations.
+  struct Rows {
+    const std::byte* codes = nullptr;
+    const std::byte* scales = nullptr;
+  };
+
   /// The integer sums of one block, for one or two groups of rows.
-  /// @param unpacks  whether `codes` is yet to be filled from the block w: a step ahead of its use,
-  ///                 so that vectors and tiles work side by side
-  /// @param a  the block's activations of each group
+  /// @param codes  the block, unpacked
+  /// @param next  the block that takes its place there step by step, or null. So nothing is unpacked
+  ///              just before its use: a tile that is loaded from fresh stores waits for them
   template <int groups>
-  static void multiply(Tiles& tiles, const std::byte* w, bool unpacks, std::byte* codes,
-                       const std::byte* const (&a)[2], Products& products) noexcept {
+  static void multiply(Tiles& tiles, std::byte* codes, const std::byte* next, const Rows (&a)[2],
+                       Products& products) noexcept {
     unroll<2 * groups>(
         [&](auto i) __attribute__((always_inline)) { tiles.template zero<decltype(i)::value>(); });
-    if (unpacks) unpack(w, 0, codes);
     for (int step = 0; step < kSteps; ++step, codes += kStepBytes) {
-      if (unpacks && step + 1 < kSteps) unpack(w, step + 1, codes + kStepBytes);
-      tiles.template load<6>(codes, kUnitBytes);
-      tiles.template load<7>(codes + kTileBytes, kUnitBytes);
-      unroll<groups>([&](auto group) __attribute__((always_inline)) {
-        constexpr int kG = decltype(group)::value;
-        const std::byte* from = a[kG] + step * kStepK;
-        tiles.template load<4 + kG>(from, kRowStride);
-        if constexpr (!kFolded) {
-          tiles.template dot_signed<2 * kG, 4 + kG, 6>();
-          tiles.template load<4 + kG>(from + kProductK, kRowStride);
-          tiles.template dot_signed<2 * kG + 1, 4 + kG, 7>();
-        } else {
-          tiles.template dot_unsigned<2 * kG, 4 + kG, 6>();
-          if constexpr (type == TensorType::kQ6_K) {
-            tiles.template dot_signed<2 * kG + 1, 4 + kG, 7>();
-          } else {
-            tiles.template dot_unsigned<2 * kG + 1, 4 + kG, 7>();
+      // A tile of codes serves all groups before the next: to change it takes the multiplier as long
+      // as a product of 16 rows.
+      unroll<2>([&](auto plane) __attribute__((always_inline)) {
+        constexpr int kB = 6 + plane;
+        constexpr int kOffset = kFolded ? 0 : plane * kProductK;
+        tiles.template load<kB>(codes + plane * kTileBytes, kUnitBytes);
+        unroll<groups>([&](auto group) __attribute__((always_inline)) {
+          constexpr int kA = 4 + group, kSum = 2 * group + plane;
+          if constexpr (plane == 0 || kOffset != 0) {
+            tiles.template load<kA>(a[group].codes + step * kStepK + kOffset, kRowStride);
           }
-        }
+          if constexpr (kFolded && !(type == TensorType::kQ6_K && plane == 1)) {
+            tiles.template dot_unsigned<kSum, kA, kB>();
+          } else {
+            tiles.template dot_signed<kSum, kA, kB>();
+          }
+        });
       });
+      if (next != nullptr) unpack(next, step, codes);
     }
     unroll<2 * groups>([&](auto i) __attribute__((always_inline)) {
       constexpr int kI = decltype(i)::value;
@@ -223,22 +218,17 @@ struct AmxMatmul {
     });
   }
 
-  template <typename Block>
-  [[gnu::always_inline]] static const Block& row_of(const std::byte* a, int m) {
-    return *reinterpret_cast<const Block*>(a + static_cast<std::size_t>(m) * kRowStride);
-  }
-
   /// What Tile::add_block_per_32 does after its dot products.
   [[gnu::always_inline]] static void combine_per_32(
-      const std::byte* w, const std::byte* a, int rows,
-      const std::int32_t (&products)[2][kTileRows][kPanelRows], float (*sums)[kPanelRows]) {
+      const std::byte* w, const std::byte* scales, int rows,
+      const std::int32_t (&products)[2][kGroupRows][kPanelRows], float (*sums)[kPanelRows]) {
     F scale[2], min[2];
     unroll<2>([&](auto s) __attribute__((always_inline)) {
       scale[s] = S::load_half(w + kLayout.d + 2 * s * kPanelRows);
       if constexpr (has_min(type)) min[s] = S::load_half(w + kLayout.m + 2 * s * kPanelRows);
     });
     for (int m = 0; m < rows; ++m) {
-      const auto& row = row_of<BlockInt8Per32>(a, m);
+      const auto& row = reinterpret_cast<const ScalesPer32*>(scales)[m];
       F sum = S::load_float(sums[m]);
       unroll<2>([&](auto s) __attribute__((always_inline)) {
         const F both = S::multiply(scale[s], S::broadcast(row.scales[s]));
@@ -251,8 +241,8 @@ struct AmxMatmul {
 
   /// What Tile::add_block_per_256 does after its sub-blocks.
   [[gnu::always_inline]] static void combine_per_256(
-      const std::byte* w, const std::byte* a, int rows,
-      const std::int32_t (&products)[2][kTileRows][kPanelRows], float (*sums)[kPanelRows]) {
+      const std::byte* w, const std::byte* scales, int rows,
+      const std::int32_t (&products)[2][kGroupRows][kPanelRows], float (*sums)[kPanelRows]) {
     F d, min;
     I mins[4];
     if constexpr (has_min(type)) {
@@ -265,7 +255,7 @@ struct AmxMatmul {
       d = S::load_float(reinterpret_cast<const float*>(w + kLayout.d));
     }
     for (int m = 0; m < rows; ++m) {
-      const auto& row = row_of<BlockInt8Per256>(a, m);
+      const auto& row = reinterpret_cast<const ScalesPer256*>(scales)[m];
       const I total = S::add(S::load(products[0][m]),
                              S::template shift_left<kPlaneShift>(S::load(products[1][m])));
       F y = S::multiply(d, S::to_float(total));
@@ -283,14 +273,15 @@ struct AmxMatmul {
   }
 
   /// Add a block's products to the sums of one group of rows.
-  /// @param w, a  the block of the panel, and of the group's first row
-  [[gnu::noinline]] static void combine(const std::byte* w, const std::byte* a, int rows,
-                                        const std::int32_t (&products)[2][kTileRows][kPanelRows],
+  /// @param w  the block of the panel
+  /// @param scales  that of the group
+  [[gnu::noinline]] static void combine(const std::byte* w, const std::byte* scales, int rows,
+                                        const std::int32_t (&products)[2][kGroupRows][kPanelRows],
                                         float (*sums)[kPanelRows]) noexcept {
     if constexpr (kFolded) {
-      combine_per_256(w, a, rows, products, sums);
+      combine_per_256(w, scales, rows, products, sums);
     } else {
-      combine_per_32(w, a, rows, products, sums);
+      combine_per_32(w, scales, rows, products, sums);
     }
   }
 
@@ -302,30 +293,39 @@ struct AmxMatmul {
                        float* out, std::size_t ld_out, const Epilogue& epilogue) noexcept {
     struct Unit {
       const std::byte* block;
-      const std::byte* a[2];
+      Rows a[2];
       int row;  // from `first`
     };
     configure(tiles, n_rows);
     const std::byte* block = w.data + static_cast<std::size_t>(panel_begin) * w.panel_bytes;
+    const std::byte* const end = w.data + static_cast<std::size_t>(panel_end) * w.panel_bytes;
+    for (int step = 0; step < kSteps; ++step) {
+      unpack(block, step, workspace.codes + step * kStepBytes);
+    }
     for (int panel = panel_begin; panel < panel_end; ++panel) {
       __builtin_memset(workspace.sums, 0,
                        static_cast<std::size_t>(n_rows) * sizeof *workspace.sums);
       const auto add = [&](const Unit& unit, const Products& products) {
         unroll<groups>([&](auto group) __attribute__((always_inline)) {
-          const int row = unit.row + group * kTileRows;
-          combine(unit.block, unit.a[group], a.group_rows(first + row), products[group],
+          const int row = unit.row + group * kGroupRows;
+          combine(unit.block, unit.a[group].scales, a.group_rows(first + row), products[group],
                   workspace.sums + row);
         });
       };
-      // Sums are fetched while the next ones are under way: storing a tile takes its time.
+      // Vectors take up the sums of a unit after the tile products of the next have been issued: to
+      // compute and to store them takes its time.
       Unit last{};
       int parity = 0;
       for (int b = 0; b < w.n_blocks; ++b, block += kLayout.bytes) {
+        const std::byte* next = block + kLayout.bytes == end ? nullptr : block + kLayout.bytes;
         for (int row = 0; row < n_rows; row += kPairRows) {
-          Unit unit{block, {a.data + a.offset(first + row, b), nullptr}, row};
-          if constexpr (groups == 2) unit.a[1] = a.data + a.offset(first + row + kTileRows, b);
-          multiply<groups>(tiles, block, row == 0, workspace.codes, unit.a,
-                           workspace.products[parity]);
+          Unit unit{block, {}, row};
+          unroll<groups>([&](auto group) __attribute__((always_inline)) {
+            const int of_group = first + row + group * kGroupRows;
+            unit.a[group] = {a.codes(of_group, b), a.scales(of_group, b)};
+          });
+          multiply<groups>(tiles, workspace.codes, row + kPairRows < n_rows ? nullptr : next,
+                           unit.a, workspace.products[parity]);
           parity ^= 1;
           if (last.block != nullptr) add(last, workspace.products[parity]);
           last = unit;
@@ -352,12 +352,12 @@ struct AmxMatmul {
         n_rows = rest < kPairRows  ? rest
                  : rest < kMaxRows ? rest / kPairRows * kPairRows
                                    : kMaxRows;
-        if (n_rows < kLeastAmxRows) {
+        if (n_rows < least_amx_rows(type)) {
           // The last groups of a view are a view too.
-          const Activations tail{a.format, n_rows, a.n_in, a.data + a.offset(first, 0)};
+          const Activations tail{a.format, n_rows, a.n_in, a.codes(first, 0)};
           few(w, tail, begin, end, out + static_cast<std::size_t>(first) * ld_out, ld_out,
               epilogue);
-        } else if (n_rows <= kTileRows) {
+        } else if (n_rows <= kGroupRows) {
           run_rows<1>(tiles, workspace, w, a, first, n_rows, begin, end, out, ld_out, epilogue);
         } else {
           run_rows<2>(tiles, workspace, w, a, first, n_rows, begin, end, out, ld_out, epilogue);
@@ -376,10 +376,9 @@ template <class Arch, class Tiles, typename Few>
                                               int panel_begin, int panel_end, float* out,
                                               std::size_t ld_out,
                                               const Epilogue& epilogue) noexcept {
-  const bool few_rows = a.n_rows < kLeastAmxRows || panel_begin >= panel_end;
   with_type(w.type, [&]<TensorType type>() __attribute__((always_inline)) {
     if constexpr (activation_format(type) != ActivationFormat::kF32) {
-      if (!few_rows) {
+      if (a.n_rows >= least_amx_rows(type) && panel_begin < panel_end) {
         AmxMatmul<Arch, type, Tiles>::run(few, w, a, panel_begin, panel_end, out, ld_out, epilogue);
         return;
       }

@@ -62,7 +62,7 @@ struct Tile {
 
   static constexpr PanelLayout kLayout = panel_layout(type);
   static constexpr ActivationFormat kFormat = activation_format(type);
-  static constexpr std::size_t kRowStride = activation_block_bytes(kFormat);
+  static constexpr std::size_t kRowStride = activation_code_bytes(kFormat);
   static constexpr int kParts =
       kPanelRows / S::kLanes;  // vectors that make up the 16 rows of a panel
   static constexpr int kVectorBytes = 4 * S::kLanes;
@@ -147,16 +147,22 @@ struct Tile {
     }
   }
 
-  [[gnu::always_inline]] static const BlockInt8Per32& row_per_32(const std::byte* a, int m) {
-    return *reinterpret_cast<const BlockInt8Per32*>(a + static_cast<std::size_t>(m) * kRowStride);
-  }
-  [[gnu::always_inline]] static const BlockInt8Per256& row_per_256(const std::byte* a, int m) {
-    return *reinterpret_cast<const BlockInt8Per256*>(a + static_cast<std::size_t>(m) * kRowStride);
-  }
+  /// A block's codes of row 0 of the tile, and what goes with them; other rows follow.
+  struct Block {
+    const std::byte* codes;
+    const std::byte* scales;
+
+    [[gnu::always_inline]] const ScalesPer32& per_32(int m) const {
+      return reinterpret_cast<const ScalesPer32*>(scales)[m];
+    }
+    [[gnu::always_inline]] const ScalesPer256& per_256(int m) const {
+      return reinterpret_cast<const ScalesPer256*>(scales)[m];
+    }
+  };
 
   /// 64 k of the formats with one d (and m) for each 32.
-  [[gnu::always_inline]] static void add_block_per_32(const std::byte* w, const std::byte* a,
-                                                      int part, F (&sums)[M][kFloatSums]) {
+  [[gnu::always_inline]] static void add_block_per_32(const std::byte* w, const Block& a, int part,
+                                                      F (&sums)[M][kFloatSums]) {
     const std::byte* low = w + kLayout.low + part * kVectorBytes;
     const std::byte* high = w + kLayout.high + part * kVectorBytes;
     const std::byte* d = w + kLayout.d + 2 * part * S::kLanes;
@@ -164,18 +170,18 @@ struct Tile {
       fetch_part_ahead<kLayout.bytes, kParts * kSubBlocks>(w, part * kSubBlocks + s);
       I acc[M];
       unroll<M>([&](auto m) __attribute__((always_inline)) {
-        acc[m] = start(row_per_32(a, m).negated_sums[s]);
+        acc[m] = start(a.per_32(m).negated_sums[s]);
       });
-      dot_codes(acc, low, high, a + s * kLayout.sub_k);
+      dot_codes(acc, low, high, a.codes + s * kLayout.sub_k);
       const F scale = S::load_half(d);
       unroll<M>([&](auto m) __attribute__((always_inline)) {
-        const F both = S::multiply(scale, S::broadcast(row_per_32(a, m).scales[s]));
+        const F both = S::multiply(scale, S::broadcast(a.per_32(m).scales[s]));
         sums[m][0] = S::fma(S::to_float(acc[m]), both, sums[m][0]);
       });
       if constexpr (has_min(type)) {
         const F min = S::load_half(d + (kLayout.m - kLayout.d));
         unroll<M>([&](auto m) __attribute__((always_inline)) {
-          sums[m][0] = S::fma(min, S::broadcast(row_per_32(a, m).scaled_sums[s]), sums[m][0]);
+          sums[m][0] = S::fma(min, S::broadcast(a.per_32(m).scaled_sums[s]), sums[m][0]);
         });
       }
       low += kLayout.sub_k * kPanelRows * kLayout.low_bits / 8;
@@ -191,8 +197,8 @@ struct Tile {
 
   /// 256 k of the K-quants: sub-blocks are scaled and summed as integers (at most 2^28), then once
   /// as floats.
-  [[gnu::always_inline]] static void add_block_per_256(const std::byte* w, const std::byte* a,
-                                                       int part, F (&sums)[M][kFloatSums]) {
+  [[gnu::always_inline]] static void add_block_per_256(const std::byte* w, const Block& a, int part,
+                                                       F (&sums)[M][kFloatSums]) {
     I total[M];
     unroll<M>([&](auto m) __attribute__((always_inline)) { total[m] = S::zero(); });
     const std::byte* low = w + kLayout.low + part * kVectorBytes;
@@ -200,14 +206,14 @@ struct Tile {
     const std::byte* scales = w + kLayout.scales + part * S::kLanes;
     for (int s = 0; s < kSubBlocks; ++s) {
       fetch_part_ahead<kLayout.bytes, kParts * kSubBlocks>(w, part * kSubBlocks + s);
-      const std::byte* codes = a + s * kLayout.sub_k;
+      const std::byte* codes = a.codes + s * kLayout.sub_k;
       if constexpr (S::kSumsInt16) {
         const I scale = sub_block_scale(scales);
         if constexpr (kLayout.offset != 0) {
           // A sum of codes fits the lower half of its int32, and so does a scale times the offset.
           const I offset_scale = S::low_half(times_offset(scale));
           unroll<M>([&](auto m) __attribute__((always_inline)) {
-            const I negated_sum = S::broadcast(row_per_256(a, m).negated_sums[s]);
+            const I negated_sum = S::broadcast(a.per_256(m).negated_sums[s]);
             total[m] = S::dot_pairs(total[m], negated_sum, offset_scale);
           });
         }
@@ -215,7 +221,7 @@ struct Tile {
       } else {
         I acc[M];
         unroll<M>([&](auto m) __attribute__((always_inline)) {
-          acc[m] = start(kLayout.offset == 0 ? 0 : row_per_256(a, m).negated_sums[s]);
+          acc[m] = start(kLayout.offset == 0 ? 0 : a.per_256(m).negated_sums[s]);
         });
         dot_codes(acc, low, high, codes);
         const I scale = sub_block_scale(scales);
@@ -231,7 +237,7 @@ struct Tile {
       const F d = S::load_float(reinterpret_cast<const float*>(w + kLayout.d) + part * S::kLanes);
       unroll<M>([&](auto m) __attribute__((always_inline)) {
         const F y = S::multiply(d, S::to_float(total[m]));
-        sums[m][0] = S::fma(y, S::broadcast(row_per_256(a, m).scale), sums[m][0]);
+        sums[m][0] = S::fma(y, S::broadcast(a.per_256(m).scale), sums[m][0]);
       });
     } else {
       const F d = S::load_half(w + kLayout.d + 2 * part * S::kLanes);
@@ -241,7 +247,7 @@ struct Tile {
         mins[j] = S::widen_u8_pairs(w + kLayout.mins + 2 * (j * kPanelRows + part * S::kLanes));
       });
       unroll<M>([&](auto m) __attribute__((always_inline)) {
-        const BlockInt8Per256& row = row_per_256(a, m);
+        const ScalesPer256& row = a.per_256(m);
         I total_min = S::zero();
         unroll<4>([&](auto j) __attribute__((always_inline)) {
           std::int32_t two_sums;
@@ -257,11 +263,11 @@ struct Tile {
 
   /// 16 k of the float formats. Even and odd k have sums of their own, which halves the chain of
   /// dependent additions.
-  [[gnu::always_inline]] static void add_block_float(const std::byte* w, const std::byte* a,
-                                                     int part, F (&sums)[M][kFloatSums]) {
+  [[gnu::always_inline]] static void add_block_float(const std::byte* w, const Block& a, int part,
+                                                     F (&sums)[M][kFloatSums]) {
     constexpr int kValueBytes = kLayout.low_bits / 8;
     const std::byte* values = w + part * S::kLanes * kValueBytes;
-    const std::byte* row = a;
+    const std::byte* row = a.codes;
     for (int k = 0; k < kLayout.block_k; k += 2) {
       unroll<2>([&](auto odd) __attribute__((always_inline)) {
         // Two k are one or two lines.
@@ -282,7 +288,7 @@ struct Tile {
     }
   }
 
-  [[gnu::always_inline]] static void add_block(const std::byte* w, const std::byte* a, Sums& sums) {
+  [[gnu::always_inline]] static void add_block(const std::byte* w, const Block& a, Sums& sums) {
     const auto add = [&](int part) __attribute__((always_inline)) {
       if constexpr (scaled_per_32(type)) add_block_per_32(w, a, part, sums[part]);
       if constexpr (scaled_per_256(type)) add_block_per_256(w, a, part, sums[part]);
@@ -297,14 +303,13 @@ struct Tile {
     }
   }
 
-  /// M rows by the panels panel_begin .. panel_end - 1.
-  /// @param a  block 0 of the first of the M rows
-  /// @param block_stride  bytes from there to block 1
-  /// @param out  the first of the M rows
-  [[gnu::noinline]] static void run(const PackedPanels& w, const std::byte* a,
-                                    std::size_t block_stride, int panel_begin, int panel_end,
-                                    float* out, std::size_t ld_out,
+  /// The rows first .. first + M - 1, all of one group, by the panels panel_begin .. panel_end - 1.
+  [[gnu::noinline]] static void run(const PackedPanels& w, const Activations& a, int first,
+                                    int panel_begin, int panel_end, float* out, std::size_t ld_out,
                                     const Epilogue& epilogue) noexcept {
+    const Block begin{a.codes(first, 0), a.scales(first, 0)};
+    const std::size_t stride = a.stride(first);
+    out += static_cast<std::size_t>(first) * ld_out;
     const std::byte* block = w.data + static_cast<std::size_t>(panel_begin) * w.panel_bytes;
     for (int panel = panel_begin; panel < panel_end; ++panel) {
       Sums sums;
@@ -314,9 +319,12 @@ struct Tile {
               [&](auto i) __attribute__((always_inline)) { sums[part][m][i] = S::zero_float(); });
         });
       });
-      const std::byte* row = a;
-      for (int b = 0; b < w.n_blocks; ++b, block += kLayout.bytes, row += block_stride) {
-        add_block(block, row, sums);
+      Block rows = begin;
+      for (int b = 0; b < w.n_blocks; ++b) {
+        add_block(block, rows, sums);
+        block += kLayout.bytes;
+        rows.codes += stride;
+        rows.scales += stride;
       }
       alignas(64) float y[M][kPanelRows];
       unroll<kParts>([&](auto part) __attribute__((always_inline)) {
@@ -344,21 +352,6 @@ struct Tile {
 /// All tiles of one format.
 template <class Arch, TensorType type>
 struct Matmul {
-  static constexpr ActivationFormat kFormat = activation_format(type);
-  static constexpr std::size_t kBlockBytes = activation_block_bytes(kFormat);
-
-  /// Rows 1 .. kTileRows, each with a tile of its own.
-  [[gnu::always_inline]] static void run_tile(int rows, const PackedPanels& w, const std::byte* a,
-                                              std::size_t block_stride, int panel_begin,
-                                              int panel_end, float* out, std::size_t ld_out,
-                                              const Epilogue& epilogue) noexcept {
-    unroll<kTileRows>([&](auto i) __attribute__((always_inline)) {
-      if (rows != i + 1) return;
-      Tile<Arch, type, i + 1>::run(w, a, block_stride, panel_begin, panel_end, out, ld_out,
-                                   epilogue);
-    });
-  }
-
   static void run(const PackedPanels& w, const Activations& a, int panel_begin, int panel_end,
                   float* out, std::size_t ld_out, const Epilogue& epilogue) noexcept {
     int run_length = panel_end - panel_begin;
@@ -366,9 +359,11 @@ struct Matmul {
     for (int begin = panel_begin; begin < panel_end; begin += run_length) {
       const int end = panel_end - begin < run_length ? panel_end : begin + run_length;
       for (int first = 0; first < a.n_rows; first += kTileRows) {
-        const int rows = a.group_rows(first);
-        run_tile(rows, w, a.data + a.offset(first, 0), static_cast<std::size_t>(rows) * kBlockBytes,
-                 begin, end, out + static_cast<std::size_t>(first) * ld_out, ld_out, epilogue);
+        const int rows = a.n_rows - first < kTileRows ? a.n_rows - first : kTileRows;
+        unroll<kTileRows>([&](auto i) __attribute__((always_inline)) {
+          if (rows != i + 1) return;
+          Tile<Arch, type, i + 1>::run(w, a, first, begin, end, out, ld_out, epilogue);
+        });
       }
     }
   }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <foredraft/backend/cpu/activations.hpp>
 #include <foredraft/backend/cpu/simd.hpp>
@@ -55,49 +56,59 @@ struct RowQuantizer {
     }
   }
 
-  static void write(const float* x, BlockInt8Per256& block) noexcept {
-    block.scale = quantize<256>(x, block.codes);
+  static void write(const float* x, std::int8_t* codes, ScalesPer256& of) noexcept {
+    of.scale = quantize<256>(x, codes);
     std::int32_t fours[64];
-    sum_fours<256>(block.codes, fours);
+    sum_fours<256>(codes, fours);
     for (int i = 0; i < 16; ++i) {
       const std::int32_t* four = fours + 4 * i;
-      block.negated_sums[i] = -(four[0] + four[1] + four[2] + four[3]);
+      of.negated_sums[i] = -(four[0] + four[1] + four[2] + four[3]);
     }
     for (int i = 0; i < 8; ++i) {
       // At most 32 * 127, well within 16 bits.
-      block.sums[i] =
-          static_cast<std::int16_t>(-(block.negated_sums[2 * i] + block.negated_sums[2 * i + 1]));
+      of.sums[i] =
+          static_cast<std::int16_t>(-(of.negated_sums[2 * i] + of.negated_sums[2 * i + 1]));
     }
   }
 
-  static void write(const float* x, BlockInt8Per32& block) noexcept {
-    for (int s = 0; s < 2; ++s) block.scales[s] = quantize<32>(x + 32 * s, block.codes + 32 * s);
+  static void write(const float* x, std::int8_t* codes, ScalesPer32& of) noexcept {
+    for (int s = 0; s < 2; ++s) of.scales[s] = quantize<32>(x + 32 * s, codes + 32 * s);
     std::int32_t fours[16];
-    sum_fours<64>(block.codes, fours);
+    sum_fours<64>(codes, fours);
     for (int s = 0; s < 2; ++s) {
       std::int32_t sum = 0;
       for (int i = 0; i < 8; ++i) sum += fours[8 * s + i];
-      block.negated_sums[s] = -sum;
-      block.scaled_sums[s] = block.scales[s] * static_cast<float>(sum);
+      of.negated_sums[s] = -sum;
+      of.scaled_sums[s] = of.scales[s] * static_cast<float>(sum);
     }
   }
 
-  static void write(const float* x, BlockF32& block) noexcept {
-    __builtin_memcpy(block.values, x, sizeof block.values);
+  template <ActivationFormat format>
+  static void write_block(const float* x, const Activations& a, int row, int block) noexcept {
+    std::byte* codes = a.codes(row, block);
+    if constexpr (format == ActivationFormat::kF32) {
+      __builtin_memcpy(codes, x, activation_code_bytes(format));
+    } else {
+      using Scales =
+          std::conditional_t<format == ActivationFormat::kInt8Per32, ScalesPer32, ScalesPer256>;
+      write(x, reinterpret_cast<std::int8_t*>(codes),
+            *reinterpret_cast<Scales*>(a.scales(row, block)));
+    }
   }
 
-  template <typename Block, int block_k>
+  template <ActivationFormat format>
   static void write_row(const float* x, const Activations& a, int row, int begin,
                         int end) noexcept {
+    constexpr int block_k = activation_block_k(format);
     const int n_whole = end / block_k;
     for (int b = begin / block_k; b < n_whole; ++b) {
-      write(x + b * block_k, *reinterpret_cast<Block*>(a.data + a.offset(row, b)));
+      write_block<format>(x + b * block_k, a, row, b);
     }
     const int rest = end - n_whole * block_k;
     if (rest == 0) return;
     float padded[block_k];
     for (int i = 0; i < block_k; ++i) padded[i] = i < rest ? x[n_whole * block_k + i] : 0.0f;
-    write(padded, *reinterpret_cast<Block*>(a.data + a.offset(row, n_whole)));
+    write_block<format>(padded, a, row, n_whole);
   }
 };
 
@@ -110,11 +121,11 @@ void quantize_row(const float* x, const Activations& a, int row, int begin, int 
   using Quantizer = RowQuantizer<Arch>;
   switch (a.format) {
     case ActivationFormat::kF32:
-      return Quantizer::template write_row<BlockF32, 16>(x, a, row, begin, end);
+      return Quantizer::template write_row<ActivationFormat::kF32>(x, a, row, begin, end);
     case ActivationFormat::kInt8Per32:
-      return Quantizer::template write_row<BlockInt8Per32, 64>(x, a, row, begin, end);
+      return Quantizer::template write_row<ActivationFormat::kInt8Per32>(x, a, row, begin, end);
     case ActivationFormat::kInt8Per256:
-      return Quantizer::template write_row<BlockInt8Per256, 256>(x, a, row, begin, end);
+      return Quantizer::template write_row<ActivationFormat::kInt8Per256>(x, a, row, begin, end);
   }
 }
 

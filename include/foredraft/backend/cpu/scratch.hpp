@@ -67,9 +67,7 @@ struct Inputs {
   int n_in = 0;
 
   static std::size_t area(int format, int n_rows, int n_in) noexcept {
-    const std::size_t row =
-        activation_bytes(static_cast<ActivationFormat>(format), static_cast<std::size_t>(n_in));
-    return (static_cast<std::size_t>(n_rows) * row + 63) / 64 * 64;
+    return Activations::bytes(static_cast<ActivationFormat>(format), n_rows, n_in);
   }
   static std::size_t bytes(int n_rows, int n_in) noexcept {
     std::size_t sum = 0;
