@@ -77,9 +77,9 @@ inline constexpr int kTileRows = 8;
 /// The input rows of a matrix product: a view of memory that the caller owns.
 ///
 /// Rows lie in groups of 16 (the last may be smaller), each group block after block, so that a tile
-/// walks one stream. In a block of a group come the codes of all its rows, then what goes with them,
-/// row by row; the last block of a row is padded with zeros. So a row's codes begin at a cache line,
-/// which a tile register wants: its loads of rows that do not are five times as slow.
+/// walks one stream. In a block of a group come the codes of all its rows, then what goes with
+/// them, row by row; the last block of a row is padded with zeros. So a row's codes begin at a
+/// cache line, which a tile register wants: its loads of rows that do not are five times as slow.
 ///
 /// A row's place depends on n_rows: fill all rows of one view with quantize_row(). Matrices of the
 /// same format and n_in share one view. The last groups of a view are a view too.

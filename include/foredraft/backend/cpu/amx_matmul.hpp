@@ -11,10 +11,10 @@
 
 namespace foredraft::inline v0::cpu {
 
-/// From this many rows on, tile products replace the vectors' dot products: where they were quicker on
-/// a Granite Rapids, with weights in the second-level cache. Unpacking to memory, which vectors do
-/// without, is the price that few rows do not pay back; formats with a scale for each 32 k also end
-/// tile products there.
+/// From this many rows on, tile products replace the vectors' dot products: where they were quicker
+/// on a Granite Rapids, with weights in the second-level cache. Unpacking to memory, which vectors
+/// do without, is the price that few rows do not pay back; formats with a scale for each 32 k also
+/// end tile products there.
 constexpr int least_amx_rows(TensorType type) noexcept {
   if (scaled_per_32(type)) return 9;
   return type == TensorType::kQ6_K ? 8 : 6;
@@ -184,16 +184,16 @@ struct AmxMatmul {
 
   /// The integer sums of one block, for one or two groups of rows.
   /// @param codes  the block, unpacked
-  /// @param next  the block that takes its place there step by step, or null. So nothing is unpacked
-  ///              just before its use: a tile that is loaded from fresh stores waits for them
+  /// @param next  the block that takes its place there step by step, or null. So nothing is
+  ///              unpacked just before its use: a tile that is loaded from fresh stores waits
   template <int groups>
   static void multiply(Tiles& tiles, std::byte* codes, const std::byte* next, const Rows (&a)[2],
                        Products& products) noexcept {
     unroll<2 * groups>(
         [&](auto i) __attribute__((always_inline)) { tiles.template zero<decltype(i)::value>(); });
     for (int step = 0; step < kSteps; ++step, codes += kStepBytes) {
-      // A tile of codes serves all groups before the next: to change it takes the multiplier as long
-      // as a product of 16 rows.
+      // A tile of codes serves all groups before the next: to change it takes the multiplier as
+      // long as a product of 16 rows.
       unroll<2>([&](auto plane) __attribute__((always_inline)) {
         constexpr int kB = 6 + plane;
         constexpr int kOffset = kFolded ? 0 : plane * kProductK;

@@ -18,8 +18,8 @@
 
 namespace foredraft::inline v0::cpu {
 
-/// A weight matrix in panels, the one layout that all kernels read (see PanelLayout). Owns a share of
-/// the memory that its panels lie in.
+/// A weight matrix in panels, the one layout that all kernels read (see PanelLayout). Owns a share
+/// of the memory that its panels lie in.
 ///
 /// Nothing is lost: dequantize_row gives the file's values bit for bit, so one matrix can be both
 /// embedding table and output head.
