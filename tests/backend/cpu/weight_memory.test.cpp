@@ -61,12 +61,14 @@ TEST_CASE("a piece outlives the memory it was taken from, and a slab does not ou
   CHECK(slab.expired());
 }
 
+#if !defined(__SANITIZE_ADDRESS__)  // which ends the program instead
 TEST_CASE("no room is said, and leaves what is there usable") {
   WeightMemory memory(4096);
   const auto before = memory.take(100);
   CHECK(memory.take(std::numeric_limits<std::size_t>::max() / 2).data == nullptr);
   CHECK(memory.take(100).data == before.data + 128);
 }
+#endif
 
 TEST_CASE("threads get pieces of their own") {
   WeightMemory memory(1 << 16);
