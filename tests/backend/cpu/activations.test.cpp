@@ -64,8 +64,12 @@ TEST_CASE("rows of a group lie side by side, and the groups of a view are views"
   CHECK(a.scales(0, 0) == a.codes(15, 0) + 256);
   CHECK(a.scales(3, 0) == a.scales(0, 0) + 3 * sizeof(cpu::ScalesPer256));
   for (const int row : {0, 9, 15, 16, 18}) {
-    CHECK(a.codes(row, 1) == a.codes(row, 0) + a.stride(row));
-    CHECK(a.scales(row, 1) == a.scales(row, 0) + a.stride(row));
+    cpu::Activations::Block block = a.block(row, 0);
+    CHECK(block.codes == a.codes(row, 0));
+    CHECK(block.scales == a.scales(row, 0));
+    block.advance();
+    CHECK(block.codes == a.codes(row, 1));
+    CHECK(block.scales == a.scales(row, 1));
   }
   const cpu::Activations last{a.format, 3, a.n_in, a.codes(16, 0)};
   for (const int block : {0, 1}) {

@@ -93,6 +93,26 @@ struct Activations {
   int n_in = 0;
   std::byte* data = nullptr;
 
+  /// A block of one row and of those of its group behind it.
+  struct Block {
+    std::byte* codes = nullptr;
+    std::byte* scales = nullptr;
+    std::size_t stride = 0;
+
+    /// Go on to the next block of the same rows.
+    [[gnu::always_inline]] void advance() noexcept {
+      codes += stride;
+      scales += stride;
+    }
+    /// What goes with the codes, m rows behind the first.
+    [[gnu::always_inline]] ScalesPer32& per_32(int m) const noexcept {
+      return reinterpret_cast<ScalesPer32*>(scales)[m];
+    }
+    [[gnu::always_inline]] ScalesPer256& per_256(int m) const noexcept {
+      return reinterpret_cast<ScalesPer256*>(scales)[m];
+    }
+  };
+
   static constexpr std::size_t bytes(ActivationFormat format, int n_rows, int n_in) noexcept {
     const Activations a{format, n_rows, n_in, nullptr};
     return a.offset_of_group(n_rows / kGroupRows * kGroupRows) +
@@ -124,6 +144,10 @@ struct Activations {
     return data + offset_of_block(row, block) +
            static_cast<std::size_t>(group_rows(row)) * activation_code_bytes(format) +
            in_group(row) * activation_scales_bytes(format);
+  }
+  /// Where a walk through a row begins: cheaper than to ask for the codes and scales of each block.
+  [[gnu::always_inline]] constexpr Block block(int row, int index) const noexcept {
+    return {codes(row, index), scales(row, index), stride(row)};
   }
 
  private:

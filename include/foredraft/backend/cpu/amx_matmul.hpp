@@ -176,19 +176,13 @@ struct AmxMatmul {
     tiles.configure(config);
   }
 
-  /// A block of a group of activations.
-  struct Rows {
-    const std::byte* codes = nullptr;
-    const std::byte* scales = nullptr;
-  };
-
   /// The integer sums of one block, for one or two groups of rows.
   /// @param codes  the block, unpacked
   /// @param next  the block that takes its place there step by step, or null. So nothing is
   ///              unpacked just before its use: a tile that is loaded from fresh stores waits
   template <int groups>
-  static void multiply(Tiles& tiles, std::byte* codes, const std::byte* next, const Rows (&a)[2],
-                       Products& products) noexcept {
+  static void multiply(Tiles& tiles, std::byte* codes, const std::byte* next,
+                       const Activations::Block (&a)[2], Products& products) noexcept {
     unroll<2 * groups>(
         [&](auto i) __attribute__((always_inline)) { tiles.template zero<decltype(i)::value>(); });
     for (int step = 0; step < kSteps; ++step, codes += kStepBytes) {
@@ -220,7 +214,7 @@ struct AmxMatmul {
 
   /// What Tile::add_block_per_32 does after its dot products.
   [[gnu::always_inline]] static void combine_per_32(
-      const std::byte* w, const std::byte* scales, int rows,
+      const std::byte* w, const Activations::Block& a, int rows,
       const std::int32_t (&products)[2][kGroupRows][kPanelRows], float (*sums)[kPanelRows]) {
     F scale[2], min[2];
     unroll<2>([&](auto s) __attribute__((always_inline)) {
@@ -228,7 +222,7 @@ struct AmxMatmul {
       if constexpr (has_min(type)) min[s] = S::load_half(w + kLayout.m + 2 * s * kPanelRows);
     });
     for (int m = 0; m < rows; ++m) {
-      const auto& row = reinterpret_cast<const ScalesPer32*>(scales)[m];
+      const ScalesPer32& row = a.per_32(m);
       F sum = S::load_float(sums[m]);
       unroll<2>([&](auto s) __attribute__((always_inline)) {
         const F both = S::multiply(scale[s], S::broadcast(row.scales[s]));
@@ -241,7 +235,7 @@ struct AmxMatmul {
 
   /// What Tile::add_block_per_256 does after its sub-blocks.
   [[gnu::always_inline]] static void combine_per_256(
-      const std::byte* w, const std::byte* scales, int rows,
+      const std::byte* w, const Activations::Block& a, int rows,
       const std::int32_t (&products)[2][kGroupRows][kPanelRows], float (*sums)[kPanelRows]) {
     F d, min;
     I mins[4];
@@ -255,7 +249,7 @@ struct AmxMatmul {
       d = S::load_float(reinterpret_cast<const float*>(w + kLayout.d));
     }
     for (int m = 0; m < rows; ++m) {
-      const auto& row = reinterpret_cast<const ScalesPer256*>(scales)[m];
+      const ScalesPer256& row = a.per_256(m);
       const I total = S::add(S::load(products[0][m]),
                              S::template shift_left<kPlaneShift>(S::load(products[1][m])));
       F y = S::multiply(d, S::to_float(total));
@@ -274,14 +268,14 @@ struct AmxMatmul {
 
   /// Add a block's products to the sums of one group of rows.
   /// @param w  the block of the panel
-  /// @param scales  that of the group
-  [[gnu::noinline]] static void combine(const std::byte* w, const std::byte* scales, int rows,
+  /// @param a  that of the group
+  [[gnu::noinline]] static void combine(const std::byte* w, const Activations::Block& a, int rows,
                                         const std::int32_t (&products)[2][kGroupRows][kPanelRows],
                                         float (*sums)[kPanelRows]) noexcept {
     if constexpr (kFolded) {
-      combine_per_256(w, scales, rows, products, sums);
+      combine_per_256(w, a, rows, products, sums);
     } else {
-      combine_per_32(w, scales, rows, products, sums);
+      combine_per_32(w, a, rows, products, sums);
     }
   }
 
@@ -293,7 +287,7 @@ struct AmxMatmul {
                        float* out, std::size_t ld_out, const Epilogue& epilogue) noexcept {
     struct Unit {
       const std::byte* block;
-      Rows a[2];
+      Activations::Block a[2];
       int row;  // from `first`
     };
     configure(tiles, n_rows);
@@ -308,7 +302,7 @@ struct AmxMatmul {
       const auto add = [&](const Unit& unit, const Products& products) {
         unroll<groups>([&](auto group) __attribute__((always_inline)) {
           const int row = unit.row + group * kGroupRows;
-          combine(unit.block, unit.a[group].scales, a.group_rows(first + row), products[group],
+          combine(unit.block, unit.a[group], a.group_rows(first + row), products[group],
                   workspace.sums + row);
         });
       };
@@ -316,13 +310,18 @@ struct AmxMatmul {
       // compute and to store them takes its time.
       Unit last{};
       int parity = 0;
+      Activations::Block rows[kMaxRows / kGroupRows];  // by group
+      for (int row = 0; row < n_rows; row += kGroupRows) {
+        rows[row / kGroupRows] = a.block(first + row, 0);
+      }
       for (int b = 0; b < w.n_blocks; ++b, block += kLayout.bytes) {
         const std::byte* next = block + kLayout.bytes == end ? nullptr : block + kLayout.bytes;
         for (int row = 0; row < n_rows; row += kPairRows) {
           Unit unit{block, {}, row};
           unroll<groups>([&](auto group) __attribute__((always_inline)) {
-            const int of_group = first + row + group * kGroupRows;
-            unit.a[group] = {a.codes(of_group, b), a.scales(of_group, b)};
+            Activations::Block& of_group = rows[row / kGroupRows + group];
+            unit.a[group] = of_group;
+            of_group.advance();
           });
           multiply<groups>(tiles, workspace.codes, row + kPairRows < n_rows ? nullptr : next,
                            unit.a, workspace.products[parity]);

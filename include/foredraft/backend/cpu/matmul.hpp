@@ -147,18 +147,7 @@ struct Tile {
     }
   }
 
-  /// A block's codes of row 0 of the tile, and what goes with them; other rows follow.
-  struct Block {
-    const std::byte* codes;
-    const std::byte* scales;
-
-    [[gnu::always_inline]] const ScalesPer32& per_32(int m) const {
-      return reinterpret_cast<const ScalesPer32*>(scales)[m];
-    }
-    [[gnu::always_inline]] const ScalesPer256& per_256(int m) const {
-      return reinterpret_cast<const ScalesPer256*>(scales)[m];
-    }
-  };
+  using Block = Activations::Block;  // from row 0 of the tile on
 
   /// 64 k of the formats with one d (and m) for each 32.
   [[gnu::always_inline]] static void add_block_per_32(const std::byte* w, const Block& a, int part,
@@ -307,8 +296,7 @@ struct Tile {
   [[gnu::noinline]] static void run(const PackedPanels& w, const Activations& a, int first,
                                     int panel_begin, int panel_end, float* out, std::size_t ld_out,
                                     const Epilogue& epilogue) noexcept {
-    const Block begin{a.codes(first, 0), a.scales(first, 0)};
-    const std::size_t stride = a.stride(first);
+    const Block begin = a.block(first, 0);
     out += static_cast<std::size_t>(first) * ld_out;
     const std::byte* block = w.data + static_cast<std::size_t>(panel_begin) * w.panel_bytes;
     for (int panel = panel_begin; panel < panel_end; ++panel) {
@@ -323,8 +311,7 @@ struct Tile {
       for (int b = 0; b < w.n_blocks; ++b) {
         add_block(block, rows, sums);
         block += kLayout.bytes;
-        rows.codes += stride;
-        rows.scales += stride;
+        rows.advance();
       }
       alignas(64) float y[M][kPanelRows];
       unroll<kParts>([&](auto part) __attribute__((always_inline)) {

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include <foredraft/backend/cpu/activations.hpp>
 #include <foredraft/backend/cpu/simd.hpp>
@@ -84,31 +83,26 @@ struct RowQuantizer {
   }
 
   template <ActivationFormat format>
-  static void write_block(const float* x, const Activations& a, int row, int block) noexcept {
-    std::byte* codes = a.codes(row, block);
-    if constexpr (format == ActivationFormat::kF32) {
+  static void write_block(const float* x, const Activations::Block& to) noexcept {
+    auto* codes = reinterpret_cast<std::int8_t*>(to.codes);
+    if constexpr (format == ActivationFormat::kF32)
       __builtin_memcpy(codes, x, activation_code_bytes(format));
-    } else {
-      using Scales =
-          std::conditional_t<format == ActivationFormat::kInt8Per32, ScalesPer32, ScalesPer256>;
-      write(x, reinterpret_cast<std::int8_t*>(codes),
-            *reinterpret_cast<Scales*>(a.scales(row, block)));
-    }
+    if constexpr (format == ActivationFormat::kInt8Per32) write(x, codes, to.per_32(0));
+    if constexpr (format == ActivationFormat::kInt8Per256) write(x, codes, to.per_256(0));
   }
 
   template <ActivationFormat format>
   static void write_row(const float* x, const Activations& a, int row, int begin,
                         int end) noexcept {
     constexpr int block_k = activation_block_k(format);
-    const int n_whole = end / block_k;
-    for (int b = begin / block_k; b < n_whole; ++b) {
-      write_block<format>(x + b * block_k, a, row, b);
+    Activations::Block block = a.block(row, begin / block_k);
+    for (; begin + block_k <= end; begin += block_k, block.advance()) {
+      write_block<format>(x + begin, block);
     }
-    const int rest = end - n_whole * block_k;
-    if (rest == 0) return;
+    if (begin == end) return;
     float padded[block_k];
-    for (int i = 0; i < block_k; ++i) padded[i] = i < rest ? x[n_whole * block_k + i] : 0.0f;
-    write_block<format>(padded, a, row, n_whole);
+    for (int i = 0; i < block_k; ++i) padded[i] = begin + i < end ? x[begin + i] : 0.0f;
+    write_block<format>(padded, block);
   }
 };
 
