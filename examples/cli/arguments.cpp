@@ -125,8 +125,18 @@ std::optional<std::string> renamed(const std::vector<std::string>& arguments,
   return std::nullopt;
 }
 
-std::string contents(std::istream& in) {
-  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+/// Everything that is left in `in`. A device or pipe without an end is refused before memory ends.
+std::string contents(std::istream& in, const std::string& name) {
+  constexpr std::size_t kMostMiB = 256;  // no context holds as much
+  std::string text;
+  char part[1 << 16];
+  while (in.read(part, sizeof part), in.gcount() > 0) {
+    text.append(part, static_cast<std::size_t>(in.gcount()));
+    if (text.size() > kMostMiB << 20)
+      throw fd::Error(fd::ErrorCode::kIo, name + ": more than " + std::to_string(kMostMiB) + " MiB",
+                      "a text of at most as much", "is it a text file?");
+  }
+  return text;
 }
 
 }  // namespace
@@ -220,7 +230,7 @@ std::string read_text_file(const std::string& file) {
   errno = 0;
   std::ifstream in(file, std::ios::binary);
   if (!in) refuse(errno != 0 ? std::strerror(errno) : "cannot be opened");
-  std::string text = contents(in);
+  std::string text = contents(in, "'" + file + "'");
   if (in.bad()) refuse("cannot be read");
   return text;
 }
@@ -242,7 +252,7 @@ void TextArgument::check() const {
 
 std::string TextArgument::read() const {
   if (text_option_->count() > 0) return text_;
-  return file_ == "-" ? contents(std::cin) : read_text_file(file_);
+  return file_ == "-" ? contents(std::cin, "the standard input") : read_text_file(file_);
 }
 
 void MachineArguments::add_to(CLI::App& app) {

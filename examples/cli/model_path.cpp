@@ -48,9 +48,10 @@ std::filesystem::path find_model(const std::string& name) {
     searched += " or " + file.string();
   }
   if (exists) return name;  // a folder: who opens it says so
-  throw fd::Error(fd::ErrorCode::kIo, "no model " + fd::in_quotes(name),
-                  "a file of that name" + searched,
-                  bare ? "python3 examples/fetch_model.py " + name : "is the path right?");
+  throw fd::Error(
+      fd::ErrorCode::kIo, "no model " + fd::in_quotes(name), "a file of that name" + searched,
+      bare ? "python3 examples/fetch_model.py " + name + " (--list shows the names it knows)"
+           : "is the path right?");
 }
 
 }  // namespace cli

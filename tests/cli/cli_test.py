@@ -152,6 +152,7 @@ class BadFiles(CliTest):
         model = self.alphabet()
         self.fails(1, "[io]", "generate", "-m", model, "-f", self.folder / "no text")
         self.fails(1, "[io]", "generate", "-m", model, "-f", self.folder)
+        self.fails(1, "'/dev/zero': more than 256 MiB", "tokenize", "-m", model, "-f", "/dev/zero")
         self.fails(1, "[io]", "generate", "-m", model, "-p", "a", "-md", "no/such/file")
 
     def test_contents(self):

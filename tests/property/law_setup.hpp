@@ -38,7 +38,11 @@ inline fd::Options with(const fd::SamplingOptions& s, int depth) {
                       .temperature = s.temperature,
                       .top_k = s.top_k,
                       .top_p = s.top_p,
-                      .min_p = s.min_p};
+                      .min_p = s.min_p,
+                      .repeat_penalty = s.repeat_penalty,
+                      .presence_penalty = s.presence_penalty,
+                      .frequency_penalty = s.frequency_penalty,
+                      .penalty_last_n = s.penalty_last_n};
   return options;
 }
 
