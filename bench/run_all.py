@@ -146,6 +146,7 @@ def peers(args):
         path = model_file(model)
         subprocess.run([args.peers_python, HERE / "peers/compare.py", "-m", path, "--serve",
                         args.build / "bench/bench.serve", "-t", str(args.threads), "-r", "2" if args.quick else "9",
+                        *(["--any-build"] if args.any_build else []),
                         "-o", measured.RESULTS / f"peers-{path.stem}.json"], check=True, timeout=7200)
 
 
@@ -181,6 +182,8 @@ def main():
     parser.add_argument("--reference", type=int, default=256, help="tokens of the slow reference backend; 0: none")
     parser.add_argument("--results", type=pathlib.Path, help="another folder for the result files and plots, to try; "
                         "below bench/results: for a further machine")
+    parser.add_argument("--any-build", action="store_true", help="accept peers of another instruction set; the result "
+                        "files say what they lack")
     parser.add_argument("--quick", action="store_true", help="few repetitions, to try the scripts")
     args = parser.parse_args()
     args.models = args.models.split(",")

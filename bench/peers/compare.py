@@ -115,6 +115,7 @@ def start(args):
         if missing and not args.any_build:
             sys.exit(f"{name} was built without {', '.join(missing)}, which this machine has: install it from source "
                      "with CMAKE_ARGS=-DGGML_NATIVE=ON (--any-build to go on)")
+        worker.info["lacks"] = missing  # of this machine's instruction sets
         workers.append(worker)
     return workers
 
