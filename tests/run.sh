@@ -8,9 +8,9 @@ usage() {
   cat <<'TEXT'
 usage: bash tests/run.sh [options]
 
-Installs missing Debian or Ubuntu packages, builds into build/release, fetches the model smollm2-135m
-(98 MB) for the tests that run a real model, and runs all tests. Tests of models that are not there
-skip themselves; ctest's summary names them.
+Installs missing Debian or Ubuntu packages, builds into build/release, fetches smollm2-135m (98 MB)
+for the tests that run a real model, and runs all tests. Tests of models that are not there skip
+themselves; ctest's summary names them.
 
   --fast          leave out the model and the tests labelled golden, differential and property
   --sanitize      build with AddressSanitizer and UndefinedBehaviorSanitizer, into build/dev
@@ -18,7 +18,7 @@ skip themselves; ctest's summary names them.
   --only FOLDER   build and run the tests of tests/FOLDER alone; may be repeated
   --no-install    install no packages
   --no-models     fetch no model; tests that need one skip themselves
-  --all-models    fetch all models that tests run or tokenize with (1.9 GB instead of 98 MB)
+  --all-models    fetch all models that tests run or tokenize with (2.0 GB instead of 98 MB)
   -j N            parallel jobs (default: the number of processors)
   -h, --help      this text
 
@@ -31,7 +31,7 @@ preset=release install=yes models=(smollm2-135m) jobs=$(nproc)
 only=() configure=() select=()
 while (( $# > 0 )); do
   case $1 in
-    --fast) models=(); select+=(-LE '^(golden|differential|property)$') ;;
+    --fast) (( ${#models[@]} > 1 )) || models=(); select+=(-LE '^(golden|differential|property)$') ;;
     --sanitize) preset=dev ;;
     --werror) configure+=(-DFOREDRAFT_WERROR=ON) ;;
     --only) [[ $# -ge 2 ]] || { usage >&2; exit 2; }; only+=("$2"); shift ;;
@@ -45,6 +45,10 @@ while (( $# > 0 )); do
   shift
 done
 
+if (( ${#models[@]} > 1 && ${#select[@]} > 0 )); then
+  echo "tests/run.sh: --all-models fetches models for tests that --fast leaves out" >&2
+  exit 2
+fi
 if [[ $install == yes ]]; then
   install_packages
 fi

@@ -67,6 +67,7 @@ std::int32_t dot(std::int64_t steps) noexcept {
       // memory: a load of a whole vector for each takes longer than the products on Intel.
       fd::cpu::in_this_order(activations);
       sums[i.value] = S::dot(sums[i.value], weights, activations);
+      fd::cpu::in_this_order(sums[i.value]);  // in its register: no copies
     });
   }
   fd::cpu::unroll<kChains - 1>(

@@ -1,5 +1,6 @@
 #include <foredraft/backend/cpu/usable_cpus.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -17,18 +18,24 @@ namespace cpu = foredraft::cpu;
 #if defined(__linux__)
 namespace {
 
-/// The quota where these are the files. Their names begin below /sys/fs/cgroup.
+/// A folder in the place of /. The names of the files begin below /sys/fs/cgroup.
+struct Root {
+  Root(const std::string& own_groups, const std::map<std::string, std::string>& files) {
+    std::filesystem::create_directories(folder.path / "proc/self");
+    std::ofstream(folder.path / "proc/self/cgroup") << own_groups;
+    for (const auto& [name, text] : files) {
+      const std::filesystem::path file = folder.path / "sys/fs/cgroup" / name;
+      std::filesystem::create_directories(file.parent_path());
+      std::ofstream(file) << text << '\n';
+    }
+  }
+  TestFolder folder{"cgroup"};
+};
+
+/// The quota where these are the files.
 std::optional<double> quota(const std::string& own_groups,
                             const std::map<std::string, std::string>& files) {
-  const TestFolder root("cgroup");
-  std::filesystem::create_directories(root.path / "proc/self");
-  std::ofstream(root.path / "proc/self/cgroup") << own_groups;
-  for (const auto& [name, text] : files) {
-    const std::filesystem::path file = root.path / "sys/fs/cgroup" / name;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file) << text << '\n';
-  }
-  return cpu::cgroup_cpu_quota(root.path.string());
+  return cpu::cgroup_cpu_quota(Root(own_groups, files).folder.path.string());
 }
 
 }  // namespace
@@ -77,6 +84,20 @@ TEST_CASE("the least quota of a group and those above it counts, cgroup v1") {
   CHECK(quota(own + "0::/docker/a\n", {{"cpu/cpu.cfs_quota_us", "300000"},
                                        {"cpu/cpu.cfs_period_us", "100000"},
                                        {"docker/cpu.max", "400000 100000"}}) == 3);
+}
+#endif
+
+#if defined(__linux__)
+TEST_CASE("a quota is cut to whole processors, and one is always left") {
+  const auto usable = [](const std::string& max) {
+    return cpu::usable_cpus(Root("0::/task\n", {{"task/cpu.max", max}}).folder.path.string());
+  };
+  const int all = cpu::affinity_cpus();
+  CHECK(usable("max 100000") == all);
+  CHECK(usable("6400000 100000") == std::min(64, all));
+  CHECK(usable("190000 100000") == 1);
+  CHECK(usable("20000 100000") == 1);
+  CHECK(usable("200000 100000") == std::min(2, all));
 }
 #endif
 

@@ -88,9 +88,10 @@ inline std::optional<double> cgroup_cpu_quota([[maybe_unused]] const std::string
 
 /// Threads that can really run at once: the affinity mask, cut to whole processors of the cgroup
 /// quota. A spinning thread beyond the quota would eat the time of the others.
-inline int usable_cpus() {
+/// @param root  folder that holds proc and sys
+inline int usable_cpus(const std::string& root = "") {
   int cpus = affinity_cpus();
-  if (const std::optional<double> quota = cgroup_cpu_quota(); quota && *quota < cpus) {
+  if (const std::optional<double> quota = cgroup_cpu_quota(root); quota && *quota < cpus) {
     cpus = std::max(static_cast<int>(std::floor(*quota)), 1);
   }
   return cpus;

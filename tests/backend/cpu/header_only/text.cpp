@@ -1,5 +1,6 @@
-// Writes the tokens of a small model of each kind of weights. Built twice: with foredraft::compiled,
-// and without it for the machine at hand, as research code would be. Both have to write the same.
+// Writes the tokens of a small model of each kind of weights. Built twice: with
+// foredraft::compiled, and without it for the machine at hand, as research code would be. Both have
+// to write the same.
 #include <foredraft/models.hpp>
 
 #include <iostream>
