@@ -4,12 +4,11 @@
 #include <foredraft/models.hpp>
 
 #include <cstring>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
-#include "support/tiny_model.hpp"
+#include "support/tiny_pair.hpp"
 
 namespace fd = foredraft;
 
@@ -18,22 +17,6 @@ namespace {
 using Cache = fd::LinearCache<fd::f16>;
 const std::vector<fd::TokenId> kPrompt{72, 101, 108, 108, 111, 44, 32, 119, 111};
 const std::vector<std::vector<int>> kBranchings{{3, 2, 1, 1}, {1, 1, 1, 1}, {2, 3}};
-
-struct Models {
-  explicit Models(const TinyModel& tiny)
-      : bytes(tiny.file()), cpu({.threads = 2}), target(fd::load(cpu, fd::Gguf::parse(bytes))) {
-    TinyModel small = tiny;
-    small.n_layers = 1;  // the same model cut short: often right, often wrong
-    small_bytes = small.file();
-    draft.emplace(fd::load(cpu, fd::Gguf::parse(small_bytes)));
-  }
-
-  std::vector<std::byte> bytes;
-  std::vector<std::byte> small_bytes;
-  fd::Cpu cpu;
-  fd::Model<fd::Cpu> target;
-  std::optional<fd::Model<fd::Cpu>> draft;
-};
 
 /// What a cache holds after the first `n` of `tokens` were forwarded in one pass of a chain.
 Cache::Snapshot forwarded(fd::Model<fd::Cpu>& model, std::vector<fd::TokenId> tokens, int n) {
@@ -52,7 +35,7 @@ bool same_bits(const std::vector<fd::f16>& a, const std::vector<fd::f16>& b) {
 }
 
 template <typename D, typename A>
-fd::Result run(Models& models, fd::Model<fd::Cpu>& draft, D drafter, A rule,
+fd::Result run(TinyPair& models, fd::Model<fd::Cpu>& draft, D drafter, A rule,
                const fd::Options& options) {
   fd::Decoder decoder{models.target, Cache{models.target.shape()}, std::move(drafter), rule};
   fd::Result result = decoder.generate(kPrompt, options);
@@ -71,22 +54,22 @@ fd::Result run(Models& models, fd::Model<fd::Cpu>& draft, D drafter, A rule,
 }  // namespace
 
 TEST_CASE("text equal, draft's rows equal: trees of a model that is often wrong") {
-  Models models{TinyModel{}};
+  TinyPair models;
   const fd::Options greedy{.max_tokens = 200, .n_draft = 4, .ignore_end = true};
   const fd::Options sampled{
       .max_tokens = 200, .n_draft = 4, .temperature = 1.0f, .seed = 6, .ignore_end = true};
-  const auto truth = run(models, *models.draft, fd::NoDraft{}, fd::Greedy{}, greedy).tokens;
-  const auto text = run(models, *models.draft, fd::NoDraft{}, fd::SampleAndMatch{}, sampled).tokens;
+  const auto truth = run(models, models.draft, fd::NoDraft{}, fd::Greedy{}, greedy).tokens;
+  const auto text = run(models, models.draft, fd::NoDraft{}, fd::SampleAndMatch{}, sampled).tokens;
   for (const std::vector<int>& branching : kBranchings) {
     const auto tree = [&](fd::ModelTreeSettings settings = {}) {
       settings.branching = branching;
-      return fd::ModelTreeDrafter{*models.draft, settings};
+      return fd::ModelTreeDrafter{models.draft, settings};
     };
-    CHECK(run(models, *models.draft, tree(), fd::Greedy{}, greedy).tokens == truth);
-    CHECK(run(models, *models.draft, tree(), fd::SampleAndMatch{}, sampled).tokens == text);
+    CHECK(run(models, models.draft, tree(), fd::Greedy{}, greedy).tokens == truth);
+    CHECK(run(models, models.draft, tree(), fd::SampleAndMatch{}, sampled).tokens == text);
     for (const auto siblings : {fd::Siblings::kIndependent, fd::Siblings::kWithoutReplacement}) {
-      const auto result = run(models, *models.draft, tree({.siblings = siblings}),
-                              fd::RejectionSampling{}, sampled);
+      const auto result =
+          run(models, models.draft, tree({.siblings = siblings}), fd::RejectionSampling{}, sampled);
       CHECK(result.stats.accepted > 0);
       CHECK(result.stats.corrected > 0);
     }
@@ -96,7 +79,7 @@ TEST_CASE("text equal, draft's rows equal: trees of a model that is often wrong"
 TEST_CASE("a model as its own draft is never wrong, with chains and trees") {
   TinyModel tiny;
   tiny.family = "qwen2";
-  Models models{tiny};
+  TinyPair models{tiny};
   for (const std::vector<int>& branching : kBranchings) {
     for (const float temperature : {0.0f, 1.0f}) {
       const fd::Options options{.max_tokens = 300,

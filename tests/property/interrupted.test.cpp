@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
-#include "support/tiny_model.hpp"
+#include "support/tiny_pair.hpp"
 
 namespace fd = foredraft;
 
@@ -39,23 +39,6 @@ struct Fragile {
   int passes = 0;
   int fails_at = -1;
   bool behind = false;
-};
-
-struct Models {
-  Models()
-      : target_bytes(TinyModel{}.file()), target(fd::load(cpu, fd::Gguf::parse(target_bytes))) {}
-
-  static std::vector<std::byte> shorter() {
-    TinyModel small;
-    small.n_layers = 1;  // the same model cut short: often right, often wrong
-    return small.file();
-  }
-
-  fd::Cpu cpu{{.threads = 2}};
-  std::vector<std::byte> target_bytes;
-  std::vector<std::byte> draft_bytes = shorter();
-  fd::Model<fd::Cpu> target;
-  fd::Model<fd::Cpu> draft = fd::load(cpu, fd::Gguf::parse(draft_bytes));
 };
 
 template <typename A>
@@ -104,7 +87,7 @@ struct Text {
 /// All interruptions of one text, with drafts of one model.
 template <typename A>
 struct Interruptions {
-  Interruptions(Models& models, fd::Model<fd::Cpu>& draft_model)
+  Interruptions(TinyPair& models, fd::Model<fd::Cpu>& draft_model)
       : target(models.target), draft(draft_model) {
     fd::Decoder plain{target, Cache{target.shape()}, fd::NoDraft{}, A{}};
     truth = plain.generate(kPrompt, options<A>(kTokens)).tokens;
@@ -179,7 +162,7 @@ struct Interruptions {
 
 TEMPLATE_TEST_CASE("a text goes on behind a round that was cancelled, failed or threw", "",
                    fd::Greedy, fd::SampleAndMatch) {
-  Models models;
+  TinyPair models;
   Interruptions<TestType> text(models, models.draft);
   REQUIRE(text.undisturbed.accepted > 0);
   REQUIRE(text.undisturbed.accepted < text.undisturbed.drafted);
@@ -190,7 +173,7 @@ TEMPLATE_TEST_CASE("a text goes on behind a round that was cancelled, failed or 
 // wrong, unless a row of its cache is.
 TEMPLATE_TEST_CASE("an interruption leaves the draft model's cache as it was", "", fd::Greedy,
                    fd::SampleAndMatch) {
-  Models models;
+  TinyPair models;
   Interruptions<TestType> text(models, models.target);
   REQUIRE(text.undisturbed.accepted == text.undisturbed.drafted);
   REQUIRE(text.undisturbed.drafted > 0);

@@ -85,9 +85,7 @@ TEST_CASE("the least quota of a group and those above it counts, cgroup v1") {
                                        {"cpu/cpu.cfs_period_us", "100000"},
                                        {"docker/cpu.max", "400000 100000"}}) == 3);
 }
-#endif
 
-#if defined(__linux__)
 TEST_CASE("a quota is cut to whole processors, and one is always left") {
   const auto usable = [](const std::string& max) {
     return cpu::usable_cpus(Root("0::/task\n", {{"task/cpu.max", max}}).folder.path.string());
