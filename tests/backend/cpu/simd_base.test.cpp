@@ -20,8 +20,9 @@ TEST_CASE("unroll counts up, and every index is a constant") {
 
 TEST_CASE("any address may be fetched") {
   const std::byte here{7};
-  cpu::fetch_ahead(&here);
-  cpu::fetch_ahead(nullptr);
-  for (int part = 0; part < 16; ++part) cpu::fetch_part_ahead<3392, 16>(&here, part);
+  cpu::fetch_ahead(&here, cpu::kOneRowAhead);
+  cpu::fetch_ahead(nullptr, cpu::kRowsAhead);
+  for (int part = 0; part < 16; ++part)
+    cpu::fetch_part_ahead<3392, 16>(&here, part, cpu::kRowsAhead);
   CHECK(here == std::byte{7});
 }

@@ -124,7 +124,7 @@ struct AmxMatmul {
   /// 64 k of a block.
   /// @param codes  [2][kTileBytes]
   [[gnu::noinline]] static void unpack(const std::byte* w, int step, std::byte* codes) noexcept {
-    fetch_part_ahead<kLayout.bytes, kSteps>(w, step);
+    fetch_part_ahead<kLayout.bytes, kSteps>(w, step, kRowsAhead);
     constexpr int kLowBytes = kLayout.sub_k * kPanelRows * kLayout.low_bits / 8;
     const int first = step * kSubBlocks;
     const std::byte* low = w + kLayout.low + first * kLowBytes;

@@ -68,6 +68,7 @@ struct Tile {
   static constexpr int kVectorBytes = 4 * S::kLanes;
   static constexpr int kSubBlocks = kLayout.block_k / kLayout.sub_k;
   static constexpr int kFloatSums = activation_format(type) == ActivationFormat::kF32 ? 2 : 1;
+  static constexpr FetchDistance kAhead = M == 1 ? kOneRowAhead : kRowsAhead;
 
   /// Sums of two products, code * activation with |activation| <= 127, that fit an int16.
   static constexpr int kDotsInInt16 =
@@ -156,7 +157,7 @@ struct Tile {
     const std::byte* high = w + kLayout.high + part * kVectorBytes;
     const std::byte* d = w + kLayout.d + 2 * part * S::kLanes;
     for (int s = 0; s < kSubBlocks; ++s) {
-      fetch_part_ahead<kLayout.bytes, kParts * kSubBlocks>(w, part * kSubBlocks + s);
+      fetch_part_ahead<kLayout.bytes, kParts * kSubBlocks>(w, part * kSubBlocks + s, kAhead);
       I acc[M];
       unroll<M>([&](auto m) __attribute__((always_inline)) {
         acc[m] = start(a.per_32(m).negated_sums[s]);
@@ -194,7 +195,7 @@ struct Tile {
     const std::byte* high = w + kLayout.high + part * kVectorBytes;
     const std::byte* scales = w + kLayout.scales + part * S::kLanes;
     for (int s = 0; s < kSubBlocks; ++s) {
-      fetch_part_ahead<kLayout.bytes, kParts * kSubBlocks>(w, part * kSubBlocks + s);
+      fetch_part_ahead<kLayout.bytes, kParts * kSubBlocks>(w, part * kSubBlocks + s, kAhead);
       const std::byte* codes = a.codes + s * kLayout.sub_k;
       if constexpr (S::kSumsInt16) {
         const I scale = sub_block_scale(scales);
@@ -260,7 +261,7 @@ struct Tile {
     for (int k = 0; k < kLayout.block_k; k += 2) {
       unroll<2>([&](auto odd) __attribute__((always_inline)) {
         // Two k are one or two lines.
-        if (part == 0 && (odd == 0 || kValueBytes == 4)) fetch_ahead(values);
+        if (part == 0 && (odd == 0 || kValueBytes == 4)) fetch_ahead(values, kAhead);
         F weights;
         if constexpr (type == TensorType::kF32)
           weights = S::load_float(reinterpret_cast<const float*>(values));
