@@ -115,6 +115,7 @@ def goals(results):
         row("K8: attention at 4096, M=1 / stream read", ".75", lambda r: r["K8"]["M1_of_stream_read"]["median"]),
         row("K8: attention at 4096, M=8 / float multiply-add peak", ".65",
             lambda r: r["K8"]["M8_of_fma_peak"]["median"]),
+        row("K8: time with a q8_0 cache / f16, M=1", ".80", lambda r: r["K8"]["q8_0_time_of_f16"]["1"]["median"]),
         row("stream read, all threads, GB/s", "", lambda r: r["stream_read_GB_per_s"]["all_threads"]["median"]),
         row("int8 dot product, one thread, GMAC/s", "", lambda r: r["dot_int8_GMAC_per_s_1_thread"]["median"])]
     picture = "![Forward passes between the speed of memory and that of the dot product](images/roofline.svg)"
@@ -185,12 +186,15 @@ def perplexity(results):
     files = measured.load(results, "perplexity")
     if not files:
         return ""
+    def difference(one):
+        return f"{one['difference_percent']:+.2f} % ± {one['standard_error_percent']:.2f}"
+
     rows = []
     for model, result in files.items():
         one = result["float_activations"]
         rows.append([model, str(one["predicted_tokens"]), f"{one['perplexity']:.3f}", f"{one['exact_perplexity']:.3f}",
-                     f"{one['difference_percent']:+.2f} % ± {one['standard_error_percent']:.2f}"])
-    head = ["model", "tokens", "int8 activations", "float activations", "difference"]
+                     difference(one), difference(result["q8_0_cache"]) if "q8_0_cache" in result else ""])
+    head = ["model", "tokens", "int8 activations", "float activations", "difference", "q8_0 cache instead of f16"]
     return source(files) + "\n\n" + table(head, rows)
 
 

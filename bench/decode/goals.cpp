@@ -20,6 +20,7 @@
 #include "../micro/peaks.hpp"
 #include "../support/program.hpp"
 #include "../support/summary.hpp"
+#include "attention_runs.hpp"
 #include "host_work.hpp"
 #include "model_path.hpp"
 #include "passes.hpp"
@@ -69,10 +70,9 @@ double products_from_cache(const fd::cpu::KernelTable& kernels, const fd::cpu::P
 /// What the turns gathered.
 struct Measured {
   Values stream, plain;  // bytes/s and, each beside one of those, seconds of one row
-  Values stream_of_turn, stream_of_one, dot, dot_of_all, fma;
+  Values stream_of_one, dot, dot_of_all;
   std::map<int, std::map<int, Values>> pass;  // [positions][rows] seconds
   std::map<std::string, Values> dot_use;      // by format
-  std::map<int, Values> attention;            // [rows] seconds
 };
 
 const std::pair<const char*, fd::TensorType> kFormats[] = {{"Q4_K", fd::TensorType::kQ4_K},
@@ -91,31 +91,23 @@ Measured measure(const Arguments& a, fd::Cpu& cpu, bench::Passes& passes) {
   constexpr std::size_t kOut = 256;
   constexpr std::size_t kIn = 1536;
   std::vector<float> out(8 * kOut);
-  const int longest = *std::max_element(a.positions.begin(), a.positions.end());
   Measured m;
   for (int turn = 0; turn <= a.repetitions; ++turn) {  // the first one warms up
     std::fprintf(stderr, "\rturn %d of %d", turn, a.repetitions);
     const auto note = [&](Values& to, double value) {
       if (turn > 0) to.push_back(value);
     };
-    Values stream_now;
     for (int pair = 0; pair < kPairs; ++pair) {
-      stream_now.push_back(stream.bytes_per_second());
-      note(m.stream, stream_now.back());
+      note(m.stream, stream.bytes_per_second());
       // For as long as a stream read takes: of longer times more are spoilt by what disturbs them.
       note(m.plain, steady([&] { return passes.verification(1, a.positions.front()); }, 0.01, 1));
     }
-    note(m.stream_of_turn, bench::median(stream_now));
     for (const int position : a.positions) {
       for (const int rows : a.rows) {
         note(m.pass[position][rows], steady([&] { return passes.verification(rows, position); }));
       }
     }
     note(m.stream_of_one, stream_of_one.bytes_per_second());
-    for (const int rows : {1, 8}) {
-      note(m.attention[rows], steady([&] { return passes.attention(rows, longest); }));
-    }
-    note(m.fma, bench::fma_peak(cpu));
     note(m.dot_of_all, bench::dot_peak(cpu));
     for (const auto& [name, type] : kFormats) {
       const auto weights = bench::random_matrices(type, kOut, kIn, 0);
@@ -168,17 +160,16 @@ Values relative(const std::map<int, Values>& passes, int rows) {
   return bench::ratios(passes.at(rows), passes.at(1));
 }
 
-Json report(const Arguments& a, const Measured& m, const bench::Passes& passes,
-            const bench::WeightBytes& bytes) {
+Values scaled(Values values, double factor) {
+  for (double& value : values) value *= factor;
+  return values;
+}
+
+Json report(const Measured& m, const bench::WeightBytes& bytes) {
   Json out;
   const double best = *std::max_element(m.stream.begin(), m.stream.end());
-  const int longest = *std::max_element(a.positions.begin(), a.positions.end());
   Values rate;
   for (const double seconds : m.plain) rate.push_back(bytes.packed / seconds);
-  const auto scaled = [](Values values, double factor) {
-    for (double& value : values) value *= factor;
-    return values;
-  };
   out["weight_bytes"] = {{"packed", bytes.packed}, {"in_file", bytes.in_file}};
   out["weights"] = bytes.values;
   out["stream_read_GB_per_s"] = {{"all_threads", summary(scaled(m.stream, 1e-9))},
@@ -186,7 +177,6 @@ Json report(const Arguments& a, const Measured& m, const bench::Passes& passes,
                                  {"best", best * 1e-9}};
   out["dot_int8_GMAC_per_s_1_thread"] = summary(scaled(m.dot, 1e-9));
   out["dot_int8_GMAC_per_s_all_threads"] = summary(scaled(m.dot_of_all, 1e-9));
-  out["fma_f32_GMAC_per_s_all_threads"] = summary(scaled(m.fma, 1e-9));
   for (const auto& [position, rows] : m.pass) {
     for (const auto& [n, seconds] : rows) {
       out["pass_seconds"][std::to_string(position)][std::to_string(n)] = summary(seconds);
@@ -202,15 +192,42 @@ Json report(const Arguments& a, const Measured& m, const bench::Passes& passes,
     }
   }
   for (const auto& [name, use] : m.dot_use) out["K5"][name] = summary(use);
-  Values read, macs;
-  for (std::size_t i = 0; i < m.fma.size(); ++i) {
-    read.push_back(passes.attention_bytes(longest) / m.attention.at(1)[i] / m.stream_of_turn[i]);
-    macs.push_back(passes.attention_macs(8, longest) / m.attention.at(8)[i] / m.fma[i]);
+  return out;
+}
+
+/// K8: what reads memory stands beside a stream read, what computes beside the peak, and caches of
+/// two types beside each other.
+Json attention(const Arguments& a, fd::Cpu& cpu, const fd::ModelConfig& config) {
+  const int positions = a.positions.back();
+  constexpr int kRows = 8;
+  constexpr int kPairs = 8;
+  bench::StreamRead stream(cpu);
+  bench::AttentionRuns<fd::f16> half(cpu, config, positions);
+  std::optional<bench::AttentionRuns<fd::q8_0>> quantized;
+  if (config.d_head % fd::kHeadMultiple<fd::q8_0> == 0) quantized.emplace(cpu, config, positions);
+  Values read, use, peak, seconds, seconds_of_rows, smaller, smaller_of_rows;
+  for (int turn = 0; turn <= a.repetitions; ++turn) {  // the first one warms up
+    if (turn == 1) read = use = peak = seconds = seconds_of_rows = smaller = smaller_of_rows = {};
+    for (int pair = 0; pair < kPairs; ++pair) {
+      seconds.push_back(half.seconds(1));
+      read.push_back(half.bytes() / seconds.back() / stream.bytes_per_second());
+      if (quantized) smaller.push_back(quantized->seconds(1) / half.seconds(1));
+    }
+    for (int pair = 0; pair < kPairs; ++pair) {
+      seconds_of_rows.push_back(half.seconds(kRows));
+      peak.push_back(bench::fma_peak(cpu));
+      use.push_back(half.macs(kRows) / seconds_of_rows.back() / peak.back());
+      if (quantized) smaller_of_rows.push_back(quantized->seconds(kRows) / half.seconds(kRows));
+    }
   }
-  out["K8"] = {{"positions", longest},
-               {"M1_of_stream_read", summary(read)},
-               {"M8_of_fma_peak", summary(macs)},
-               {"seconds", {{"1", summary(m.attention.at(1))}, {"8", summary(m.attention.at(8))}}}};
+  Json out{{"positions", positions},
+           {"M1_of_stream_read", summary(read)},
+           {"M8_of_fma_peak", summary(use)},
+           {"fma_f32_GMAC_per_s_all_threads", summary(scaled(peak, 1e-9))},
+           {"seconds", {{"1", summary(seconds)}, {"8", summary(seconds_of_rows)}}}};
+  if (quantized) {
+    out["q8_0_time_of_f16"] = {{"1", summary(smaller)}, {"8", summary(smaller_of_rows)}};
+  }
   return out;
 }
 
@@ -244,6 +261,10 @@ void print_table(const Json& out) {
   }
   line("K8 attention M = 1 of the stream read", out["K8"]["M1_of_stream_read"], 0.75);
   line("K8 attention M = 8 of the multiply-add peak", out["K8"]["M8_of_fma_peak"], 0.65);
+  if (out["K8"].contains("q8_0_time_of_f16")) {
+    for (const auto& [n, s] : out["K8"]["q8_0_time_of_f16"].items())
+      line("K8 q8_0 / f16 time, M = " + n, s, n == "1" ? 0.8 : 0);
+  }
 }
 
 int run(Arguments a) {
@@ -267,10 +288,10 @@ int run(Arguments a) {
            {"threads", cpu.threads()},
            {"repetitions", a.repetitions}};
   {
-    bench::Passes passes(cpu, model, a.positions.back());
-    const Measured measured = measure(a, cpu, passes);
-    out.update(report(a, measured, passes, bench::weight_bytes(file)));
+    bench::Passes passes(model, a.positions.back());
+    out.update(report(measure(a, cpu, passes), bench::weight_bytes(file)));
   }
+  out["K8"] = attention(a, cpu, model.config());
   out["K6"] = host_work(a, model);
   print_table(out);
   std::cout << out.dump(1) << '\n';

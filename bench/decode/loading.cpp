@@ -110,8 +110,8 @@ Json decoding(fd::Cpu& cpu, const std::filesystem::path& path, const fd::LoadOpt
   constexpr int kTokens = 32;
   bench::Model packed = fd::load(cpu, path);
   bench::Model mapped = fd::load(cpu, path, mapping);
-  bench::Passes from_packed(cpu, packed, kTokens);
-  bench::Passes from_mapped(cpu, mapped, kTokens);
+  bench::Passes from_packed(packed, kTokens);
+  bench::Passes from_mapped(mapped, kTokens);
   std::vector<double> own;
   std::vector<double> file;
   for (int i = 0; i <= repetitions; ++i) {

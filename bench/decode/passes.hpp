@@ -61,9 +61,8 @@ class Passes {
   static constexpr int kBlock = 512;        // tokens of a prompt in one pass
   static constexpr int kVerifiedRows = 64;  // most rows of a verification
 
-  Passes(fd::Cpu& cpu, Model& model, int n_positions)
-      : cpu_(cpu),
-        model_(model),
+  Passes(Model& model, int n_positions)
+      : model_(model),
         n_positions_(n_positions),
         cache_(model.shape(), n_positions + kBlock, kBlock) {
     fill(cache_);
@@ -109,57 +108,6 @@ class Passes {
     return seconds_since(begin);
   }
 
-  /// Attention of all layers one after the other, for m rows that end at `position`, almost alone:
-  /// the matrix that follows has a single panel. Calls take turns with several caches, so that keys
-  /// and values come from memory, as they do behind a pass over the weights.
-  double attention(int m, int position) {
-    const auto& c = model_.config();
-    go_to(position - m);
-    cache_.stage(chain(0, m));
-    const std::vector<fd::SequenceRows> rows{cache_.rows(0, m, 0)};
-    if (others_.empty()) add_caches();
-    next_ = (next_ + 1) % (others_.size() + 1);
-    Cache& cache = next_ == 0 ? cache_ : others_[next_ - 1];
-    std::vector<fd::KvLayer<fd::f16>> layers;
-    for (int layer = 0; layer < c.n_layers; ++layer) {
-      layers.push_back(cache_.layer(layer));
-      layers.back().k = cache.layer(layer).k;
-      layers.back().v = cache.layer(layer).v;
-    }
-    const auto q = random_floats(static_cast<std::size_t>(m * c.n_heads * c.d_head));
-    const auto width = static_cast<std::size_t>(c.n_heads * c.d_head);
-    const std::vector<std::byte> zeros(*fd::row_bytes(fd::TensorType::kQ4_0, width) *
-                                       fd::cpu::kPanelRows);
-    const fd::Cpu::Matrix wo =
-        cpu_.pack({fd::TensorType::kQ4_0, fd::cpu::kPanelRows, width, zeros});
-    std::vector<float> x(static_cast<std::size_t>(m * fd::cpu::kPanelRows));
-    const fd::PassShape shape{m, c.d_model, c.d_ff, c.n_heads, c.n_kv_heads, c.d_head};
-    const float scale = 1.0f / std::sqrt(static_cast<float>(c.d_head));
-    const auto begin = Clock::now();
-    cpu_.run(shape, [&](auto& lane) noexcept {
-      for (const auto& layer : layers) {
-        lane.attend(fd::AttendArgs<fd::Cpu::Matrix, fd::f16>{q.data(), m, c.n_heads, c.n_kv_heads,
-                                                             c.d_head, scale, rows,
-                                                             std::span(&layer, 1), &wo, x.data()});
-      }
-    });
-    const double seconds = seconds_since(begin);
-    cache_.discard();
-    return seconds;
-  }
-
-  /// Bytes of keys and values that attention() reads.
-  double attention_bytes(int position) const {
-    const auto& c = model_.config();
-    return 2.0 * sizeof(fd::f16) * c.n_layers * c.n_kv_heads * c.d_head * position;
-  }
-  /// Multiply-adds of attention(); a row sees those before it and itself.
-  double attention_macs(int m, int position) const {
-    const auto& c = model_.config();
-    const double seen = m * (position - (m - 1) / 2.0);
-    return 2.0 * c.n_layers * c.n_heads * c.d_head * seen;
-  }
-
  private:
   /// Noise for keys and values.
   void fill(Cache& cache) const {
@@ -175,16 +123,6 @@ class Passes {
           kv.v[from + i] = kv.k[from + i];
         }
       }
-    }
-  }
-
-  /// Caches like cache_, until together they are several times a processor's last level cache.
-  void add_caches() {
-    constexpr double kEnough = 192 << 20;
-    for (double bytes = attention_bytes(n_positions_); bytes < kEnough;
-         bytes += attention_bytes(n_positions_)) {
-      others_.emplace_back(model_.shape(), n_positions_ + kBlock, kBlock);
-      fill(others_.back());
     }
   }
 
@@ -228,12 +166,9 @@ class Passes {
 
   fd::TokenId best() const { return scores_.argmax(0); }
 
-  fd::Cpu& cpu_;
   Model& model_;
   int n_positions_;
   Cache cache_;
-  std::vector<Cache> others_;  // for attention() alone
-  std::size_t next_ = 0;
   fd::Scores scores_;
   fd::Scores unread_;
 };

@@ -28,7 +28,7 @@ int run(const std::string& name, int threads) {
   fd::Cpu cpu{{.threads = threads}};
   const fd::Gguf file = fd::Gguf::open(cli::find_model(name));
   bench::Model model = fd::load(cpu, file);
-  bench::Passes passes(cpu, model, 1024);
+  bench::Passes passes(model, 1024);
   bench::StreamRead stream(cpu);
   for (std::string line; std::getline(std::cin, line);) {
     std::istringstream words(line);

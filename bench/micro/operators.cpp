@@ -48,12 +48,19 @@ void attention(benchmark::State& state) {
   const int positions = static_cast<int>(state.range(0));
   const int n_rows = static_cast<int>(state.range(1));
   constexpr int kGroup = kHeads / kKvHeads;
-  const auto head = static_cast<std::size_t>(positions) * kHead;
+  const auto head = static_cast<std::size_t>(positions * fd::row_elements<T>(kHead));
   const std::size_t n_heads = kFromMemory / (2 * head * sizeof(T)) + 1;
-  // A little noise written again and again: what it holds does not matter.
-  std::vector<T> memory(2 * n_heads * head);
-  const auto noise = bench::random_floats(head, 0.3f);
-  for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<T>(noise[i % head]);
+  // The same keys and values again and again: what they hold does not matter.
+  const auto values = bench::random_elements<T>(head, 0.3f);
+  std::vector<T> keys = values;
+  std::vector<T> scratch(fd::kKeyBlock * values.size() / static_cast<std::size_t>(positions));
+  fd::complete_key_blocks(keys.data(), kHead, 0, positions - n_rows, scratch.data());
+  std::vector<T> memory;
+  memory.reserve(2 * n_heads * head);
+  for (std::size_t i = 0; i < n_heads; ++i) {
+    memory.insert(memory.end(), keys.begin(), keys.end());
+    memory.insert(memory.end(), values.begin(), values.end());
+  }
   const auto q = bench::random_floats(static_cast<std::size_t>(n_rows * kHeads * kHead));
   std::vector<float> out(q.size());
   std::vector<float> workspace(fd::cpu::attend_workspace(kHead) + 16);
@@ -74,15 +81,13 @@ void attention(benchmark::State& state) {
     task.k = memory.data() + 2 * next * head;
     task.v = task.k + head;
     next = next + 1 == n_heads ? 0 : next + 1;
-    if constexpr (std::is_same_v<T, float>) {
-      Machine::get().kernels.attend_float(task);
-    } else {
-      Machine::get().kernels.attend_half(task);
-    }
+    if constexpr (std::is_same_v<T, float>) Machine::get().kernels.attend_float(task);
+    if constexpr (std::is_same_v<T, fd::f16>) Machine::get().kernels.attend_half(task);
+    if constexpr (std::is_same_v<T, fd::q8_0>) Machine::get().kernels.attend_q8_0(task);
     benchmark::ClobberMemory();
   }
   bench::count_bytes(state, 2.0 * static_cast<double>(head) * sizeof(T));
-  bench::count_macs(state, 2.0 * static_cast<double>(head) * n_rows * kGroup, Machine::get().fma);
+  bench::count_macs(state, 2.0 * positions * kHead * n_rows * kGroup, Machine::get().fma);
 }
 
 /// A row of the embedding for a token at random.
@@ -292,6 +297,7 @@ void register_all() {
     one->ArgNames({"positions", "M"})->ArgsProduct({{256, 4096}, {1, 8}})->UseRealTime();
   };
   attend("attention/f16", attention<fd::f16>);
+  attend("attention/q8_0", attention<fd::q8_0>);
   attend("attention/f32", attention<float>);
   RegisterBenchmark("embed/Q6_K", embed);
   RegisterBenchmark("store_keys_and_values/f16", store_keys_and_values);

@@ -160,6 +160,10 @@ int run(const Arguments& a) {
     tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(a.tokens)));
     out["tokens"] = tokens.size();
     ours = losses<fd::LinearCache<fd::f16>>(model, tokens, a.window, "cpu");
+    if (model.config().d_head % fd::kHeadMultiple<fd::q8_0> == 0) {
+      const auto small = losses<fd::LinearCache<fd::q8_0>>(model, tokens, a.window, "q8_0 cache");
+      out["q8_0_cache"] = compare(small, ours);  // "exact" is the f16 cache here
+    }
   }
   {
     FloatCpu float_cpu(cpu);

@@ -9,6 +9,7 @@
 #include <foredraft/backend/cpu/activations.hpp>
 #include <foredraft/backend/cpu/kernel_table.hpp>
 #include <foredraft/backend/cpu/packed_matrix.hpp>
+#include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/core/half.hpp>
 #include <foredraft/core/tensor.hpp>
 
@@ -61,6 +62,20 @@ inline std::vector<float> random_floats(std::size_t n, float scale = 1.0f) {
   std::normal_distribution<float> normal(0.0f, scale);
   for (float& value : values) value = normal(random);
   return values;
+}
+
+/// Elements of a cache with storage type T.
+template <typename T>
+std::vector<T> random_elements(std::size_t n, float scale) {
+  constexpr std::size_t kValues = fd::kValuesPerElement<T>;
+  const auto values = random_floats(n * kValues, scale);
+  std::vector<T> elements;
+  elements.reserve(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    if constexpr (kValues == 1) elements.push_back(T(values[i]));
+    if constexpr (kValues != 1) elements.push_back(T(&values[i * kValues]));
+  }
+  return elements;
 }
 
 /// Rows of random activations as a matrix product takes them.

@@ -23,9 +23,11 @@ namespace cli {
 
 namespace {
 
-/// CLI11 takes -md for the flags -m and -d.
+/// CLI11 takes -md for the flags -m and -d, and so on.
 constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
     {"-md", "--model-draft"},
+    {"-ctk", "--cache-type-k"},
+    {"-ctv", "--cache-type-v"},
 };
 
 /// Names that llama.cpp has given up, and those that it has now.

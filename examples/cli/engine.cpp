@@ -26,7 +26,7 @@ namespace {
 
 using Model = fd::Model<fd::Cpu>;
 using Cache = fd::LinearCache<fd::f16>;
-using Decoder = fd::Decoder<Model, Cache, fd::AnyDrafter<>, fd::AnyAcceptance>;
+using SmallCache = fd::LinearCache<fd::q8_0>;
 
 constexpr int kBlock = 512;          // tokens of a prompt in one pass
 constexpr int kVerifiedRows = 64;    // most rows of a verification: DraftTree::kMaxNodes
@@ -129,7 +129,8 @@ void require_room(const ModelFile& target, const std::optional<ModelFile>& draft
   const Survey need = target.survey();
   if (settings.check) settings.check(need.config);
   const int context = n_ctx > 0 ? n_ctx : default_context(need.config.n_ctx);
-  double bytes = static_cast<double>(need.weight_bytes) + need.cache_bytes(context) +
+  double bytes = static_cast<double>(need.weight_bytes) +
+                 need.cache_bytes(context, settings.cache_type == CacheType::kQ8_0) +
                  need.pass_bytes(kBlock, kVerifiedRows);
   std::string what = "weights and a context of " + std::to_string(context);
   if (draft) {
@@ -201,15 +202,26 @@ fd::AnyDrafter<> Engine::drafter(const Method& method, const fd::SamplingOptions
 
 void Engine::generate(std::span<const fd::TokenId> prompt, fd::Options options,
                       const Method& method, int samples, const Listener& listener) {
+  if (method.cache_type == CacheType::kQ8_0) {
+    generate_with<SmallCache>(prompt, std::move(options), method, samples, listener);
+  } else {
+    generate_with<Cache>(prompt, std::move(options), method, samples, listener);
+  }
+}
+
+template <typename TargetCache>
+void Engine::generate_with(std::span<const fd::TokenId> prompt, fd::Options options,
+                           const Method& method, int samples, const Listener& listener) {
+  using Decoder = fd::Decoder<Model, TargetCache, fd::AnyDrafter<>, fd::AnyAcceptance>;
   // The context was not known when the models were loaded, unless -c was given.
-  double bytes = Cache::full_bytes(parts_->target->shape(), method.n_ctx);
+  double bytes = TargetCache::full_bytes(parts_->target->shape(), method.n_ctx);
   if (method.speculation == Speculation::kDraft) {
     const fd::CacheShape shape = parts_->draft->shape();
     bytes += Cache::full_bytes(shape, std::min(method.n_ctx, shape.n_ctx));
   }
   require_memory(bytes, "a context of " + std::to_string(method.n_ctx),
                  "a smaller context (-c), or fewer tokens (-n)");
-  Decoder decoder(*parts_->target, Cache(parts_->target->shape(), method.n_ctx),
+  Decoder decoder(*parts_->target, TargetCache(parts_->target->shape(), method.n_ctx),
                   drafter(method, options.sampling()), acceptance(method.rule));
   if (samples == 1) {  // without the copy that a snapshot is
     listener.begin(0);
@@ -217,7 +229,7 @@ void Engine::generate(std::span<const fd::TokenId> prompt, fd::Options options,
     return;
   }
   const fd::Result read = decoder.prefill(prompt, options);
-  const Decoder::Snapshot behind_prompt = decoder.snapshot();
+  const typename Decoder::Snapshot behind_prompt = decoder.snapshot();
   const std::uint64_t seed = options.seed;
   for (int sample = 0; sample < samples; ++sample) {
     options.seed = seed + static_cast<std::uint64_t>(sample);

@@ -30,11 +30,18 @@ enum class AcceptanceRule {
   kBlock
 };
 
+/// Storage of keys and values.
+enum class CacheType {
+  kF16,
+  kQ8_0
+};
+
 /// How texts are made, beside the options of the loop.
 struct Method {
   Speculation speculation = Speculation::kNone;
   AcceptanceRule rule = AcceptanceRule::kMatch;
   int n_ctx = 0;
+  CacheType cache_type = CacheType::kF16;       ///< of the target's cache
   std::optional<float> draft_temperature = {};  ///< absent: as the target is sampled
 };
 
@@ -52,6 +59,7 @@ struct EngineSettings {
   int threads = 0;                     ///< 0: as many as the machine grants
   std::optional<fd::cpu::Isa> isa = {};
   int n_ctx = 0;  ///< of the cache, as far as it is known before loading; 0: the default
+  CacheType cache_type = CacheType::kF16;
   /// Told of the target before any weight is read; may throw. Absent: nothing is checked.
   std::function<void(const fd::ModelConfig&)> check = {};
   bool packed_cache = false;  ///< map the models from packed files; one that is changed never
@@ -76,7 +84,8 @@ class Engine {
   /// `samples` texts behind one prompt, which is read once, with the seeds options.seed and up.
   /// Statistics of the prompt belong to the first; for the others it is reused. A cancel ends all.
   /// @errors kOutOfMemory before anything is read where the caches cannot fit;
-  ///   kVocabularyMismatch where the draft model has another vocabulary; what Decoder throws
+  ///   kVocabularyMismatch where the draft model has another vocabulary; what LinearCache and
+  ///   Decoder throw
   void generate(std::span<const fd::TokenId> prompt, fd::Options options, const Method& method,
                 int samples, const Listener& listener);
 
@@ -93,6 +102,9 @@ class Engine {
   double time_of_decoding(fd::TokenId first, int n);
 
  private:
+  template <typename Cache>
+  void generate_with(std::span<const fd::TokenId> prompt, fd::Options options, const Method& method,
+                     int samples, const Listener& listener);
   fd::AnyDrafter<> drafter(const Method& method, const fd::SamplingOptions& sampling);
 
   struct Parts;

@@ -89,7 +89,12 @@ int run(GenerateArguments& a) {
                  .threads = a.machine.threads,
                  .isa = isa,
                  .n_ctx = a.n_ctx,
-                 .check = [&](const fd::ModelConfig& c) { check_context(a.n_ctx, c.n_ctx); },
+                 .cache_type = a.cache_type(),
+                 .check =
+                     [&](const fd::ModelConfig& c) {
+                       check_context(a.n_ctx, c.n_ctx);
+                       if (a.cache_type() == CacheType::kQ8_0) check_quantized_cache(c.d_head);
+                     },
                  .packed_cache = a.machine.packed_cache});
   const auto prompt = encode_prompt(engine.tokenizer(), std::move(text), a.raw);
   const int n_ctx = resolve_context(a, engine.config().n_ctx, prompt.size());
@@ -101,6 +106,7 @@ int run(GenerateArguments& a) {
                        .acceptance = a.rule_name(),
                        .n_max = a.options.n_draft,
                        .n_ctx = n_ctx,
+                       .cache_type = a.cache_type_k,
                        .threads = engine.threads(),
                        .isa = std::string(engine.isa()),
                        .load_seconds = engine.load_seconds(),
@@ -133,8 +139,9 @@ int run(GenerateArguments& a) {
                               }};
   {
     const InterruptGuard guard;
-    engine.generate(prompt, a.options, {speculation, a.rule(), n_ctx, a.draft_temperature},
-                    a.samples, listener);
+    engine.generate(prompt, a.options,
+                    {speculation, a.rule(), n_ctx, a.cache_type(), a.draft_temperature}, a.samples,
+                    listener);
   }
   if (!a.json) std::cerr << '\n' << summary.text(facts);
   return end == fd::FinishReason::kCancelled ? kExitInterrupt : 0;

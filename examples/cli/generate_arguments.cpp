@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <tuple>
 #include <vector>
 
 #include <foredraft/core/draft_tree.hpp>
@@ -42,6 +43,10 @@ Speculation GenerateArguments::resolve() {
   }
   options.penalty_last_n = repeat_last_n.value_or(options.penalty_last_n);
   fd::check(options);
+  if (cache_type_k != cache_type_v) {
+    throw UsageError("keys in " + cache_type_k + " and values in " + cache_type_v,
+                     "one type for both", "give --cache-type-k and --cache-type-v alike");
+  }
   if (seed && options.temperature == 0.0f) {
     throw UsageError("--seed at temperature 0", "a temperature above 0",
                      "the best token always wins, so the seed would have no effect: leave it out");
@@ -146,6 +151,14 @@ void GenerateArguments::add_to(CLI::App& command) {
                            "context in tokens; 0: 4096 at most, more if prompt and -n need it [0]"),
         0, kMostInt)
       ->type_name("N");
+  for (const auto& [name, type, of] : {std::tuple{"--cache-type-k", &cache_type_k, "keys"},
+                                       std::tuple{"--cache-type-v", &cache_type_v, "values"}}) {
+    limit(command.add_option(name, *type,
+                             std::string("storage of the target's ") + of +
+                                 ": f16, or q8_0, which takes half the memory; one for both [f16]"),
+          {"f16", "q8_0"})
+        ->type_name("TYPE");
+  }
   command.add_flag("--ignore-eos", options.ignore_end, "go on after an end token");
   limit(command.add_option(
             "--samples", samples,

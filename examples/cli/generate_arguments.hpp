@@ -27,6 +27,8 @@ struct GenerateArguments {
   bool raw = false;
   bool json = false;
   int n_ctx = 0;
+  std::string cache_type_k = "f16";
+  std::string cache_type_v = "f16";
   int samples = 1;
   std::optional<std::uint64_t> seed;  ///< absent: 0
   std::optional<int> repeat_last_n;   ///< absent: the library's default
@@ -41,6 +43,10 @@ struct GenerateArguments {
   /// @errors UsageError, kInvalidOption
   Speculation resolve();
 
+  /// Of keys and values alike.
+  CacheType cache_type() const {
+    return cache_type_k == "q8_0" ? CacheType::kQ8_0 : CacheType::kF16;
+  }
   AcceptanceRule rule() const;
   std::string rule_name() const { return acceptance.value_or("match"); }
 

@@ -74,9 +74,13 @@ Json to_json(const fd::Result& result, int sample, const RunFacts& facts) {
   if (facts.logprobs) object["logprobs"] = logprobs_to_json(result);
   object["stats"] = stats_to_json(result.stats, facts);
   Json& settings = object["settings"] = {
-      {"speculation", facts.speculation}, {"n_draft", facts.n_max},
-      {"acceptance", facts.acceptance},   {"n_ctx", facts.n_ctx},
-      {"threads", facts.threads},         {"isa", facts.isa},
+      {"speculation", facts.speculation},
+      {"n_draft", facts.n_max},
+      {"acceptance", facts.acceptance},
+      {"n_ctx", facts.n_ctx},
+      {"cache_type", facts.cache_type},
+      {"threads", facts.threads},
+      {"isa", facts.isa},
   };
   if (facts.draft_temperature) settings["draft_temperature"] = shortest(*facts.draft_temperature);
   const DraftArguments& draft = facts.draft_load;

@@ -20,6 +20,7 @@ struct RunFacts {
   std::string acceptance;
   int n_max = 0;  ///< greatest depth of a draft
   int n_ctx = 0;
+  std::string cache_type = "f16";
   int threads = 0;
   std::string isa;
   double load_seconds = 0;

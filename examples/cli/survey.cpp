@@ -60,9 +60,11 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options) {
   return found;
 }
 
-double Survey::cache_bytes(std::int64_t n_ctx) const {
-  using Cache = fd::LinearCache<fd::f16>;
-  return Cache::full_bytes(config.cache_shape(), 1) * static_cast<double>(n_ctx + kStagedRows);
+double Survey::cache_bytes(std::int64_t n_ctx, bool quantized) const {
+  const fd::CacheShape shape = config.cache_shape();
+  const double row = quantized ? fd::LinearCache<fd::q8_0>::full_bytes(shape, 1)
+                               : fd::LinearCache<fd::f16>::full_bytes(shape, 1);
+  return row * static_cast<double>(n_ctx + kStagedRows);
 }
 
 double Survey::pass_bytes(int rows, int logit_rows) const {
@@ -77,6 +79,14 @@ void check_context(int n_ctx, int trained) {
   throw fd::Error(fd::ErrorCode::kInvalidOption, "-c " + std::to_string(n_ctx),
                   "at most the " + std::to_string(trained) + " that the model was trained for",
                   "text beyond it would be nonsense");
+}
+
+void check_quantized_cache(int d_head) {
+  constexpr int kMultiple = fd::kHeadMultiple<fd::q8_0>;
+  if (d_head % kMultiple == 0) return;
+  throw fd::Error(fd::ErrorCode::kInvalidOption,
+                  "--cache-type-k q8_0 with heads of " + std::to_string(d_head) + " dimensions",
+                  "a multiple of " + std::to_string(kMultiple), "use f16");
 }
 
 }  // namespace cli

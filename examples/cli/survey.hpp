@@ -16,8 +16,8 @@ struct Survey {
   fd::ModelConfig config;
   std::size_t weight_bytes = 0;  ///< in memory, packed
 
-  /// Keys and values of a cache in f16, with the room for staged rows.
-  double cache_bytes(std::int64_t n_ctx) const;
+  /// Keys and values of a cache in f16 or q8_0, with the room for staged rows.
+  double cache_bytes(std::int64_t n_ctx, bool quantized = false) const;
   /// Buffers of a pass with `rows` rows, of which `logit_rows` hand out all logits.
   double pass_bytes(int rows, int logit_rows) const;
 };
@@ -31,5 +31,8 @@ int default_context(int trained);
 
 /// Hold -c to what the model was trained for. @errors kInvalidOption
 void check_context(int n_ctx, int trained);
+
+/// Refuse a quantized cache for heads that it cannot hold. @errors kInvalidOption
+void check_quantized_cache(int d_head);
 
 }  // namespace cli

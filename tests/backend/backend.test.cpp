@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 #include <vector>
 
 #include <foredraft/backend/cpu/cpu.hpp>
@@ -86,18 +87,19 @@ TEST_CASE("Cpu: a row is the row alone, to the bit, for any instruction set") {
       CAPTURE(fd::cpu::name_of(isa), &mix - kMixes.data());
       check_row_exact<fd::Cpu, fd::f16>(cpu, mini::with_types(mix));
     }
+    check_row_exact<fd::Cpu, fd::q8_0>(cpu, mini::with_types(kMixes[1]));
   }
   fd::Cpu cpu{{.threads = 2}};
   check_row_exact<fd::Cpu, float>(cpu, mini::with_types(kMixes[1]));
 }
 
-TEST_CASE("Reference: a row is the row alone, to the bit") {
+TEMPLATE_TEST_CASE("Reference: a row is the row alone, to the bit", "", fd::f16, fd::q8_0) {
   fd::Reference reference;
   mini::Config config = mini::with_types(kMixes[2]);
   config.shape.d_ff = 256;
   mini::Model<fd::Reference> model(reference, config);
-  mini::Sequence<fd::f16> sequence(config);
-  prefill(model, sequence, 5);
+  mini::Sequence<TestType> sequence(config);
+  prefill(model, sequence, 35);
   sequence.nodes = mini::random_tree(6, 1);
   const mini::Output all = mini::forward(model, std::vector{&sequence});
   for (int node = 0; node < 6; ++node)
@@ -150,6 +152,30 @@ TEST_CASE("Cpu: neither the number of rows nor that of lanes changes a row") {
       }
     }
   }
+}
+
+TEMPLATE_TEST_CASE("Cpu and Reference agree on a cache of either kind", "", float, fd::q8_0) {
+  fd::Cpu cpu;
+  fd::Reference reference;
+  const mini::Config config;  // float weights
+  mini::Model<fd::Cpu> ours(cpu, config);
+  mini::Model<fd::Reference> exact(reference, config);
+  mini::Sequence<TestType> by_cpu(config);
+  mini::Sequence<TestType> by_reference(config);
+  prefill(ours, by_cpu, 40);
+  prefill(exact, by_reference, 40);
+  by_cpu.nodes = by_reference.nodes = mini::random_tree(6, 8);
+  const mini::Output a = mini::forward(ours, std::vector{&by_cpu});
+  const mini::Output b = mini::forward(exact, std::vector{&by_reference});
+  // Queries of 8 bits where keys have 8 bits; a code may be rounded the other way.
+  const double bound = std::is_same_v<TestType, float> ? 1e-5 : 2e-2;
+  double worst = 0;
+  for (std::size_t row = 0; row < 6; ++row) {
+    for (std::size_t i = 0; i < a.logits[row].size(); ++i)
+      worst = std::fmax(worst, std::abs(a.logits[row][i] - b.logits[row][i]));
+  }
+  CHECK(worst < bound);
+  CHECK(worst > 0);
 }
 
 TEMPLATE_TEST_CASE("two sequences in one pass do not see each other", "", fd::Cpu, fd::Reference) {

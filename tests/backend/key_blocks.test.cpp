@@ -1,7 +1,11 @@
 #include <foredraft/backend/key_blocks.hpp>
 
+#include <cstring>
 #include <numeric>
+#include <random>
 #include <vector>
+
+#include <foredraft/backend/cpu/panel_block.hpp>
 
 #include "support/catch.hpp"
 
@@ -41,6 +45,34 @@ TEST_CASE("transpose, and back") {
   std::vector<int> back(rows.size());
   fd::transpose(turned.data(), 6, 32, back.data());
   CHECK(back == rows);
+}
+
+TEST_CASE("a block of keys in q8_0 is two panels of a matrix in Q8_0, and can be turned back") {
+  std::mt19937 random(3);
+  for (const int d_head : {64, 128, 192}) {
+    CAPTURE(d_head);
+    const int n = fd::row_elements<fd::q8_0>(d_head);
+    std::vector<fd::q8_0> rows(static_cast<std::size_t>(fd::kKeyBlock * n));
+    for (fd::q8_0& element : rows) {
+      element.scale.bits = static_cast<std::uint16_t>(random() % 0x7000);
+      for (auto& code : element.codes) code = static_cast<std::int8_t>(random() % 255 - 127);
+    }
+    std::vector<fd::q8_0> block(rows.size());
+    fd::rows_to_key_block(rows.data(), d_head, block.data());
+
+    const std::size_t row_size = static_cast<std::size_t>(n) * sizeof(fd::q8_0);
+    std::vector<std::byte> panels(block.size() * sizeof(fd::q8_0));
+    for (std::size_t panel = 0; panel < 2; ++panel) {
+      fd::cpu::pack_panel(fd::TensorType::kQ8_0,
+                          reinterpret_cast<const std::byte*>(rows.data()) + panel * 16 * row_size,
+                          row_size, 16, d_head, panels.data() + panel * panels.size() / 2);
+    }
+    CHECK(std::memcmp(block.data(), panels.data(), panels.size()) == 0);
+
+    std::vector<fd::q8_0> back(rows.size());
+    fd::key_block_to_rows(block.data(), d_head, back.data());
+    CHECK(std::memcmp(back.data(), rows.data(), panels.size()) == 0);
+  }
 }
 
 TEST_CASE("blocks that have become whole are completed, and nothing else") {

@@ -124,15 +124,17 @@ struct Model {
 /// Keys and values of one sequence, and the nodes staged behind them.
 template <typename T>
 struct Sequence {
-  static constexpr int kRows = 200;
+  static constexpr int kRows = 7 * fd::kKeyBlock;
 
   explicit Sequence(const Config& c)
       : config(c),
-        k(static_cast<std::size_t>(c.n_layers * c.shape.n_kv_heads * kRows * c.shape.d_head)),
+        k(static_cast<std::size_t>(c.n_layers * c.shape.n_kv_heads * kRows * row_size())),
         v(k.size()) {}
 
+  int row_size() const { return fd::row_elements<T>(config.shape.d_head); }
+
   fd::KvLayer<T> layer(int i) {
-    const auto head = static_cast<std::size_t>(kRows * config.shape.d_head);
+    const auto head = static_cast<std::size_t>(kRows * row_size());
     const std::size_t begin = static_cast<std::size_t>(i * config.shape.n_kv_heads) * head;
     return {k.data() + begin, v.data() + begin, head, size, in_blocks};
   }
@@ -145,7 +147,7 @@ struct Sequence {
   }
 
   void commit(const std::vector<int>& path) {
-    const int d = config.shape.d_head;
+    const int d = row_size();
     for (int head = 0; head < config.n_layers * config.shape.n_kv_heads; ++head) {
       for (std::size_t i = 0; i < path.size(); ++i) {
         for (int j = 0; j < d; ++j) {
@@ -162,7 +164,7 @@ struct Sequence {
   }
 
   Config config;
-  std::vector<T> k, v;  // [n_layers, n_kv_heads, kRows, d_head]
+  std::vector<T> k, v;  // [n_layers, n_kv_heads, kRows, row_size()]
   int size = 0;
   int in_blocks = 0;
   std::vector<fd::Node> nodes;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <random>
+#include <type_traits>
 
 #include "support/catch.hpp"
 
@@ -9,11 +10,57 @@ namespace fd = foredraft;
 
 namespace {
 
-constexpr fd::CacheShape kShape{2, 3, 4, 64};
+constexpr int kElements = 4;  // of a row, of whatever type
+
+template <typename T>
+constexpr fd::CacheShape shape_of(int n_ctx = 64) {
+  return {2, 3, kElements * fd::kValuesPerElement<T>, n_ctx};
+}
 
 constexpr int kMarks = 24;
-constexpr int element_mark(int layer, std::size_t head, int d) {
-  return (layer * 3 + static_cast<int>(head)) * 4 + d;
+constexpr int element_mark(int layer, std::size_t head, int i) {
+  return (layer * 3 + static_cast<int>(head)) * kElements + i;
+}
+
+/// An element that says `mark`, and says it in every byte.
+template <typename T>
+T marked(float mark) {
+  if constexpr (std::is_same_v<T, fd::q8_0>) {
+    fd::q8_0 element;
+    element.scale = fd::f16(mark);
+    for (int i = 0; i < fd::q8_0::kValues; ++i) element.codes[i] = static_cast<std::int8_t>(i);
+    return element;
+  } else {
+    return T(mark);
+  }
+}
+
+/// What an element says, or -1 where its bytes disagree.
+template <typename T>
+float mark_of(const T& element) {
+  if constexpr (std::is_same_v<T, fd::q8_0>) {
+    for (int i = 0; i < fd::q8_0::kValues; ++i) {
+      if (element.codes[i] != i) return -1.0f;
+    }
+    return static_cast<float>(element.scale);
+  } else {
+    return static_cast<float>(element);
+  }
+}
+
+/// Element i of a key, wherever its row lies.
+template <typename T>
+T key_element(const fd::KvLayer<T>& kv, std::size_t head, int row, int i) {
+  const T* const keys = kv.k + head * kv.head_stride;
+  if constexpr (fd::kValuesPerElement<T> == 1) {
+    return keys[fd::key_place(row, i, kElements, kv.in_blocks)];
+  } else {
+    if (row >= kv.in_blocks) return keys[row * kElements + i];
+    std::vector<T> rows(fd::kKeyBlock * kElements);
+    fd::key_block_to_rows(keys + row / fd::kKeyBlock * fd::kKeyBlock * kElements,
+                          kElements * fd::kValuesPerElement<T>, rows.data());
+    return rows[static_cast<std::size_t>(row % fd::kKeyBlock * kElements + i)];
+  }
 }
 
 /// Every element of a row says which token it belongs to and where it should be, so one that is
@@ -21,14 +68,14 @@ constexpr int element_mark(int layer, std::size_t head, int d) {
 template <typename T>
 void write_row(fd::LinearCache<T>& cache, fd::NodeIndex node) {
   const auto row = static_cast<std::size_t>(cache.size() + node);
-  for (int layer = 0; layer < kShape.n_layers; ++layer) {
+  for (int layer = 0; layer < 2; ++layer) {
     const fd::KvLayer<T> kv = cache.layer(layer);
     for (std::size_t head = 0; head < 3; ++head) {
-      for (std::size_t i = 0; i < 4; ++i) {
+      for (std::size_t i = 0; i < kElements; ++i) {
         const auto mark = static_cast<float>(cache.token(node) * kMarks +
                                              element_mark(layer, head, static_cast<int>(i)));
-        kv.k[head * kv.head_stride + row * 4 + i] = T(mark);
-        kv.v[head * kv.head_stride + row * 4 + i] = T(-mark);
+        kv.k[head * kv.head_stride + row * kElements + i] = marked<T>(mark);
+        kv.v[head * kv.head_stride + row * kElements + i] = marked<T>(-mark);
       }
     }
   }
@@ -40,12 +87,12 @@ void stage(fd::LinearCache<T>& cache, const std::vector<fd::Node>& nodes) {
   const int before = cache.staged();
   cache.stage(nodes);
   for (int node = before; node < cache.staged(); ++node) write_row(cache, node);
-  std::vector<T> scratch(fd::kKeyBlock * 4);
-  for (int layer = 0; layer < kShape.n_layers; ++layer) {
+  std::vector<T> scratch(fd::kKeyBlock * kElements);
+  for (int layer = 0; layer < 2; ++layer) {
     const fd::KvLayer<T> kv = cache.layer(layer);
     for (std::size_t head = 0; head < 3; ++head) {
-      fd::complete_key_blocks(kv.k + head * kv.head_stride, 4, kv.in_blocks, kv.size,
-                              scratch.data());
+      fd::complete_key_blocks(kv.k + head * kv.head_stride, kElements * fd::kValuesPerElement<T>,
+                              kv.in_blocks, kv.size, scratch.data());
     }
   }
   cache.key_blocks_completed();
@@ -57,16 +104,16 @@ std::vector<fd::TokenId> tokens_in(fd::LinearCache<T>& cache, int first, int cou
   std::vector<fd::TokenId> tokens;
   for (int row = first; row < first + count; ++row) {
     fd::TokenId token = -2;
-    for (int layer = 0; layer < kShape.n_layers; ++layer) {
+    for (int layer = 0; layer < 2; ++layer) {
       const fd::KvLayer<T> kv = cache.layer(layer);
       for (std::size_t head = 0; head < 3; ++head) {
-        for (int d = 0; d < 4; ++d) {
-          const std::size_t at = head * kv.head_stride + static_cast<std::size_t>(row * 4 + d);
-          const auto v = static_cast<int>(static_cast<float>(kv.v[at]));
-          const T k = kv.k[head * kv.head_stride + fd::key_place(row, d, 4, kv.in_blocks)];
-          const int mark = static_cast<int>(static_cast<float>(k)) - element_mark(layer, head, d);
-          const bool same_v = v == -static_cast<int>(static_cast<float>(k));
-          const fd::TokenId here = mark % kMarks == 0 && same_v ? mark / kMarks : -1;
+        for (int i = 0; i < kElements; ++i) {
+          const std::size_t at =
+              head * kv.head_stride + static_cast<std::size_t>(row * kElements + i);
+          const auto v = static_cast<int>(mark_of(kv.v[at]));
+          const auto k = static_cast<int>(mark_of(key_element(kv, head, row, i)));
+          const int mark = k - element_mark(layer, head, i);
+          const fd::TokenId here = mark % kMarks == 0 && v == -k ? mark / kMarks : -1;
           token = token == -2 || token == here ? here : -1;
         }
       }
@@ -85,8 +132,9 @@ std::vector<fd::Node> chain(std::vector<fd::TokenId> tokens) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a chain is staged in place and committed without a copy", "", float, fd::f16) {
-  fd::LinearCache<TestType> cache(kShape);
+TEMPLATE_TEST_CASE("a chain is staged in place and committed without a copy", "", float, fd::f16,
+                   fd::q8_0) {
+  fd::LinearCache<TestType> cache(shape_of<TestType>());
   stage(cache, chain({1, 2, 3}));
   CHECK(cache.rows(0, 3, 5).chain());
   CHECK(cache.position(2) == 2);
@@ -101,10 +149,11 @@ TEMPLATE_TEST_CASE("a chain is staged in place and committed without a copy", ""
   CHECK(tokens_in(cache, 0, 3) == std::vector<fd::TokenId>{1, 2, 7});
 }
 
-TEMPLATE_TEST_CASE("rows of a random tree end up where its path puts them", "", float, fd::f16) {
+TEMPLATE_TEST_CASE("rows of a random tree end up where its path puts them", "", float, fd::f16,
+                   fd::q8_0) {
   std::mt19937 random(11);
   for (int trial = 0; trial < 200; ++trial) {
-    fd::LinearCache<TestType> cache(kShape);
+    fd::LinearCache<TestType> cache(shape_of<TestType>());
     stage(cache, chain({40, 41, 42}));
     cache.commit(std::vector<fd::NodeIndex>{0, 1, 2});
 
@@ -151,10 +200,10 @@ TEMPLATE_TEST_CASE("rows of a random tree end up where its path puts them", "", 
 }
 
 TEMPLATE_TEST_CASE("keys of whole blocks follow commits, truncations and snapshots", "", float,
-                   fd::f16) {
+                   fd::f16, fd::q8_0) {
   // Ids stay below 64: their marks are exact in an f16.
   std::mt19937 random(12);
-  fd::LinearCache<TestType> cache({2, 3, 4, 256});
+  fd::LinearCache<TestType> cache(shape_of<TestType>(256));
   std::vector<fd::TokenId> expected;
   typename fd::LinearCache<TestType>::Snapshot snapshot;
   std::vector<fd::TokenId> at_snapshot;
@@ -193,7 +242,7 @@ TEMPLATE_TEST_CASE("keys of whole blocks follow commits, truncations and snapsho
 }
 
 TEST_CASE("snapshot, restore and truncate") {
-  fd::LinearCache<float> cache(kShape, 32);
+  fd::LinearCache<float> cache(shape_of<float>(), 32);
   stage(cache, chain({1, 2, 3, 4}));
   cache.commit(std::vector<fd::NodeIndex>{0, 1, 2, 3});
   const auto snapshot = cache.snapshot();
@@ -206,17 +255,18 @@ TEST_CASE("snapshot, restore and truncate") {
   CHECK(tokens_in(cache, 0, 4) == std::vector<fd::TokenId>{1, 2, 3, 4});
   cache.restore({});
   CHECK(cache.size() == 0);
-  fd::LinearCache<float> small(kShape, 3);
+  fd::LinearCache<float> small(shape_of<float>(), 3);
   CHECK_THROWS_AS(small.restore(snapshot), fd::Error);
 }
 
 TEST_CASE("a cache refuses what it cannot hold and stays as it was") {
-  fd::LinearCache<float> cache(kShape, 16, 4);
+  fd::LinearCache<float> cache(shape_of<float>(), 16, 4);
   CHECK_THROWS_AS(cache.stage(chain({1, 2, 3, 4, 5})), fd::Error);
   CHECK_THROWS_AS(cache.stage(std::vector<fd::Node>{{1, 0}}), fd::Error);
   CHECK_THROWS_AS(cache.stage(std::vector<fd::Node>{{1, -2}}), fd::Error);
   CHECK(cache.staged() == 0);
   CHECK_THROWS_AS(fd::LinearCache<float>(fd::CacheShape{1, 1, 0, 8}), fd::Error);
+  CHECK_THROWS_AS(fd::LinearCache<fd::q8_0>(fd::CacheShape{1, 1, 96, 8}), fd::Error);
   constexpr fd::CacheShape huge{1 << 26, 1 << 26, 1 << 26, 1 << 26};
   CHECK_THROWS_AS(fd::LinearCache<float>(huge), fd::Error);
 }

@@ -23,7 +23,8 @@ class Help(CliTest):
         text = self.succeeds("generate", "--help").stdout
         for option in ("-md,--model-draft", "--spec-draft-n-max", "--spec-acceptance", "--seed", "--raw", "--samples",
                        "--logprobs", "--draft-temp", "--quantize-draft", "--draft-vocab", "--draft-vocab-counts",
-                       "--repeat-penalty", "--repeat-last-n", "--packed-cache"):
+                       "--repeat-penalty", "--repeat-last-n", "--packed-cache", "-ctk,--cache-type-k",
+                       "-ctv,--cache-type-v"):
             self.assertIn(option, text)
 
 
@@ -44,7 +45,7 @@ class Usage(CliTest):
             ("both -p and -f", ("logits", "-m", "x", "-p", "a", "-f", "b")),
             ("found --temp = warm; expected a number", (*generate, "--temp", "warm")),
             ("found -ngl; expected", (*generate, "-ngl", "99")),
-            ("found -ctk; expected", ("generate", "-ctk", "q8_0", "-m", "x", "-p", "a")),
+            ("found -ctkd; expected", ("generate", "-ctkd", "q8_0", "-m", "x", "-p", "a")),
             ("temperature", (*generate, "--temp", "-1")),
             ("temperature", (*generate, "--temp", "nan")),
             ("temperature above 0", (*generate, "--top-k", "5")),
@@ -75,6 +76,10 @@ class Usage(CliTest):
             ("leave one of them out", (*generate, "--spec-type", "none", "--spec-draft-n-max", "4")),
             ("1 to 63", (*generate, "--spec-draft-n-max", "0")),
             ("1 to 63", (*generate, "--spec-draft-n-max", "64")),
+            ("one type for both", (*generate, "--cache-type-k", "q8_0")),
+            ("one type for both", (*generate, "-ctv", "q8_0")),
+            ("--cache-type-k", (*generate, "-ctk", "q3_0", "-ctv", "q3_0")),
+            ("a multiple of 64", (*generate, "-ctk", "q8_0", "-ctv", "q8_0")),
             ("temperature above 0", (*generate, "--samples", "2")),
             ("--samples", (*generate, "--samples", "0", "--temp", "1")),
             ("2^64 - 1", (*generate, "--samples", "2", "--temp", "1", "--seed", str(2**64 - 1))),
@@ -465,6 +470,17 @@ class Generate(CliTest):
                 self.assertGreater(stats["accepted"], 0)
                 self.assertEqual(sum(found["from_draft"]), stats["accepted"])
                 self.assertEqual(sum(stats["accepted_per_position"]), stats["accepted"])
+
+    def test_quantized_cache(self):
+        model = self.alphabet("wide.gguf", after_z=ord("a"), head_size=64)
+        base = ("generate", "-m", model, "--raw", "-p", "the alphabet: abcdefgh", "-n", 80)
+        plain = self.json_of(*base, "--spec-type", "none")
+        self.assertEqual(plain["settings"]["cache_type"], "f16")
+        for arguments in (("--spec-type", "none"), (), ("-md", model)):
+            with self.subTest(arguments=arguments):
+                found = self.json_of(*base, "-ctk", "q8_0", "-ctv", "q8_0", *arguments)
+                self.assertEqual(found["settings"]["cache_type"], "q8_0")
+                self.assertEqual(found["tokens"], plain["tokens"])
 
     def test_draft_model_with_a_shorter_context(self):
         base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "abc", "-n", 600)

@@ -25,7 +25,6 @@ namespace fd = foredraft;
 namespace {
 
 using Model = fd::Model<fd::Cpu>;
-using Cache = fd::LinearCache<fd::f16>;
 
 const std::string kPrompt = "def merge(left, right):\n    \"\"\"Merge two sorted lists.\"\"\"\n";
 
@@ -41,10 +40,11 @@ struct Grid {
   std::vector<int> depths;
 };
 
-template <typename D, typename A>
+/// @tparam T  storage type of the cache
+template <typename T, typename D, typename A>
 fd::Result run(Model& model, D& drafter, A rule, std::span<const fd::TokenId> prompt,
                const fd::Options& options) {
-  fd::Decoder decoder{model, Cache{model.shape(), 2048}, std::move(drafter), rule};
+  fd::Decoder decoder{model, fd::LinearCache<T>{model.shape(), 2048}, std::move(drafter), rule};
   fd::Result result = decoder.generate(prompt, options);
   drafter = std::move(decoder.drafter());
   return result;
@@ -68,6 +68,7 @@ fd::Options sampled_options(int depth) {
 }
 
 /// Written once for all depths, although every one of them is a section.
+template <typename T>
 const Plain& plain(const Grid& grid, fd::cpu::Isa isa, int threads, Model& target,
                    std::span<const fd::TokenId> prompt) {
   static std::map<std::string, Plain> known;
@@ -76,10 +77,12 @@ const Plain& plain(const Grid& grid, fd::cpu::Isa isa, int threads, Model& targe
   const auto found = known.find(key);
   if (found != known.end()) return found->second;
   fd::NoDraft none;
-  return known[key] = {run(target, none, fd::Greedy{}, prompt, greedy_options(grid, 0)).tokens,
-                       run(target, none, fd::SampleAndMatch{}, prompt, sampled_options(0)).tokens};
+  return known[key] = {
+             run<T>(target, none, fd::Greedy{}, prompt, greedy_options(grid, 0)).tokens,
+             run<T>(target, none, fd::SampleAndMatch{}, prompt, sampled_options(0)).tokens};
 }
 
+template <typename T>
 void check(const Grid& grid, fd::cpu::Isa isa, int threads, int depth) {
   const auto target_file = model_file(grid.target);
   const auto draft_file = grid.draft.empty() ? std::nullopt : model_file(grid.draft);
@@ -89,13 +92,13 @@ void check(const Grid& grid, fd::cpu::Isa isa, int threads, int depth) {
   std::optional<Model> draft;
   if (draft_file) draft.emplace(fd::load(cpu, *draft_file));
   const auto prompt = target.tokenizer().encode(kPrompt);
-  const auto& [truth, text] = plain(grid, isa, threads, target, prompt);
+  const auto& [truth, text] = plain<T>(grid, isa, threads, target, prompt);
   CAPTURE(grid.target, fd::cpu::name_of(isa), threads, depth);
 
   const auto check_rule = [&](auto rule, const fd::Options& options,
                               const std::vector<fd::TokenId>& expected) {
     const auto drafted_with = [&](auto& drafter) {
-      const fd::Result result = run(target, drafter, rule, prompt, options);
+      const fd::Result result = run<T>(target, drafter, rule, prompt, options);
       CHECK(result.tokens == expected);
       Drafted drafted;
       drafted.add(result);
@@ -121,9 +124,10 @@ void check(const Grid& grid, fd::cpu::Isa isa, int threads, int depth) {
             << ", depth: " << depth << std::endl;
 }
 
+template <typename T = fd::f16>
 void check_depths(const Grid& grid, fd::cpu::Isa isa, int threads) {
   for (const int depth : grid.depths) {
-    DYNAMIC_SECTION("depth: " << depth) { check(grid, isa, threads, depth); }
+    DYNAMIC_SECTION("depth: " << depth) { check<T>(grid, isa, threads, depth); }
   }
 }
 
@@ -150,6 +154,10 @@ std::vector<int> all_depths() {
 
 TEST_CASE("smollm2-135m writes the same text with drafts") {
   check_depths({"smollm2-135m", "", kOneSweep, {3, 9, 16}}, usable_isas().back(), 2);
+}
+
+TEST_CASE("smollm2-135m writes the same text with drafts from a quantized cache") {
+  check_depths<fd::q8_0>({"smollm2-135m", "", kOneSweep, {3, 9}}, usable_isas().back(), 2);
 }
 
 TEST_CASE("the grid on smollm2-135m", "[.][grid][smollm2]") {

@@ -239,6 +239,11 @@ class TileStack(unittest.TestCase):
     def test_loads_are_spills(self):
         self.assertEqual(len(self.found("  10:\tvpaddd 0x40(%rsp),%zmm1,%zmm2\n")), 1)
 
+    def test_copies_are_counted_apart(self):
+        copy = self.HEAD.replace("run(int)>", "run(int) [clone .constprop.0]>")
+        self.assertEqual(self.found(2 * self.RESULT + copy + 2 * self.RESULT), [])
+        self.assertEqual(len(self.found(2 * self.RESULT + copy + 3 * self.RESULT)), 1)
+
     def test_amx_keeps_nothing_on_the_stack(self):
         for name, n_found in (("unpack", 1), ("combine", 1), ("run", 0)):
             head = ("0000000000000000 <foredraft::v0::cpu::AmxMatmul<foredraft::v0::cpu::InstructionSet<(foredraft::"

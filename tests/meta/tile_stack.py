@@ -18,18 +18,22 @@ TILE = re.compile(
     r"^[0-9a-f]+ <.*Tile<.*Isa\)(?P<isa>\d+).*TensorType\)(?P<type>\d+), (?P<rows>\d+)>::run\(.*>:$")
 AMX = re.compile(r"^[0-9a-f]+ <.*AmxMatmul<.*Isa\)(?P<isa>\d+).*TensorType\)(?P<type>\d+), .*>"
                  r"::(?:unpack|combine)\(.*>:$")
+CLONE = re.compile(r"\[clone (.*)\]>:$")
 SYMBOL = re.compile(r"^[0-9a-f]+ <.*>:$")
 VECTOR_ON_STACK = re.compile(r"\t(?P<name>v\w+)\s+(?P<operands>.*\(%r[sb]p.*)")
 
 
 def traffic(disassembly):
-    """(isa, type, rows; 0 for AMX) -> [vectors stored to the stack, loaded from it]"""
+    """(isa, type, rows; 0 for AMX, which copy) -> [vectors stored to the stack, loaded from it]"""
     tiles, current = {}, None
     for line in disassembly.splitlines():
         if SYMBOL.match(line):
             tile = TILE.match(line) or AMX.match(line)
             current = tile and tuple(int(tile.groupdict().get(key, 0)) for key in ("isa", "type", "rows"))
             if current:
+                # The compiler may make a copy of a function for arguments that it knows.
+                copy = CLONE.search(line)
+                current += (copy.group(1) if copy else "",)
                 tiles.setdefault(current, [0, 0])
         elif current and re.search(r"%[xyz]mm\d", line):
             access = VECTOR_ON_STACK.search(line)
@@ -44,7 +48,7 @@ def traffic(disassembly):
 def problems(tiles):
     found = []
     for tile, (stores, loads) in sorted(tiles.items()):
-        isa, kind, rows = tile
+        isa, kind, rows, _ = tile
         if stores > rows or loads > 0:
             found.append(f"tile of {rows} rows, tensor type {kind}, instruction set {isa}: {stores} vectors "
                          f"to the stack (at most {rows}), {loads} back (at most 0)")

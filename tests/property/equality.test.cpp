@@ -17,17 +17,17 @@ namespace fd = foredraft;
 
 namespace {
 
-using Cache = fd::LinearCache<fd::f16>;
 const std::vector<fd::TokenId> kPrompt{72, 101, 108, 108, 111, 44, 32, 119, 111};
 
-/// One model on one backend, and the text that it writes without drafts.
+/// One model on one backend, with caches of T.
+template <typename T>
 struct Setting {
   Setting(fd::Cpu& cpu, const fd::Gguf& target_file, const fd::Gguf& draft_file)
       : target(fd::load(cpu, target_file)), draft(fd::load(cpu, draft_file)) {}
 
   template <typename D, typename A>
   fd::Result run(D& drafter, A acceptance, const fd::Options& options) {
-    fd::Decoder decoder{target, Cache{target.shape()}, std::move(drafter), acceptance};
+    fd::Decoder decoder{target, fd::LinearCache<T>{target.shape()}, std::move(drafter), acceptance};
     fd::Result result = decoder.generate(kPrompt, options);
     drafter = std::move(decoder.drafter());
     return result;
@@ -44,6 +44,7 @@ std::vector<fd::TokenId> after_prompt(const std::vector<fd::TokenId>& tokens) {
   return all;
 }
 
+template <typename T = fd::f16>
 void check_equality(const TinyModel& tiny, int threads, const std::vector<int>& depths,
                     int n_tokens = 512) {
   const auto target_bytes = tiny.file();
@@ -56,7 +57,7 @@ void check_equality(const TinyModel& tiny, int threads, const std::vector<int>& 
 
   for_each_table([&](const fd::cpu::KernelTable& table) {
     fd::Cpu cpu{{.threads = threads, .isa = table.isa}};
-    Setting setting(cpu, target_file, draft_file);
+    Setting<T> setting(cpu, target_file, draft_file);
     fd::NoDraft none;
     const fd::Options plain{.max_tokens = n_tokens, .n_draft = 0, .ignore_end = true};
     const auto truth = setting.run(none, fd::Greedy{}, plain).tokens;
@@ -117,6 +118,14 @@ TEST_CASE("qwen2 family, blocks of 256: equal at every depth on one and two thre
   for (const int threads : {1, 2}) check_equality(tiny, threads, {1, 4, 9, 16}, 256);
 }
 
+TEST_CASE("a quantized cache") {
+  TinyModel tiny;
+  tiny.d_head = 64;
+  for (const int threads : {1, 2}) {
+    check_equality<fd::q8_0>(tiny, threads, {1, 2, 3, 7, 8, 9, 16}, 256);
+  }
+}
+
 TEST_CASE("every weight format") {
   for (const fd::TensorType type : kernels_under_test::kTypes) {
     CAPTURE(fd::layout_of(type)->name);
@@ -132,7 +141,7 @@ TEST_CASE("the same model as its own draft is always right") {
   const auto bytes = TinyModel{}.file();
   const fd::Gguf file = fd::Gguf::parse(bytes);
   fd::Cpu cpu{{.threads = 1}};
-  Setting setting(cpu, file, file);
+  Setting<fd::f16> setting(cpu, file, file);
   constexpr int n_tokens = 512;
   for (int depth = 1; depth <= 8; ++depth) {
     fd::ModelDrafter same{setting.draft};

@@ -5,6 +5,7 @@
 
 #include <foredraft/backend/ops.hpp>
 #include <foredraft/core/half.hpp>
+#include <foredraft/core/q8_0.hpp>
 #include <foredraft/core/tensor.hpp>
 
 namespace foredraft::inline v0 {
@@ -79,6 +80,7 @@ concept Backend =
       { lane.head(head) } noexcept;
     } &&
     detail::AttendsOver<typename B::Lane, typename B::Matrix, float> &&
-    detail::AttendsOver<typename B::Lane, typename B::Matrix, f16>;
+    detail::AttendsOver<typename B::Lane, typename B::Matrix, f16> &&
+    detail::AttendsOver<typename B::Lane, typename B::Matrix, q8_0>;
 
 }  // namespace foredraft::inline v0

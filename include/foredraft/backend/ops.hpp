@@ -40,8 +40,9 @@ struct RmsNorm {
 
 /// Keys and values of one layer of one sequence, as a cache exposes them to a backend.
 ///
-/// Row `r` of head `h` begins at `v + h * head_stride + r * d_head`, likewise in `k` where the row
-/// lies in no whole block of committed keys (backend/key_blocks.hpp). Committed rows are
+/// Row `r` of head `h` begins at `v + h * head_stride + r * row_elements<T>(d_head)`, likewise in
+/// `k` where the row lies in no whole block of committed keys (backend/key_blocks.hpp). Every block
+/// of kKeyBlock rows begins at a multiple of 64 bytes. Committed rows are
 /// 0 .. size-1, row r at position r; staged rows lie behind them in node order. A tree node's row
 /// is therefore not its position: `path` says where the positions from `size` on are stored for a
 /// given node.

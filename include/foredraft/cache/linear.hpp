@@ -16,6 +16,7 @@
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/half.hpp>
+#include <foredraft/core/q8_0.hpp>
 #include <foredraft/core/types.hpp>
 
 namespace foredraft::inline v0 {
@@ -24,25 +25,26 @@ namespace foredraft::inline v0 {
 ///
 /// Staged rows lie in place behind the committed ones, row size() + node. So a chain's commit
 /// moves no row, and a tree's commit closes the gaps that the losers leave. Keys of whole blocks
-/// are kept by dimensions, see backend/key_blocks.hpp. Memory is taken from the system untouched:
+/// are kept by dimensions, see backend/key_blocks.hpp. T: float, f16, or q8_0, which takes half the
+/// memory of f16 and wants heads of a multiple of 64 dimensions. Memory is taken from the system untouched:
 /// only positions that are used cost memory.
 /// @cost stage O(nodes), for a tree O(nodes * depth); commit O(1) for a chain, else O(rows kept *
 /// layers)
 template <typename T>
-  requires std::same_as<T, float> || std::same_as<T, f16>
+  requires std::same_as<T, float> || std::same_as<T, f16> || std::same_as<T, q8_0>
 class LinearCache {
  public:
   using value_type = T;
 
   struct Snapshot {
     int size = 0;
-    std::vector<T> k;  // [n_layers, n_kv_heads, size, d_head]
+    std::vector<T> k;  // [n_layers, n_kv_heads, size, row_elements(d_head)]
     std::vector<T> v;  // the same
   };
 
   /// @param n_ctx positions it can hold; 0: as many as the model was trained for
   /// @param max_staged most nodes of a pass, the block size of prefill included
-  /// @errors kInvalidOption, kOutOfMemory
+  /// @errors kInvalidOption (q8_0 also where d_head is no multiple of 64), kOutOfMemory
   explicit LinearCache(CacheShape shape, int n_ctx = 0, int max_staged = 512)
       : shape_(shape), capacity_(n_ctx > 0 ? n_ctx : shape.n_ctx), max_staged_(max_staged) {
     if (shape.n_layers < 1 || shape.n_kv_heads < 1 || shape.d_head < 1 || capacity_ < 1 ||
@@ -50,10 +52,17 @@ class LinearCache {
       throw Error(ErrorCode::kInvalidOption, "an empty dimension of a cache", "all dimensions >= 1",
                   "take the shape from Model::shape()");
     }
-    head_stride_ = static_cast<std::size_t>(capacity_ + max_staged_) * d_head();
+    if (shape.d_head % kHeadMultiple<T> != 0) {
+      throw Error(ErrorCode::kInvalidOption,
+                  "heads of " + std::to_string(shape.d_head) + " dimensions in a quantized cache",
+                  "a multiple of " + std::to_string(kHeadMultiple<T>), "use a cache of f16");
+    }
+    // Whole blocks of rows, so that those of every head begin at cache lines.
+    const int rows = (capacity_ + max_staged_ + kKeyBlock - 1) / kKeyBlock * kKeyBlock;
+    head_stride_ = index(rows) * row_size();
     k_ = allocate();
     v_ = allocate();
-    block_.resize(kKeyBlock * d_head());
+    block_.resize(kKeyBlock * row_size());
     nodes_.reserve(static_cast<std::size_t>(max_staged_));
     renumbered_.reserve(static_cast<std::size_t>(max_staged_));
   }
@@ -64,7 +73,8 @@ class LinearCache {
   int staged() const noexcept { return static_cast<int>(nodes_.size()); }
   /// Bytes that a cache with these dimensions takes when it is full.
   static double full_bytes(CacheShape shape, int n_ctx) noexcept {
-    return 2.0 * sizeof(T) * shape.n_layers * shape.n_kv_heads * shape.d_head * n_ctx;
+    return 2.0 * sizeof(T) * shape.n_layers * shape.n_kv_heads * row_elements<T>(shape.d_head) *
+           n_ctx;
   }
 
   /// @errors kInvalidDraft where there are too many nodes or a parent is not staged
@@ -132,15 +142,15 @@ class LinearCache {
 
   Snapshot snapshot() const {
     Snapshot snapshot{size_, {}, {}};
-    const std::size_t row = static_cast<std::size_t>(size_) * d_head();
+    const std::size_t row = static_cast<std::size_t>(size_) * row_size();
     for (std::size_t head = 0; head < heads(); ++head) {
       const T* k = k_.get() + head * head_stride_;
       const T* v = v_.get() + head * head_stride_;
       snapshot.k.insert(snapshot.k.end(), k, k + row);
       snapshot.v.insert(snapshot.v.end(), v, v + row);
       T* const rows = snapshot.k.data() + head * row;
-      for (std::size_t i = 0; i < index(in_blocks_) * d_head(); i += block_.size()) {
-        transpose(k + i, shape_.d_head, kKeyBlock, rows + i);
+      for (std::size_t i = 0; i < index(in_blocks_) * row_size(); i += block_.size()) {
+        key_block_to_rows(k + i, shape_.d_head, rows + i);
       }
     }
     return snapshot;
@@ -153,7 +163,7 @@ class LinearCache {
                   "a snapshot of " + std::to_string(snapshot.size) + " positions",
                   "at most " + std::to_string(capacity_), "");
     }
-    const std::size_t row = static_cast<std::size_t>(snapshot.size) * d_head();
+    const std::size_t row = static_cast<std::size_t>(snapshot.size) * row_size();
     for (std::size_t head = 0; head < heads(); ++head) {
       std::copy_n(snapshot.k.data() + head * row, row, k_.get() + head * head_stride_);
       std::copy_n(snapshot.v.data() + head * row, row, v_.get() + head * head_stride_);
@@ -201,11 +211,10 @@ class LinearCache {
   struct Free {
     void operator()(T* memory) const noexcept { ::operator delete(memory, kAlignment); }
   };
-  using Memory =
-      std::unique_ptr<T[], Free>;  // [n_layers, n_kv_heads, capacity + max_staged, d_head]
+  using Memory = std::unique_ptr<T[], Free>;  // [n_layers, n_kv_heads, rows, row_elements(d_head)]
 
   static std::size_t index(int i) noexcept { return static_cast<std::size_t>(i); }
-  std::size_t d_head() const noexcept { return index(shape_.d_head); }
+  std::size_t row_size() const noexcept { return index(row_elements<T>(shape_.d_head)); }
   std::size_t heads() const noexcept { return index(shape_.n_layers) * index(shape_.n_kv_heads); }
 
   Memory allocate() const {
@@ -227,9 +236,9 @@ class LinearCache {
     if (from == to) return;
     for (T* base : {k_.get(), v_.get()}) {
       for (std::size_t head = 0; head < heads(); ++head) {
-        T* rows = base + head * head_stride_ + index(size_) * d_head();
-        std::memcpy(rows + index(to) * d_head(), rows + index(from) * d_head(),
-                    d_head() * sizeof(T));
+        T* rows = base + head * head_stride_ + index(size_) * row_size();
+        std::memcpy(rows + index(to) * row_size(), rows + index(from) * row_size(),
+                    row_size() * sizeof(T));
       }
     }
   }
@@ -237,9 +246,9 @@ class LinearCache {
   /// The keys of a block become rows again, in all layers and heads.
   void keys_to_rows(Position first) noexcept {
     for (std::size_t head = 0; head < heads(); ++head) {
-      T* const keys = k_.get() + head * head_stride_ + index(first) * d_head();
+      T* const keys = k_.get() + head * head_stride_ + index(first) * row_size();
       std::copy_n(keys, block_.size(), block_.data());
-      transpose(block_.data(), shape_.d_head, kKeyBlock, keys);
+      key_block_to_rows(block_.data(), shape_.d_head, keys);
     }
   }
 
@@ -283,7 +292,7 @@ class LinearCache {
   std::size_t head_stride_ = 0;  // elements between two heads
   Memory k_;
   Memory v_;
-  std::vector<T> block_;  // [kKeyBlock * d_head] scratch of truncate
+  std::vector<T> block_;  // [kKeyBlock, row_elements(d_head)] scratch of truncate
   int size_ = 0;
   int in_blocks_ = 0;                     // positions whose keys lie in blocks
   bool chain_ = true;                     // the staged nodes form one chain: no paths needed
@@ -295,5 +304,6 @@ class LinearCache {
 
 static_assert(Cache<LinearCache<float>> && Truncatable<LinearCache<float>>);
 static_assert(Cache<LinearCache<f16>> && Truncatable<LinearCache<f16>>);
+static_assert(Cache<LinearCache<q8_0>> && Truncatable<LinearCache<q8_0>>);
 
 }  // namespace foredraft::inline v0

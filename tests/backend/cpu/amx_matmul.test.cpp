@@ -251,6 +251,7 @@ TEST_CASE("the table of amx as it was compiled has the bits of avx512-vnni") {
   }
   if (kernels == nullptr || amx == nullptr) return;
   CHECK(amx->attend_half == kernels->attend_half);
+  CHECK(amx->attend_q8_0 == kernels->attend_q8_0);
   if (cpu::executable(cpu::Isa::kAmx)) {
     check_same_bits(*kernels, amx->matmul);
     return;

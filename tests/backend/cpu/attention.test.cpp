@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "backend/cpu/attention_case.hpp"
@@ -27,7 +28,7 @@ void check_against_double(const KernelTable& kernels, const AttentionCase<T>& c)
   const std::vector<float> out = c.run(kernels);
   for (int node = 0; node < c.nodes(); ++node) {
     for (int head = 0; head < c.group; ++head) {
-      const std::vector<double> expected = c.expected(node, head);
+      const std::vector<double> expected = c.expected(kernels, node, head);
       double worst = 0;
       for (int d = 0; d < c.d_head; ++d) {
         const auto at = static_cast<std::size_t>((node * c.group + head) * c.d_head + d);
@@ -70,7 +71,23 @@ TEMPLATE_TEST_CASE("attention against double", "", float, fd::f16) {
   });
 }
 
-TEMPLATE_TEST_CASE("a row of a tree is the row alone, to the bit", "", float, fd::f16) {
+TEST_CASE("attention over a quantized cache against double") {
+  for_each_table([](const KernelTable& kernels) {
+    for (const int size : kSizes) {
+      CAPTURE(size);
+      check_against_double(kernels, AttentionCase<fd::q8_0>(64, 3, size, random_tree(5, 1), 11));
+    }
+    for (const int d_head : {64, 128, 192, 256}) {
+      for (const int group : {1, 2, 7, 9}) {
+        CAPTURE(d_head, group);
+        check_against_double(kernels,
+                             AttentionCase<fd::q8_0>(d_head, group, 37, random_tree(4, 2), 12));
+      }
+    }
+  });
+}
+
+TEMPLATE_TEST_CASE("a row of a tree is the row alone, to the bit", "", float, fd::f16, fd::q8_0) {
   for_each_table([](const KernelTable& kernels) {
     unsigned seed = 0;
     for (const int size : kSizes) {
@@ -78,13 +95,14 @@ TEMPLATE_TEST_CASE("a row of a tree is the row alone, to the bit", "", float, fd
       ++seed;
       check_alone(kernels, AttentionCase<TestType>(64, 3, size, random_tree(16, seed), seed));
     }
-    check_alone(kernels, AttentionCase<TestType>(40, 1, 61, random_tree(64, 5), 5));
+    constexpr int kOdd = std::is_same_v<TestType, fd::q8_0> ? 64 : 40;
+    check_alone(kernels, AttentionCase<TestType>(kOdd, 1, 61, random_tree(64, 5), 5));
     check_alone(kernels, AttentionCase<TestType>(128, 6, 29, random_tree(12, 6), 6));
   });
 }
 
 TEMPLATE_TEST_CASE("a chain is the same with and without its paths, and as rows alone", "", float,
-                   fd::f16) {
+                   fd::f16, fd::q8_0) {
   for_each_table([](const KernelTable& kernels) {
     for (const int size : kSizes) {
       CAPTURE(size);
@@ -92,14 +110,14 @@ TEMPLATE_TEST_CASE("a chain is the same with and without its paths, and as rows 
       CHECK(c.run(kernels) == c.run(kernels, 1, true));
       check_alone(kernels, c);
     }
-    const AttentionCase<TestType> prompt(32, 2, 0, chain_of(150), 22);
+    const AttentionCase<TestType> prompt(64, 2, 0, chain_of(150), 22);
     CHECK(prompt.run(kernels) == prompt.run(kernels, 1, true));
   });
 }
 
-TEST_CASE("how queries are cut among lanes does not matter") {
+TEMPLATE_TEST_CASE("how queries are cut among lanes does not matter", "", fd::f16, fd::q8_0) {
   for_each_table([](const KernelTable& kernels) {
-    const AttentionCase<fd::f16> c(64, 6, 70, random_tree(13, 3), 31);
+    const AttentionCase<TestType> c(64, 6, 70, random_tree(13, 3), 31);
     const std::vector<float> whole = c.run(kernels);
     for (const int cuts : {2, 3, 4, 7, 78}) CHECK(c.run(kernels, cuts) == whole);
   });

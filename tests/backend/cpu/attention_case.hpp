@@ -18,7 +18,7 @@ struct AttentionCase {
   int group;
   int size;
   std::vector<int> parents;  // of the staged nodes; -1: follows the committed rows
-  std::vector<T> k;          // [size + nodes, d_head], all of them rows
+  std::vector<T> k;          // [size + nodes, row_elements(d_head)], all of them rows
   std::vector<T> v;
   std::vector<float> q;  // [nodes, group, d_head]
   std::vector<std::int32_t> path;
@@ -28,9 +28,18 @@ struct AttentionCase {
       : d_head(d), group(g), size(n), parents(std::move(tree)) {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
-    const auto rows = static_cast<std::size_t>((size + nodes()) * d_head);
-    for (std::size_t i = 0; i < rows; ++i) k.push_back(T(normal(random)));
-    for (std::size_t i = 0; i < rows; ++i) v.push_back(T(normal(random)));
+    const auto element = [&] {
+      if constexpr (foredraft::kValuesPerElement<T> == 1) {
+        return T(normal(random));
+      } else {
+        std::vector<float> values(foredraft::kValuesPerElement<T>);
+        for (float& x : values) x = normal(random);
+        return T(values.data());
+      }
+    };
+    const std::size_t elements = at(size + nodes()) * row_size();
+    for (std::size_t i = 0; i < elements; ++i) k.push_back(element());
+    for (std::size_t i = 0; i < elements; ++i) v.push_back(element());
     for (int i = 0; i < nodes() * group * d_head; ++i) q.push_back(normal(random));
     for (int node = 0; node < nodes(); ++node) {
       for (const int ancestor : ancestors(node)) path.push_back(size + ancestor);
@@ -38,6 +47,8 @@ struct AttentionCase {
     }
   }
 
+  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
+  std::size_t row_size() const { return at(foredraft::row_elements<T>(d_head)); }
   int nodes() const { return static_cast<int>(parents.size()); }
 
   /// From the first staged node down to the node itself.
@@ -49,13 +60,9 @@ struct AttentionCase {
 
   /// The keys as a cache stores them.
   std::vector<T> stored_keys() const {
-    std::vector<T> stored(k.size());
-    for (int row = 0; row < size + nodes(); ++row) {
-      for (int d = 0; d < d_head; ++d) {
-        stored[foredraft::key_place(row, d, d_head, size)] =
-            k[static_cast<std::size_t>(row * d_head + d)];
-      }
-    }
+    std::vector<T> stored = k;
+    std::vector<T> scratch(foredraft::kKeyBlock * row_size());
+    foredraft::complete_key_blocks(stored.data(), d_head, 0, size, scratch.data());
     return stored;
   }
 
@@ -91,8 +98,10 @@ struct AttentionCase {
       part.end = n * (cut + 1) / cuts;
       if constexpr (std::is_same_v<T, float>) {
         kernels.attend_float(part);
-      } else {
+      } else if constexpr (std::is_same_v<T, foredraft::f16>) {
         kernels.attend_half(part);
+      } else {
+        kernels.attend_q8_0(part);
       }
     }
     return out;
@@ -103,11 +112,9 @@ struct AttentionCase {
     const std::vector<int> up = ancestors(node);
     AttentionCase one(d_head, group, size + static_cast<int>(up.size()) - 1, {-1}, 0);
     const auto copy_row = [&](int to, int from) {
-      for (int d = 0; d < d_head; ++d) {
-        one.k[static_cast<std::size_t>(to * d_head + d)] =
-            k[static_cast<std::size_t>(from * d_head + d)];
-        one.v[static_cast<std::size_t>(to * d_head + d)] =
-            v[static_cast<std::size_t>(from * d_head + d)];
+      for (std::size_t i = 0; i < row_size(); ++i) {
+        one.k[at(to) * row_size() + i] = k[at(from) * row_size() + i];
+        one.v[at(to) * row_size() + i] = v[at(from) * row_size() + i];
       }
     };
     for (int row = 0; row < size; ++row) copy_row(row, row);
@@ -118,28 +125,51 @@ struct AttentionCase {
     return one;
   }
 
+  /// Dimension d of a row of k or v.
+  double value(const std::vector<T>& rows, int row, int d) const {
+    constexpr int n = foredraft::kValuesPerElement<T>;
+    const T& element = rows[at(row) * row_size() + at(d / n)];
+    if constexpr (n == 1) return static_cast<double>(static_cast<float>(element));
+    if constexpr (n != 1) return static_cast<double>(element[d % n]);
+  }
+
+  /// A query as scores take it, times 1 / sqrt(d_head): with keys in q8_0, quantized as `kernels`
+  /// quantize activations.
+  std::vector<double> query(const foredraft::cpu::KernelTable& kernels, int node, int head) const {
+    const float scale = 1.0f / std::sqrt(static_cast<float>(d_head));
+    std::vector<float> scaled(at(d_head));
+    for (std::size_t d = 0; d < scaled.size(); ++d)
+      scaled[d] = q[at((node * group + head) * d_head) + d] * scale;
+    std::vector<double> query(scaled.begin(), scaled.end());
+    if constexpr (!std::is_same_v<T, foredraft::q8_0>) return query;
+    using foredraft::cpu::Activations;
+    constexpr auto kFormat = foredraft::cpu::ActivationFormat::kInt8Per32;
+    std::vector<std::byte> memory(Activations::bytes(kFormat, 1, d_head));
+    const Activations row{kFormat, 1, d_head, memory.data()};
+    kernels.quantize_row(scaled.data(), row, 0, 0, d_head);
+    for (int d = 0; d < d_head; ++d) {
+      const Activations::Block block = row.block(0, d / 64);
+      const int code = static_cast<std::int8_t>(block.codes[d % 64]);
+      query[at(d)] = static_cast<double>(block.per_32(0).scales[d % 64 / 32]) * code;
+    }
+    return query;
+  }
+
   /// Softmax attention of one query in double.
-  std::vector<double> expected(int node, int head) const {
+  std::vector<double> expected(const foredraft::cpu::KernelTable& kernels, int node,
+                               int head) const {
     std::vector<int> rows;
     for (int row = 0; row < size; ++row) rows.push_back(row);
     for (const int ancestor : ancestors(node)) rows.push_back(size + ancestor);
-    const float* query = q.data() + (node * group + head) * d_head;
-    std::vector<double> out(static_cast<std::size_t>(d_head));
+    const std::vector<double> q_row = query(kernels, node, head);
+    std::vector<double> out(at(d_head));
     double sum = 0;
     for (const int row : rows) {
       double score = 0;
-      for (int d = 0; d < d_head; ++d) {
-        score +=
-            static_cast<double>(query[d]) *
-            static_cast<double>(static_cast<float>(k[static_cast<std::size_t>(row * d_head + d)]));
-      }
-      const double weight = std::exp(score / std::sqrt(static_cast<double>(d_head)));
+      for (int d = 0; d < d_head; ++d) score += q_row[at(d)] * value(k, row, d);
+      const double weight = std::exp(score);
       sum += weight;
-      for (int d = 0; d < d_head; ++d) {
-        out[static_cast<std::size_t>(d)] +=
-            weight *
-            static_cast<double>(static_cast<float>(v[static_cast<std::size_t>(row * d_head + d)]));
-      }
+      for (int d = 0; d < d_head; ++d) out[at(d)] += weight * value(v, row, d);
     }
     for (double& value : out) value /= sum;
     return out;

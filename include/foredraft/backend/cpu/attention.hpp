@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include <foredraft/backend/cpu/activations.hpp>
 #include <foredraft/backend/cpu/key_value_block.hpp>
+#include <foredraft/backend/cpu/matmul.hpp>
+#include <foredraft/backend/cpu/quantize_row.hpp>
 #include <foredraft/backend/cpu/vec16.hpp>
 #include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/core/half.hpp>
@@ -21,7 +24,7 @@ struct AttendTask {
   float* out = nullptr;        // likewise, written
   std::size_t row_stride = 0;  // n_heads * d_head
   const T* k = nullptr;        // of the KV head, see backend/key_blocks.hpp
-  const T* v = nullptr;        // likewise, [storage rows, d_head]
+  const T* v = nullptr;        // likewise, [storage rows, row_elements(d_head)]
   int d_head = 0;
   int group = 1;
   float scale = 1.0f;
@@ -50,6 +53,9 @@ struct AttendTask {
 /// have their keys stored in the order in which scores need them. In a tree, the block that holds
 /// the first staged position and all later ones are gathered along each row's own path, so that a
 /// node is met at its position and not at its index.
+///
+/// With a cache in q8_0 queries are quantized, too, each alone: a block of keys is two panels of a
+/// matrix in Q8_0, and scores are the matrix product with it.
 template <class Arch, typename T>
 class Attention {
  public:
@@ -59,6 +65,8 @@ class Attention {
   /// Queries that pass over the keys and values together, few enough for the second level cache.
   static constexpr int kTile = 32;
   static constexpr int kBlock = Block::kPositions;
+  /// Floats of workspace, for each dimension, that hold kTile quantized queries.
+  static constexpr int kQueryFloats = kTile / 2;
 
   static constexpr int padded(int d_head) noexcept { return (d_head + 15) / 16 * 16; }
 
@@ -74,8 +82,15 @@ class Attention {
     lanes_ = take(kTile * 16);
     greatest_ = take(kTile);
     scores_ = take(kTile * kBlock);
-    block_.keys = take(kBlock * d_);
-    block_.values = take(kBlock * d_);
+    if constexpr (kQuantized) {
+      queries_ = {ActivationFormat::kInt8Per32, 0, task.d_head,
+                  reinterpret_cast<std::byte*>(take(kQueryFloats * d_))};
+      block_.keys = reinterpret_cast<q8_0*>(take(kBlock * d_));
+      block_.values = reinterpret_cast<q8_0*>(take(kBlock * d_));
+    } else {
+      block_.keys = take(kBlock * d_);
+      block_.values = take(kBlock * d_);
+    }
   }
 
   void run() noexcept {
@@ -90,6 +105,7 @@ class Attention {
   /// Queries that share registers, with two accumulators of 16 lanes each: half the 32 registers of
   /// AVX-512, or of the 16 of others. Enough of them hide the latency of an fma.
   static constexpr int kQueries = Simd<Arch>::kLanes == 16 ? 8 : Simd<Arch>::kLanes == 8 ? 2 : 1;
+  static constexpr bool kQuantized = std::is_same_v<T, q8_0>;
 
   /// f(Index<n>) for n in 1 .. kQueries
   template <typename F>
@@ -102,8 +118,12 @@ class Attention {
   /// The block that follows is fetched while this one is computed, line by line beside the
   /// arithmetic: memory then never waits, and reading hides behind six queries or more.
   const T* next_block(const T* of) const noexcept {
-    if (next_ < 0) return nullptr;
-    return of + static_cast<std::size_t>(next_) * static_cast<std::size_t>(task_.d_head);
+    return next_ < 0 ? nullptr : of + first_element(next_);
+  }
+  /// Where the rows from a position on begin.
+  std::size_t first_element(int position) const noexcept {
+    return static_cast<std::size_t>(position) *
+           static_cast<std::size_t>(row_elements<T>(task_.d_head));
   }
   /// 32 elements, into the second-level cache: two blocks of halves with heads of 128 fill 32 KB, and
   /// what is fetched would drive out of the first level what is in use.
@@ -127,6 +147,11 @@ class Attention {
       for (int lane = 0; lane < 16; ++lane) lanes_[i * 16 + lane] = 0.0f;
       greatest_[i] = -__builtin_inff();
     }
+    if constexpr (kQuantized) {
+      queries_.n_rows = count_;
+      for (int i = 0; i < count_; ++i)
+        quantize_row<Arch>(q_ + i * d_, queries_, i, 0, task_.d_head);
+    }
     const bool chain = task_.path_begin == nullptr;
     const int whole = positions_in_key_blocks(task_.size);
     // A chain's rows are stored at their positions, so its queries share all blocks.
@@ -138,15 +163,13 @@ class Attention {
       const int n = shared - begin < kBlock ? shared - begin : kBlock;
       next_ = begin + kBlock < whole ? begin + kBlock : -1;
       if (begin < whole) {
-        const std::size_t first =
-            static_cast<std::size_t>(begin) * static_cast<std::size_t>(task_.d_head);
-        const T* k = task_.k + first;
-        const T* v = task_.v + first;
+        const T* k = task_.k + first_element(begin);
+        const T* v = task_.v + first_element(begin);
         if (in_place(count_ - seeing)) {
           attend_block(k, v, n, begin, seeing, count_);
           continue;
         }
-        block_.load_whole(k, v, task_.d_head, d_);
+        if constexpr (!kQuantized) block_.load_whole(k, v, task_.d_head, d_);
       } else {
         std::int32_t rows[kBlock];
         for (int p = 0; p < n; ++p) rows[p] = begin + p;
@@ -184,19 +207,24 @@ class Attention {
   /// Whether a whole block is used as it is stored. Where queries share registers, converting
   /// elements as they are loaded costs less than a copy that all groups of queries read.
   bool in_place(int n_queries) const noexcept {
+    if constexpr (kQuantized) return true;
     return d_ == task_.d_head && (std::is_same_v<T, float> || kQueries > 1 || n_queries == 1);
   }
 
   /// Queries first .. last - 1 of the tile meet the block's n positions, from `begin` on.
-  /// @shape keys [d_head, kBlock], values [kBlock, d_]
+  /// @shape keys [d_head, kBlock], values [kBlock, d_]; both of q8_0: a block as it is stored
   template <typename E>
   void attend_block(const E* keys, const E* values, int n, int begin, int first,
                     int last) noexcept {
-    for (int i = first; i < last; i += kQueries) {
-      with_count(last - i < kQueries ? last - i : kQueries,
-                 [&](auto q) __attribute__((always_inline)) {
-                   score<q>(keys, i, i == first ? next_block(task_.k) : nullptr);
-                 });
+    if constexpr (kQuantized) {
+      score_panels(keys, first, last);
+    } else {
+      for (int i = first; i < last; i += kQueries) {
+        with_count(last - i < kQueries ? last - i : kQueries,
+                   [&](auto q) __attribute__((always_inline)) {
+                     score<q>(keys, i, i == first ? next_block(task_.k) : nullptr);
+                   });
+      }
     }
     // Later rows of a chain see more of the block than earlier ones.
     const auto seen = [&](int query) {
@@ -239,6 +267,32 @@ class Attention {
     });
   }
 
+  /// The same for queries first .. last - 1 and keys in q8_0. The product fetches what lies behind
+  /// a block, which is the next one.
+  void score_panels(const q8_0* keys, int first, int last) noexcept {
+    constexpr TensorType kType = TensorType::kQ8_0;
+    constexpr PanelLayout kLayout = panel_layout(kType);
+    const int n_blocks = task_.d_head / kLayout.block_k;
+    const PackedPanels panels{kType,
+                              kBlock,
+                              task_.d_head,
+                              kBlock / kPanelRows,
+                              n_blocks,
+                              static_cast<std::size_t>(n_blocks) * kLayout.bytes,
+                              reinterpret_cast<const std::byte*>(keys)};
+    while (first < last) {
+      // A tile stays within a group of rows.
+      const int most = kTileRows - first % kTileRows;
+      const int n_rows = last - first < most ? last - first : most;
+      unroll<kTileRows>([&](auto i) __attribute__((always_inline)) {
+        if (n_rows != i + 1) return;
+        Tile<Arch, kType, i + 1>::run(panels, queries_, first, 0, panels.n_panels, scores_, kBlock,
+                                      {});
+      });
+      first += n_rows;
+    }
+  }
+
   /// Scores of one query become weights exp(score - greatest so far), 0 from position n on.
   void exponentiate(int i, int n) noexcept {
     float* s = scores_ + i * kBlock;
@@ -267,8 +321,50 @@ class Attention {
   template <int Q, typename E>
   void add_values(const E* values, int i, int n, const T* next) noexcept {
     int d = 0;
-    for (; d + 32 <= d_; d += 32) next = add_columns<Q, 2>(values + d, i, n, d, next);
-    if (d < d_) add_columns<Q, 1>(values + d, i, n, d, next);
+    if constexpr (kQuantized) {
+      for (; d < d_; d += q8_0::kValues, ++values) next = add_columns<Q>(values, i, n, d, next);
+    } else {
+      for (; d + 32 <= d_; d += 32) next = add_columns<Q, 2>(values + d, i, n, d, next);
+      if (d < d_) add_columns<Q, 1>(values + d, i, n, d, next);
+    }
+  }
+
+  /// The 32 columns of one element of each row. Weights take the scale, so that codes need none.
+  template <int Q>
+  [[gnu::always_inline]] const T* add_columns(const q8_0* values, int i, int n, int d,
+                                              const T* next) noexcept {
+    const int row = row_elements<q8_0>(task_.d_head);
+    std::uint16_t scales[kBlock] = {};
+    for (int p = 0; p < n; ++p) scales[p] = values[p * row].scale.bits;
+    const V scale[2] = {V::load_half(scales), V::load_half(scales + 16)};
+    V sums[Q][2];
+    float weights[Q][kBlock];
+    float* sum_v = sum_v_ + i * d_ + d;
+    unroll<Q>([&](auto q) __attribute__((always_inline)) {
+      unroll<2>([&](auto half) __attribute__((always_inline)) {
+        const float* unscaled = scores_ + (i + q) * kBlock + 16 * half;
+        (V::load(unscaled) * scale[half]).store(weights[q] + 16 * half);
+        sums[q][half] = V::load(sum_v + q * d_ + 16 * half);
+      });
+    });
+    for (int p = 0; p < n; ++p, values += row) {
+      if (next != nullptr) {
+        fetch(next);
+        next += 64 / sizeof(q8_0);
+      }
+      const V low = V::load_bytes(values->codes);
+      const V high = V::load_bytes(values->codes + 16);
+      unroll<Q>([&](auto q) __attribute__((always_inline)) {
+        const V weight = V::broadcast(weights[q][p]);
+        sums[q][0] = fma(weight, low, sums[q][0]);
+        sums[q][1] = fma(weight, high, sums[q][1]);
+      });
+    }
+    unroll<Q>([&](auto q) __attribute__((always_inline)) {
+      sums[q][0].store(sum_v + q * d_);
+      sums[q][1].store(sum_v + q * d_ + 16);
+    });
+    return next;
   }
 
   /// @return what of the next block is to be fetched then: lines follow each other as they lie
@@ -317,12 +413,13 @@ class Attention {
   const int d_;    // d_head, padded to whole vectors
   int first_ = 0;  // queries of the tile: first_ .. first_ + count_ - 1
   int count_ = 0;
-  int next_ = -1;    // first position of the whole block to be fetched, or none
-  float* q_;         // [kTile, d_], times scale
-  float* sum_v_;     // [kTile, d_]
-  float* lanes_;     // [kTile, 16] sums of weights
-  float* greatest_;  // [kTile] greatest score so far
-  float* scores_;    // [kTile, kBlock]
+  int next_ = -1;        // first position of the whole block to be fetched, or none
+  float* q_;             // [kTile, d_], times scale
+  float* sum_v_;         // [kTile, d_]
+  float* lanes_;         // [kTile, 16] sums of weights
+  float* greatest_;      // [kTile] greatest score so far
+  float* scores_;        // [kTile, kBlock]
+  Activations queries_;  // [kTile, d_head], for keys in q8_0
   Block block_{};
 };
 
@@ -330,7 +427,7 @@ class Attention {
 constexpr std::size_t attend_workspace(int d_head) noexcept {
   using A = Attention<Portable, float>;
   const auto d = static_cast<std::size_t>(A::padded(d_head));
-  return 2 * (A::kTile + A::kBlock) * d + A::kTile * (16 + 16 + A::kBlock);
+  return (2 * (A::kTile + A::kBlock) + A::kQueryFloats) * d + A::kTile * (16 + 16 + A::kBlock);
 }
 
 /// @cost 2 * d_head multiply-adds for each query and position it sees; no allocation

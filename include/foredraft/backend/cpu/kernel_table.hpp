@@ -27,6 +27,7 @@ struct KernelTable {
   void (*store_half)(const float* from, int n, std::uint16_t* to) noexcept;
   void (*attend_float)(const AttendTask<float>& task) noexcept;
   void (*attend_half)(const AttendTask<f16>& task) noexcept;
+  void (*attend_q8_0)(const AttendTask<q8_0>& task) noexcept;
   void (*gated_activation)(Activation activation, float* gate, const float* up, int n) noexcept;
   float (*argmax)(const float* values, int n, TokenId first_id, Best& best) noexcept;
 };
@@ -45,6 +46,7 @@ const KernelTable& kernel_table() noexcept {
       .store_half = &cpu::store_half<Arch>,
       .attend_float = &cpu::attend<Arch, float>,
       .attend_half = &cpu::attend<Arch, f16>,
+      .attend_q8_0 = &cpu::attend<Arch, q8_0>,
       .gated_activation = &cpu::gated_activation<Arch>,
       .argmax = &cpu::argmax<Arch>,
   };

@@ -8,6 +8,7 @@
 #include <foredraft/backend/cpu/vec16.hpp>
 #include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/core/half.hpp>
+#include <foredraft/core/q8_0.hpp>
 
 namespace foredraft::inline v0::cpu {
 
@@ -138,6 +139,38 @@ struct KeyValueBlock {
         a, b,
         (second ? ((lane & distance) == 0 ? lane + distance : lane + kLanes)
                 : ((lane & distance) == 0 ? lane : lane - distance + kLanes))...);
+  }
+};
+
+/// The same for a quantized cache: keys as two panels of 16 positions of a matrix in Q8_0, values
+/// as rows. Whole blocks are used as they are stored.
+template <class Arch>
+struct KeyValueBlock<Arch, q8_0> {
+  static constexpr int kPositions = kKeyBlock;
+
+  q8_0* keys = nullptr;    // a whole block, see backend/key_blocks.hpp
+  q8_0* values = nullptr;  // [kPositions, row_elements(d_head)]
+
+  /// Fetch the n positions stored at `rows`. Keys of positions n and up become 0.
+  /// @shape k, v [storage rows, row_elements(d_head)]
+  void load(const q8_0* k, const q8_0* v, int d_head, int, const std::int32_t* rows,
+            int n) noexcept {
+    const auto row = static_cast<std::size_t>(row_elements<q8_0>(d_head));
+    q8_0* const gathered = values;  // keys, until they are in order
+    copy_rows(k, rows, n, row, gathered);
+    __builtin_memset(static_cast<void*>(gathered + static_cast<std::size_t>(n) * row), 0,
+                     static_cast<std::size_t>(kPositions - n) * row * sizeof(q8_0));
+    rows_to_key_block(gathered, d_head, keys);
+    copy_rows(v, rows, n, row, values);
+  }
+
+ private:
+  static void copy_rows(const q8_0* from, const std::int32_t* rows, int n, std::size_t row,
+                        q8_0* to) noexcept {
+    for (int p = 0; p < n; ++p) {
+      __builtin_memcpy(static_cast<void*>(to + static_cast<std::size_t>(p) * row),
+                       from + static_cast<std::size_t>(rows[p]) * row, row * sizeof(q8_0));
+    }
   }
 };
 

@@ -88,7 +88,7 @@ class Lane {
       store(a.sequences[s], a.kv[s], a.kv[s].v, a.d_head, heads.of(2, index_, count()),
             shared_.v.data(), d_kv);
       // Attention has not begun, so its workspace makes room.
-      static_assert(sizeof(T) <= sizeof(float));
+      static_assert(sizeof(T) / kValuesPerElement<T> <= sizeof(float));
       for (int head = keys.begin; head < keys.end; ++head) {
         complete_key_blocks(a.kv[s].k + static_cast<std::size_t>(head) * a.kv[s].head_stride,
                             a.d_head, a.kv[s].in_blocks, a.kv[s].size,
@@ -137,8 +137,10 @@ class Lane {
         task.v = kv.v + static_cast<std::size_t>(head) * kv.head_stride;
         if constexpr (std::is_same_v<T, float>) {
           kernels_.attend_float(task);
-        } else {
+        } else if constexpr (std::is_same_v<T, f16>) {
           kernels_.attend_half(task);
+        } else {
+          kernels_.attend_q8_0(task);
         }
         // Query heads of a row lie side by side: the end of a row, whole rows, a row's beginning.
         for (int query = task.begin; query < task.end;) {
@@ -328,9 +330,11 @@ class Lane {
       for (int head = heads.begin; head < heads.end; ++head) {
         const float* from = x + offset(rows.first_row + i, width) + offset(head, d_head);
         T* place = to + static_cast<std::size_t>(head) * kv.head_stride +
-                   offset(kv.size + rows.first_node + i, d_head);
+                   offset(kv.size + rows.first_node + i, row_elements<T>(d_head));
         if constexpr (std::is_same_v<T, float>) {
           std::memcpy(place, from, static_cast<std::size_t>(d_head) * sizeof(float));
+        } else if constexpr (std::is_same_v<T, q8_0>) {
+          for (int d = 0; d < d_head; d += q8_0::kValues, ++place) *place = q8_0(from + d);
         } else {
           static_assert(sizeof(T) == sizeof(std::uint16_t));
           kernels_.store_half(from, d_head, reinterpret_cast<std::uint16_t*>(place));

@@ -42,6 +42,12 @@ struct Vec16 {
   [[gnu::always_inline]] static Vec16 load_half(const std::uint16_t* p) {
     return of([&](int i) __attribute__((always_inline)) { return S::load_half(p + i * kLanes); });
   }
+  /// Sixteen signed bytes.
+  [[gnu::always_inline]] static Vec16 load_bytes(const std::int8_t* p) {
+    return of([&](int i) __attribute__((always_inline)) {
+      return S::to_float(S::widen_s8(p + i * kLanes));
+    });
+  }
   /// The first n floats at p, the other lanes `rest`. Nothing behind them is read.
   [[gnu::always_inline]] static Vec16 load_first(const float* p, int n, float rest) {
     float padded[16];

@@ -37,11 +37,10 @@ class Reference {
 
     template <typename T>
     void qkv(const QkvArgs<Matrix, T>& a) noexcept {
-      const int d_kv = a.n_kv_heads * a.d_head;
       for (std::size_t s = 0; s < a.sequences.size(); ++s) {
         const SequenceRows& sequence = a.sequences[s];
         const KvLayer<T>& kv = a.kv[s];
-        std::vector<T> block(at(kKeyBlock * a.d_head));
+        std::vector<T> block(at(kKeyBlock * row_elements<T>(a.d_head)));
         for (int head = 0; head < a.n_kv_heads; ++head) {
           complete_key_blocks(kv.k + at(head) * kv.head_stride, a.d_head, kv.in_blocks, kv.size,
                               block.data());
@@ -59,12 +58,13 @@ class Reference {
           for (Eigen::Index d = 0; d < q.size(); ++d) {
             a.q[row * q.size() + d] = static_cast<float>(q[d]);
           }
-          const std::ptrdiff_t place = sequence.size + sequence.first_node + i;
-          for (int d = 0; d < d_kv; ++d) {
-            const std::ptrdiff_t at = d / a.d_head * static_cast<std::ptrdiff_t>(kv.head_stride) +
-                                      place * a.d_head + d % a.d_head;
-            kv.k[at] = static_cast<T>(static_cast<float>(k[d]));
-            kv.v[at] = static_cast<T>(static_cast<float>(v[d]));
+          const int place = sequence.size + sequence.first_node + i;
+          for (int head = 0; head < a.n_kv_heads; ++head) {
+            const std::size_t first =
+                at(head) * kv.head_stride + at(place) * at(row_elements<T>(a.d_head));
+            const Eigen::Index d = static_cast<Eigen::Index>(head) * a.d_head;
+            store(k.segment(d, a.d_head), kv.k + first);
+            store(v.segment(d, a.d_head), kv.v + first);
           }
         }
       }
@@ -184,30 +184,57 @@ class Reference {
       const std::ptrdiff_t kv_head = head / (a.n_heads / a.n_kv_heads);
       const auto begin = kv_head * static_cast<std::ptrdiff_t>(kv.head_stride);
       const float* q = a.q + (row * a.n_heads + head) * a.d_head;
-      const T* k = kv.k + begin;
       Vector weights(static_cast<Eigen::Index>(stored.size()));
       for (std::size_t p = 0; p < stored.size(); ++p) {
-        double score = 0;
-        for (int d = 0; d < a.d_head; ++d) {
-          score += static_cast<double>(q[d]) * value(k[key_place(stored[p], d, a.d_head, kv.size)]);
-        }
-        weights[static_cast<Eigen::Index>(p)] = score * a.scale;
+        const Vector key = key_of(kv.k + begin, stored[p], a.d_head, kv.size);
+        weights[static_cast<Eigen::Index>(p)] = key.dot(input(q, 0, a.d_head)) * a.scale;
       }
       weights = (weights.array() - weights.maxCoeff<Eigen::PropagateNaN>()).exp();
       weights /= weights.sum();
       Vector sums = Vector::Zero(a.d_head);
       for (std::size_t p = 0; p < stored.size(); ++p) {
-        const T* v = kv.v + begin + stored[p] * a.d_head;
-        for (int d = 0; d < a.d_head; ++d) {
-          sums[d] += weights[static_cast<Eigen::Index>(p)] * value(v[d]);
-        }
+        const T* v = kv.v + begin + stored[p] * row_elements<T>(a.d_head);
+        sums += weights[static_cast<Eigen::Index>(p)] * values_of(v, a.d_head);
       }
       return sums;
     }
 
+    /// Write a row in the storage format of the cache.
     template <typename T>
-    static double value(const T& x) noexcept {
-      return static_cast<double>(static_cast<float>(x));
+    static void store(const Vector& row, T* to) {
+      const Eigen::VectorXf values = row.cast<float>();
+      constexpr int n = kValuesPerElement<T>;
+      for (int d = 0; d < values.size(); d += n, ++to) {
+        if constexpr (n == 1) *to = static_cast<T>(values[d]);
+        if constexpr (n != 1) *to = T(values.data() + d);
+      }
+    }
+
+    template <typename T>
+    static Vector values_of(const T* row, int d_head) {
+      Vector values(d_head);
+      constexpr int n = kValuesPerElement<T>;
+      for (int d = 0; d < d_head; ++d) {
+        if constexpr (n == 1) values[d] = static_cast<double>(static_cast<float>(row[d]));
+        if constexpr (n != 1) values[d] = static_cast<double>(row[d / n][d % n]);
+      }
+      return values;
+    }
+
+    /// The key in a storage row of a head whose keys begin at `keys`.
+    template <typename T>
+    static Vector key_of(const T* keys, int row, int d_head, Position size) {
+      std::vector<T> key(at(row_elements<T>(d_head)));
+      if constexpr (kValuesPerElement<T> == 1) {
+        for (int d = 0; d < d_head; ++d) key[at(d)] = keys[key_place(row, d, d_head, size)];
+      } else {
+        const std::ptrdiff_t n = row_elements<T>(d_head);
+        if (row >= positions_in_key_blocks(size)) return values_of(keys + row * n, d_head);
+        std::vector<T> rows(at(kKeyBlock) * key.size());
+        key_block_to_rows(keys + row / kKeyBlock * kKeyBlock * n, d_head, rows.data());
+        std::copy_n(rows.begin() + row % kKeyBlock * n, n, key.begin());
+      }
+      return values_of(key.data(), d_head);
     }
 
     static double activate(Activation activation, double x) noexcept {

@@ -1,0 +1,125 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include <foredraft/backend/cpu/cpu.hpp>
+#include <foredraft/backend/cpu/panel_layout.hpp>
+#include <foredraft/backend/key_blocks.hpp>
+#include <foredraft/cache/linear.hpp>
+#include <foredraft/model/config.hpp>
+
+#include "../support/random_weights.hpp"
+
+namespace bench {
+
+namespace fd = foredraft;
+
+/// Times attention of all layers of a model one after the other, almost alone: the matrix that
+/// follows has a single panel. Calls take turns with several caches, so that keys and values come
+/// from memory, as they do behind a pass over the weights.
+/// @tparam T  storage type of the caches
+template <typename T>
+class AttentionRuns {
+ public:
+  static constexpr int kMostRows = 8;
+
+  /// @param n_positions  committed ones that every row sees
+  AttentionRuns(fd::Cpu& cpu, const fd::ModelConfig& config, int n_positions)
+      : cpu_(cpu), config_(config), n_positions_(n_positions) {
+    constexpr double kEnough = 192 << 20;  // several last level caches of most processors
+    do {
+      caches_.emplace_back(config.cache_shape(), n_positions + kMostRows, kMostRows);
+      fill(caches_.back());
+    } while (static_cast<double>(caches_.size()) * bytes() < kEnough);
+    const auto width = static_cast<std::size_t>(config.n_heads * config.d_head);
+    const std::vector<std::byte> zeros(*fd::row_bytes(fd::TensorType::kQ4_0, width) *
+                                       fd::cpu::kPanelRows);
+    wo_ = cpu.pack({fd::TensorType::kQ4_0, fd::cpu::kPanelRows, width, zeros});
+  }
+
+  /// m rows behind the committed positions.
+  double seconds(int m) {
+    Cache& cache = caches_[next_++ % caches_.size()];
+    cache.stage(chain(m));
+    const std::vector<fd::SequenceRows> rows{cache.rows(0, m, 0)};
+    std::vector<fd::KvLayer<T>> layers;
+    for (int layer = 0; layer < config_.n_layers; ++layer) layers.push_back(cache.layer(layer));
+    const auto q = random_floats(static_cast<std::size_t>(m * config_.n_heads * config_.d_head));
+    std::vector<float> x(static_cast<std::size_t>(m * fd::cpu::kPanelRows));
+    const fd::PassShape shape{
+        m, config_.d_model, config_.d_ff, config_.n_heads, config_.n_kv_heads, config_.d_head};
+    const float scale = 1.0f / std::sqrt(static_cast<float>(config_.d_head));
+    const auto begin = std::chrono::steady_clock::now();
+    cpu_.run(shape, [&](auto& lane) noexcept {
+      for (const auto& layer : layers) {
+        lane.attend(fd::AttendArgs<fd::Cpu::Matrix, T>{q.data(), m, config_.n_heads,
+                                                       config_.n_kv_heads, config_.d_head, scale,
+                                                       rows, std::span(&layer, 1), &wo_, x.data()});
+      }
+    });
+    const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    cache.discard();
+    return time.count();
+  }
+
+  /// Bytes of keys and values that one run reads.
+  double bytes() const { return Cache::full_bytes(config_.cache_shape(), n_positions_); }
+  /// Multiply-adds of one run; a row sees the committed positions, those before it and itself.
+  double macs(int m) const {
+    const double seen = m * (n_positions_ + (m + 1) / 2.0);
+    return 2.0 * config_.n_layers * config_.n_heads * config_.d_head * seen;
+  }
+
+ private:
+  using Cache = fd::LinearCache<T>;
+
+  static std::vector<fd::Node> chain(int n) {
+    std::vector<fd::Node> nodes;
+    for (int i = 0; i < n; ++i) nodes.push_back({100 + i, i - 1});
+    return nodes;
+  }
+
+  /// Noise for keys and values, and n_positions_ committed.
+  void fill(Cache& cache) const {
+    const auto row = static_cast<std::size_t>(fd::row_elements<T>(config_.d_head));
+    const auto noise = random_elements<T>(row * 61, 0.3f);
+    for (int layer = 0; layer < config_.n_layers; ++layer) {
+      const auto kv = cache.layer(layer);
+      for (int head = 0; head < config_.n_kv_heads; ++head) {
+        const std::size_t from = static_cast<std::size_t>(head) * kv.head_stride;
+        for (std::size_t i = 0; i < static_cast<std::size_t>(n_positions_ + kMostRows) * row; ++i)
+          kv.k[from + i] = kv.v[from + i] = noise[i % noise.size()];
+      }
+    }
+    while (cache.size() < n_positions_) {
+      const int n = std::min(kMostRows, n_positions_ - cache.size());
+      cache.stage(chain(n));
+      std::vector<fd::NodeIndex> path;
+      for (int i = 0; i < n; ++i) path.push_back(i);
+      cache.commit(path);
+    }
+    std::vector<T> scratch(fd::kKeyBlock * row);
+    for (int layer = 0; layer < config_.n_layers; ++layer) {
+      const auto kv = cache.layer(layer);
+      for (int head = 0; head < config_.n_kv_heads; ++head) {
+        fd::complete_key_blocks(kv.k + static_cast<std::size_t>(head) * kv.head_stride,
+                                config_.d_head, kv.in_blocks, kv.size, scratch.data());
+      }
+    }
+    cache.key_blocks_completed();
+  }
+
+  fd::Cpu& cpu_;
+  const fd::ModelConfig& config_;
+  int n_positions_;
+  std::vector<Cache> caches_;
+  std::size_t next_ = 0;
+  fd::Cpu::Matrix wo_;
+};
+
+}  // namespace bench
