@@ -55,11 +55,12 @@ void attention(benchmark::State& state) {
   std::vector<T> keys = values;
   std::vector<T> scratch(fd::kKeyBlock * values.size() / static_cast<std::size_t>(positions));
   fd::complete_key_blocks(keys.data(), kHead, 0, positions - n_rows, scratch.data());
-  std::vector<T> memory;
-  memory.reserve(2 * n_heads * head);
+  std::vector<T> room(2 * n_heads * head + 64);
+  T* memory = room.data();  // from a cache line on, which some element begins with
+  while (reinterpret_cast<std::uintptr_t>(memory) % 64 != 0) ++memory;
   for (std::size_t i = 0; i < n_heads; ++i) {
-    memory.insert(memory.end(), keys.begin(), keys.end());
-    memory.insert(memory.end(), values.begin(), values.end());
+    std::copy(keys.begin(), keys.end(), memory + 2 * i * head);
+    std::copy(values.begin(), values.end(), memory + (2 * i + 1) * head);
   }
   const auto q = bench::random_floats(static_cast<std::size_t>(n_rows * kHeads * kHead));
   std::vector<float> out(q.size());
@@ -78,7 +79,7 @@ void attention(benchmark::State& state) {
       (reinterpret_cast<std::uintptr_t>(workspace.data()) + 63) & ~std::uintptr_t{63});
   std::size_t next = 0;
   for (auto _ : state) {
-    task.k = memory.data() + 2 * next * head;
+    task.k = memory + 2 * next * head;
     task.v = task.k + head;
     next = next + 1 == n_heads ? 0 : next + 1;
     if constexpr (std::is_same_v<T, float>) Machine::get().kernels.attend_float(task);

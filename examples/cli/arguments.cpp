@@ -147,8 +147,9 @@ std::vector<std::string> reversed_arguments(int argc, char** argv) {
   std::vector<std::string> arguments;
   for (int i = argc - 1; i > 0; --i) {
     std::string argument = argv[i];
+    const std::size_t end = std::min(argument.find('='), argument.size());  // of -md=FILE
     for (const auto& [theirs, ours] : kSpellings) {
-      if (argument == theirs) argument = ours;
+      if (argument.substr(0, end) == theirs) argument = std::string(ours) + argument.substr(end);
     }
     refuse_foreign_option(argument, argv[i - 1]);
     arguments.push_back(std::move(argument));

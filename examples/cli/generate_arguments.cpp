@@ -153,10 +153,11 @@ void GenerateArguments::add_to(CLI::App& command) {
       ->type_name("N");
   for (const auto& [name, type, of] : {std::tuple{"--cache-type-k", &cache_type_k, "keys"},
                                        std::tuple{"--cache-type-v", &cache_type_v, "values"}}) {
-    limit(command.add_option(name, *type,
-                             std::string("storage of the target's ") + of +
-                                 ": f16, or q8_0, which takes half the memory; one for both [f16]"),
-          {"f16", "q8_0"})
+    limit(
+        command.add_option(name, *type,
+                           std::string("storage of the target's ") + of +
+                               ": f16, or q8_0: half the memory, less precise; one for both [f16]"),
+        {"f16", "q8_0"})
         ->type_name("TYPE");
   }
   command.add_flag("--ignore-eos", options.ignore_end, "go on after an end token");

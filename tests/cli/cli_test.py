@@ -476,9 +476,9 @@ class Generate(CliTest):
         base = ("generate", "-m", model, "--raw", "-p", "the alphabet: abcdefgh", "-n", 80)
         plain = self.json_of(*base, "--spec-type", "none")
         self.assertEqual(plain["settings"]["cache_type"], "f16")
-        for arguments in (("--spec-type", "none"), (), ("-md", model)):
+        for arguments in (("--spec-type", "none"), (), ("-md", model), (f"-md={model}",)):
             with self.subTest(arguments=arguments):
-                found = self.json_of(*base, "-ctk", "q8_0", "-ctv", "q8_0", *arguments)
+                found = self.json_of(*base, "-ctk", "q8_0", "-ctv=q8_0", *arguments)
                 self.assertEqual(found["settings"]["cache_type"], "q8_0")
                 self.assertEqual(found["tokens"], plain["tokens"])
 

@@ -25,9 +25,10 @@ namespace foredraft::inline v0 {
 ///
 /// Staged rows lie in place behind the committed ones, row size() + node. So a chain's commit
 /// moves no row, and a tree's commit closes the gaps that the losers leave. Keys of whole blocks
-/// are kept by dimensions, see backend/key_blocks.hpp. T: float, f16, or q8_0, which takes half the
-/// memory of f16 and wants heads of a multiple of 64 dimensions. Memory is taken from the system untouched:
+/// are kept by dimensions, see backend/key_blocks.hpp. Memory is taken from the system untouched:
 /// only positions that are used cost memory.
+/// @tparam T  float; f16; or q8_0: 0.53 times the memory of f16, keys and queries rounded to 8 bits
+/// as well as values, and heads of a multiple of 64 dimensions only
 /// @cost stage O(nodes), for a tree O(nodes * depth); commit O(1) for a chain, else O(rows kept *
 /// layers)
 template <typename T>
@@ -58,8 +59,9 @@ class LinearCache {
                   "a multiple of " + std::to_string(kHeadMultiple<T>), "use a cache of f16");
     }
     // Whole blocks of rows, so that those of every head begin at cache lines.
-    const int rows = (capacity_ + max_staged_ + kKeyBlock - 1) / kKeyBlock * kKeyBlock;
-    head_stride_ = index(rows) * row_size();
+    const std::size_t blocks =
+        (index(capacity_) + index(max_staged_) + kKeyBlock - 1) / std::size_t{kKeyBlock};
+    head_stride_ = blocks * kKeyBlock * row_size();
     k_ = allocate();
     v_ = allocate();
     block_.resize(kKeyBlock * row_size());

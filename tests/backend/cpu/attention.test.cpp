@@ -133,6 +133,40 @@ TEST_CASE("scores far apart, and equal ones") {
   });
 }
 
+TEST_CASE("a NaN in a quantized cache stays with those who see it") {
+  for_each_table([](const KernelTable& kernels) {
+    constexpr int kHead = 64;
+    constexpr std::size_t kWidth = 2 * kHead;  // of a row of queries
+    AttentionCase<fd::q8_0> c(kHead, 2, 40, {-1, 0, 0, 1}, 53);
+    const std::vector<float> before = c.run(kernels);
+    const std::vector<float> bad(fd::q8_0::kValues, std::numeric_limits<float>::infinity());
+    const auto check = [&](const AttentionCase<fd::q8_0>& spoilt, auto sees) {
+      const std::vector<float> after = spoilt.run(kernels);
+      for (std::size_t i = 0; i < before.size(); ++i) {
+        if (sees(i / kWidth)) {
+          CHECK(std::isnan(after[i]));
+        } else {
+          CHECK(after[i] == before[i]);
+        }
+      }
+    };
+    // Staged node 1, which node 3 follows.
+    AttentionCase<fd::q8_0> staged = c;
+    staged.k[(40 + 1) * 2] = fd::q8_0(bad.data());
+    check(staged, [](std::size_t node) { return node == 1 || node == 3; });
+    // A key of the whole block, and one of the incomplete one.
+    for (const std::size_t row : {5, 35}) {
+      AttentionCase<fd::q8_0> committed = c;
+      committed.k[row * 2 + 1] = fd::q8_0(bad.data());
+      check(committed, [](std::size_t) { return true; });
+    }
+    // A query of node 2.
+    AttentionCase<fd::q8_0> query = c;
+    for (std::size_t i = 0; i < kWidth; ++i) query.q[2 * kWidth + i] = bad[0];
+    check(query, [](std::size_t node) { return node == 2; });
+  });
+}
+
 TEST_CASE("a NaN stays with those who see it") {
   for_each_table([](const KernelTable& kernels) {
     // Node 1 and node 2 are siblings; node 3 follows node 1.

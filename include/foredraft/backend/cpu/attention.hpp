@@ -55,7 +55,8 @@ struct AttendTask {
 /// node is met at its position and not at its index.
 ///
 /// With a cache in q8_0 queries are quantized, too, each alone: a block of keys is two panels of a
-/// matrix in Q8_0, and scores are the matrix product with it.
+/// matrix in Q8_0, and scores are the matrix product with it, integers within 32 dimensions.
+/// Weights are multiplied with the scales of values, and then with their codes.
 template <class Arch, typename T>
 class Attention {
  public:
@@ -65,8 +66,10 @@ class Attention {
   /// Queries that pass over the keys and values together, few enough for the second level cache.
   static constexpr int kTile = 32;
   static constexpr int kBlock = Block::kPositions;
-  /// Floats of workspace, for each dimension, that hold kTile quantized queries.
+  /// Floats of workspace, for each dimension, that hold kTile quantized queries and more.
   static constexpr int kQueryFloats = kTile / 2;
+  static_assert(Activations::bytes(ActivationFormat::kInt8Per32, kTile, 64) <=
+                kQueryFloats * 64 * sizeof(float));
 
   static constexpr int padded(int d_head) noexcept { return (d_head + 15) / 16 * 16; }
 
@@ -125,7 +128,8 @@ class Attention {
     return static_cast<std::size_t>(position) *
            static_cast<std::size_t>(row_elements<T>(task_.d_head));
   }
-  /// 32 elements, into the second-level cache: two blocks of halves with heads of 128 fill 32 KB, and
+  /// 32 floats or halves, or more than the element of q8_0 that begins there, into the second-level
+  /// cache: two blocks of halves with heads of 128 fill 32 KB, and
   /// what is fetched would drive out of the first level what is in use.
   [[gnu::always_inline]] static void fetch(const T* p) {
     __builtin_prefetch(p, 0, 2);
@@ -267,8 +271,8 @@ class Attention {
     });
   }
 
-  /// The same for queries first .. last - 1 and keys in q8_0. The product fetches what lies behind
-  /// a block, which is the next one.
+  /// The same for queries first .. last - 1 and keys in q8_0. Tiles fetch what lies at their own
+  /// distance behind the block: one of the next ones, as a rule.
   void score_panels(const q8_0* keys, int first, int last) noexcept {
     constexpr TensorType kType = TensorType::kQ8_0;
     constexpr PanelLayout kLayout = panel_layout(kType);
@@ -350,7 +354,7 @@ class Attention {
     for (int p = 0; p < n; ++p, values += row) {
       if (next != nullptr) {
         fetch(next);
-        next += 64 / sizeof(q8_0);
+        ++next;  // n is 32 then: with all elements of a row, the whole block
       }
       const V low = V::load_bytes(values->codes);
       const V high = V::load_bytes(values->codes + 16);
@@ -413,13 +417,13 @@ class Attention {
   const int d_;    // d_head, padded to whole vectors
   int first_ = 0;  // queries of the tile: first_ .. first_ + count_ - 1
   int count_ = 0;
-  int next_ = -1;        // first position of the whole block to be fetched, or none
-  float* q_;             // [kTile, d_], times scale
-  float* sum_v_;         // [kTile, d_]
-  float* lanes_;         // [kTile, 16] sums of weights
-  float* greatest_;      // [kTile] greatest score so far
-  float* scores_;        // [kTile, kBlock]
-  Activations queries_;  // [kTile, d_head], for keys in q8_0
+  int next_ = -1;          // first position of the whole block to be fetched, or none
+  float* q_;               // [kTile, d_], times scale
+  float* sum_v_;           // [kTile, d_]
+  float* lanes_;           // [kTile, 16] sums of weights
+  float* greatest_;        // [kTile] greatest score so far
+  float* scores_;          // [kTile, kBlock]
+  Activations queries_{};  // [kTile, d_head], for keys in q8_0
   Block block_{};
 };
 
