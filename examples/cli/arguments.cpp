@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cerrno>
 #include <charconv>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -255,7 +256,13 @@ void TextArgument::check() const {
 
 std::string TextArgument::read() const {
   if (text_option_->count() > 0) return text_;
-  return file_ == "-" ? contents(std::cin, "the standard input") : read_text_file(file_);
+  if (file_ != "-") return read_text_file(file_);
+  std::string text = contents(std::cin, "the standard input");
+  if (std::cin.bad() || std::ferror(stdin) != 0) {  // it shares the buffer of C
+    throw fd::Error(fd::ErrorCode::kIo, "the standard input cannot be read", "text",
+                    "is it closed, or a folder?");
+  }
+  return text;
 }
 
 void MachineArguments::add_to(CLI::App& app) {

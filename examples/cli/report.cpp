@@ -134,8 +134,9 @@ std::string Summary::text(const RunFacts& facts) const {
       "commit %.2f (%d threads, %s)\n",
       facts.load_seconds, s.seconds.prefill, s.seconds.draft, s.seconds.verify, s.seconds.accept,
       s.seconds.commit, facts.threads, facts.isa.c_str());
-  // The first round of a text drafts nothing by design, so it says nothing about the drafter.
-  if (facts.speculation != "none" && s.drafted == 0 && s.rounds > std::ssize(reasons_)) {
+  // The first round of a text drafts nothing by design, and the last one may have no room for a
+  // draft, so neither says anything about the drafter.
+  if (facts.speculation != "none" && s.drafted == 0 && s.rounds > 2 * std::ssize(reasons_)) {
     text += "note: speculation (" + facts.speculation + ") stayed idle: " +
             (facts.speculation == "lookup" ? "nothing in the text repeats itself"
                                            : "the draft model's context is full") +

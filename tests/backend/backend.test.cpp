@@ -78,6 +78,46 @@ void check_row_exact(B& backend, const mini::Config& config) {
   }
 }
 
+/// Chains and a tree in passes of many sizes, on one to four lanes, against each row alone on one.
+template <typename T>
+void check_rows_and_lanes(fd::cpu::Isa isa, const mini::Config& config) {
+  constexpr int kRows = 33;  // several tiles, and more than one tile of AMX
+  const std::vector<fd::Node> grown = mini::random_tree(kRows, 4);
+  std::vector<mini::Output> chain, tree;  // each row alone, with one lane
+  for (int threads = 1; threads <= 4; ++threads) {
+    CAPTURE(fd::cpu::name_of(isa), sizeof(T), threads);
+    fd::Cpu cpu{{.threads = threads, .isa = isa}};
+    mini::Model<fd::Cpu> model(cpu, config);
+    mini::Sequence<T> sequence(config);
+    prefill(model, sequence, 39);
+    if (threads == 1) {
+      mini::Sequence<T> one_by_one = sequence;
+      for (const fd::Node& node : mini::chain(kRows)) {
+        one_by_one.nodes = {{node.token, fd::kCommitted}};
+        chain.push_back(mini::forward(model, std::vector{&one_by_one}, false));
+        one_by_one.commit({0});
+      }
+      sequence.nodes = grown;
+      for (int node = 0; node < kRows; ++node) tree.push_back(alone(model, sequence, node));
+    }
+    // Around the sizes of tiles, the rows from which AMX multiplies, and those whose inputs all
+    // lanes make together.
+    for (const int n_rows : {1, 2, 5, 6, 8, 9, 16, 17, kRows}) {
+      CAPTURE(n_rows);
+      sequence.nodes = mini::chain(n_rows);
+      const mini::Output all = mini::forward(model, std::vector{&sequence}, false);
+      for (std::size_t row = 0; row < all.logits.size(); ++row) check_row(all, row, chain[row]);
+    }
+    // Parents stand before their children, so the first nodes are a tree as well.
+    for (const int n_nodes : {9, kRows}) {
+      CAPTURE(n_nodes);
+      sequence.nodes = {grown.begin(), grown.begin() + n_nodes};
+      const mini::Output all = mini::forward(model, std::vector{&sequence});
+      for (std::size_t node = 0; node < all.logits.size(); ++node) check_row(all, node, tree[node]);
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("Cpu: a row is the row alone, to the bit, for any instruction set") {
@@ -121,36 +161,11 @@ TEST_CASE("Cpu: neither the number of rows nor that of lanes changes a row") {
   REQUIRE(!fd::cpu::Scratch::own_inputs(33, 512));
   for (const fd::cpu::Isa isa : usable_isas()) {
     for (std::size_t i = 0; i < configs.size(); ++i) {
-      std::vector<mini::Output> chain, tree;  // each row alone, with one lane
-      for (int threads = 1; threads <= 4; ++threads) {
-        CAPTURE(fd::cpu::name_of(isa), i, threads);
-        fd::Cpu cpu{{.threads = threads, .isa = isa}};
-        mini::Model<fd::Cpu> model(cpu, configs[i]);
-        mini::Sequence<fd::f16> sequence(configs[i]);
-        prefill(model, sequence, 39);
-        if (threads == 1) {
-          mini::Sequence<fd::f16> one_by_one = sequence;
-          for (const fd::Node& node : mini::chain(33)) {
-            one_by_one.nodes = {{node.token, fd::kCommitted}};
-            chain.push_back(mini::forward(model, std::vector{&one_by_one}, false));
-            one_by_one.commit({0});
-          }
-          sequence.nodes = mini::random_tree(9, 4);
-          for (int node = 0; node < 9; ++node) tree.push_back(alone(model, sequence, node));
-        }
-        // Around the sizes of tiles, the rows from which AMX multiplies, and those whose inputs all
-        // lanes make together.
-        for (const int n_rows : {1, 2, 5, 6, 8, 9, 16, 17, 33}) {
-          CAPTURE(n_rows);
-          sequence.nodes = mini::chain(n_rows);
-          const mini::Output all = mini::forward(model, std::vector{&sequence}, false);
-          for (std::size_t row = 0; row < all.logits.size(); ++row) check_row(all, row, chain[row]);
-        }
-        sequence.nodes = mini::random_tree(9, 4);
-        const mini::Output all = mini::forward(model, std::vector{&sequence});
-        for (std::size_t node = 0; node < 9; ++node) check_row(all, node, tree[node]);
-      }
+      CAPTURE(i);
+      check_rows_and_lanes<fd::f16>(isa, configs[i]);
     }
+    check_rows_and_lanes<fd::q8_0>(isa, configs[2]);
+    check_rows_and_lanes<float>(isa, configs[2]);
   }
 }
 

@@ -278,6 +278,14 @@ class BadFiles(CliTest):
         self.fails(1, "[empty-prompt]", "generate", "-m", model, "-p", "")
         self.fails(1, "[empty-prompt]", "generate", "-m", model, "-f", "-", stdin="")
         self.fails(1, "[empty-prompt]", "logits", "-m", model, "-p", "")
+        # What cannot be read is no empty text.
+        folder = os.open(self.folder, os.O_RDONLY)
+        for command in ("generate", "logits", "tokenize"):
+            done = subprocess.run([support.PROGRAM, command, "-m", model, "-f", "-"], stdin=folder,
+                                  capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("[io]", done.stderr)
+        os.close(folder)
         self.fails(1, "[context-overflow]", "generate", "-m", model, "--raw", "-p", "a" * 600)
         self.fails(1, "[context-overflow]", "generate", "-m", model, "--raw", "-p", "a" * 32, "-c", 32)
         self.fails(1, "[context-overflow]", "logits", "-m", model, "-p", "a" * 600)
@@ -632,6 +640,9 @@ class Generate(CliTest):
     def test_idle_speculation_is_told(self):
         done = self.succeeds("generate", "-m", self.alphabet(), "--raw", "-p", "a")
         self.assertIn("stayed idle", done.stderr)
+        # Two tokens leave no room for a draft.
+        done = self.succeeds("generate", "-m", self.alphabet(), "-md", self.alphabet(), "--raw", "-p", "a", "-n", 2)
+        self.assertNotIn("idle", done.stderr)
         done = self.succeeds("generate", "-m", self.alphabet(), "--raw", "-p", "a", "--spec-type", "none")
         self.assertNotIn("idle", done.stderr)
 

@@ -38,6 +38,9 @@ struct Grid {
   std::string draft;  // empty: none
   int n_tokens = 0;   // at least kOneSweep, for depths up to 16
   std::vector<int> depths;
+  /// Format of the draft model's weights, other than its file's: a model that drafts for itself is
+  /// wrong at times then.
+  std::optional<fd::TensorType> requantize = {};
 };
 
 /// @tparam T  storage type of the cache
@@ -90,7 +93,7 @@ void check(const Grid& grid, fd::cpu::Isa isa, int threads, int depth) {
   fd::Cpu cpu{{.threads = threads, .isa = isa}};
   Model target = fd::load(cpu, *target_file);
   std::optional<Model> draft;
-  if (draft_file) draft.emplace(fd::load(cpu, *draft_file));
+  if (draft_file) draft.emplace(fd::load(cpu, *draft_file, {.requantize = grid.requantize}));
   const auto prompt = target.tokenizer().encode(kPrompt);
   const auto& [truth, text] = plain<T>(grid, isa, threads, target, prompt);
   CAPTURE(grid.target, fd::cpu::name_of(isa), threads, depth);
@@ -115,8 +118,7 @@ void check(const Grid& grid, fd::cpu::Isa isa, int threads, int depth) {
     CHECK(oracle.covered(depth));
     if (!draft) return;
     fd::ModelDrafter model{*draft};
-    const Drafted drafted = drafted_with(model);
-    if (grid.draft != grid.target) CHECK(drafted.both());
+    CHECK(drafted_with(model).both());
   };
   check_rule(fd::Greedy{}, greedy_options(grid, depth), truth);
   check_rule(fd::SampleAndMatch{}, sampled_options(depth), text);
@@ -153,7 +155,8 @@ std::vector<int> all_depths() {
 }  // namespace
 
 TEST_CASE("smollm2-135m writes the same text with drafts") {
-  check_depths({"smollm2-135m", "", kOneSweep, {3, 9, 16}}, usable_isas().back(), 2);
+  check_depths({"smollm2-135m", "smollm2-135m", kOneSweep, {3, 9, 16}, fd::TensorType::kQ4_0},
+               usable_isas().back(), 2);
 }
 
 TEST_CASE("smollm2-135m writes the same text with drafts from a quantized cache") {
@@ -161,7 +164,7 @@ TEST_CASE("smollm2-135m writes the same text with drafts from a quantized cache"
 }
 
 TEST_CASE("the grid on smollm2-135m", "[.][grid][smollm2]") {
-  check_all({"smollm2-135m", "smollm2-135m", 512, all_depths()});
+  check_all({"smollm2-135m", "smollm2-135m", 512, all_depths(), fd::TensorType::kQ4_0});
 }
 TEST_CASE("the grid on qwen2.5-coder-1.5b with the 0.5b draft", "[.][grid][qwen]") {
   check_all({"qwen2.5-coder-1.5b", "qwen2.5-coder-0.5b", 512, all_depths()});

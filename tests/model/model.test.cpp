@@ -1,5 +1,6 @@
 #include <foredraft/model/model.hpp>
 
+#include <foredraft/backend/dequantized.hpp>
 #include <foredraft/backend/reference/reference.hpp>
 #include <foredraft/models.hpp>
 
@@ -188,8 +189,7 @@ TEST_CASE("several sequences share a pass without touching one another") {
   a_alone.stage(nodes);
   b.stage(std::vector<fd::Node>{{60, fd::kCommitted}});
   fd::Scores scores_a, scores_b;
-  const std::vector<int> taps{1};
-  std::vector<fd::Request<Cache>> requests{{&a, 0, 3, {fd::RowNeed::kLogits, taps}, &scores_a},
+  std::vector<fd::Request<Cache>> requests{{&a, 0, 3, {fd::RowNeed::kLogits, {}}, &scores_a},
                                            {&b, 0, 1, {fd::RowNeed::kArgmax, {}}, &scores_b}};
   model.forward(std::span(requests));
   const auto alone = forward_rows(model, a_alone, 0, 3);
@@ -197,12 +197,79 @@ TEST_CASE("several sequences share a pass without touching one another") {
     const auto row = std::as_const(scores_a).logits(i);
     CHECK(std::vector<float>(row.begin(), row.end()) == alone[static_cast<std::size_t>(i)]);
     CHECK(std::as_const(scores_a).argmax(i) == fd::Scores::argmax_of(row));
-    // The tap of the last layer is what the head reads: a vector that is not all zero, and one per
-    // row.
-    const auto tap = std::as_const(scores_a).tap(i, 0);
-    CHECK(std::any_of(tap.begin(), tap.end(), [](float x) { return x != 0; }));
   }
   CHECK(std::as_const(scores_b).argmax(0) >= 0);
+}
+
+namespace {
+
+/// Taps of a model with the first `n_layers` layers of one that has three, [row][tap][d_model].
+struct Tapped {
+  std::vector<std::vector<std::vector<float>>> taps;
+  std::vector<std::vector<float>> logits;
+
+  Tapped(const fd::Gguf& file, const std::vector<int>& wanted, int n_rows) {
+    fd::Cpu cpu{{.threads = 2}};
+    auto model = fd::load(cpu, file);
+    Cache cache{model.shape()};
+    cache.stage(chain_nodes(std::span(kText).first(static_cast<std::size_t>(n_rows))));
+    fd::Scores scores;
+    fd::Request<Cache> request{&cache, 0, n_rows, {fd::RowNeed::kLogits, wanted}, &scores};
+    model.forward(std::span(&request, 1));
+    for (int row = 0; row < n_rows; ++row) {
+      auto& of_row = taps.emplace_back();
+      for (int tap = 0; tap < static_cast<int>(wanted.size()); ++tap) {
+        const auto values = std::as_const(scores).tap(row, tap);
+        of_row.emplace_back(values.begin(), values.end());
+      }
+      const auto values = std::as_const(scores).logits(row);
+      logits.emplace_back(values.begin(), values.end());
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a tap is the residual stream behind its layer") {
+  constexpr int kRows = 5;
+  TinyModel tiny;
+  tiny.type = fd::TensorType::kF32;
+  const auto file_of = [&tiny](int n_layers) {
+    tiny.n_layers = n_layers;
+    return tiny.file();
+  };
+  const auto whole = file_of(3);
+  const Tapped all{fd::Gguf::parse(whole), {2, 0, 1, 0}, kRows};
+  for (int layer = 0; layer < 3; ++layer) {
+    CAPTURE(layer);
+    // Its first layers alone: what is behind the last of them goes to the head.
+    const auto bytes = file_of(layer + 1);
+    const fd::Gguf file = fd::Gguf::parse(bytes);
+    const Tapped part{file, {layer}, kRows};
+    const auto values = [&file](const char* name) {
+      return fd::dequantized(file.view(*file.find_tensor(name)));
+    };
+    const std::vector<float> norm = values("output_norm.weight");
+    const std::vector<float> head = values("token_embd.weight");
+    for (std::size_t row = 0; row < kRows; ++row) {
+      const std::vector<float>& x = part.taps[row][0];
+      const std::size_t place = layer == 2 ? 0 : static_cast<std::size_t>(layer) + 1;
+      CHECK(all.taps[row][place] == x);
+      double squares = 0;
+      for (const float value : x) squares += static_cast<double>(value) * value;
+      const double scale = 1 / std::sqrt(squares / static_cast<double>(x.size()) + 1e-6);
+      for (std::size_t token = 0; token < part.logits[row].size(); ++token) {
+        double logit = 0;
+        for (std::size_t i = 0; i < x.size(); ++i)
+          logit += scale * x[i] * norm[i] * head[token * x.size() + i];
+        if (std::abs(part.logits[row][token] - logit) > 1e-4 * (1 + std::abs(logit)))
+          FAIL("logit of row " << row << ", token " << token);
+      }
+    }
+    CHECK(all.taps[0][1] == all.taps[0][3]);  // the same layer, asked for twice
+  }
+  for (const int none : {-1, 3})
+    CHECK_THROWS_AS((Tapped{fd::Gguf::parse(whole), {0, none}, 1}), fd::Error);
 }
 
 TEMPLATE_TEST_CASE("several requests of a pass may be of one cache", "", fd::Cpu, fd::Reference) {

@@ -59,11 +59,16 @@ class SiblingPicker {
   /// one; a single coupled child without cuts as RowSampler::draw
   void add(NodeIndex parent, int count, const Scores& scores, int row, DraftTree& draft) {
     if (count <= 0) return;
-    switch (how_) {
-      case DraftSampling::kDrawn: add_drawn(parent, count, scores, row, draft); break;
-      case DraftSampling::kCoupled: add_coupled(parent, count, scores, row, draft); break;
-      case DraftSampling::kAuto:
-      case DraftSampling::kArgmax: add_best(parent, count, scores, row, draft); break;
+    try {
+      switch (how_) {
+        case DraftSampling::kDrawn: add_drawn(parent, count, scores, row, draft); break;
+        case DraftSampling::kCoupled: add_coupled(parent, count, scores, row, draft); break;
+        case DraftSampling::kAuto:
+        case DraftSampling::kArgmax: add_best(parent, count, scores, row, draft); break;
+      }
+    } catch (const Error& error) {  // it does not know whose row it speaks of
+      throw Error(error.code(), "the draft model: " + error.found(), error.expected(),
+                  error.hint());
     }
   }
 
@@ -133,9 +138,9 @@ class SiblingPicker {
     if (argmax_suffices(count)) {
       const TokenId best = scores.argmax(row);
       if (best < 0) {
-        throw Error(ErrorCode::kInvalidLogits,
-                    "a row of the draft model with NaN or no finite value", "finite logits",
-                    "the draft model's weights are damaged");
+        throw Error(ErrorCode::kInvalidLogits, "a row of logits with NaN or no finite value",
+                    "finite logits, -inf for impossible tokens",
+                    "the weights or the forward pass are damaged");
       }
       draft.add(parent, best);
       return;

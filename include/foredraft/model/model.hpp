@@ -51,7 +51,8 @@ class Model {
   std::string piece(TokenId token) const { return std::string(tokenizer_.piece(token)); }
 
   /// One pass over the weights for all rows of all requests.
-  /// @errors kTokenOutOfRange, std::bad_alloc; nothing has happened then
+  /// @errors kTokenOutOfRange, kInvalidOption for a tap behind no layer, std::bad_alloc; nothing has
+  /// happened then
   template <typename C>
   void forward(std::span<Request<C>> requests) {
     Pass<typename C::value_type> pass = prepare(requests);
@@ -140,6 +141,7 @@ class Model {
     Pass<typename C::value_type> pass;
     std::vector<Position> positions;
     for (Request<C>& request : requests) {
+      check_taps(request.want.taps);
       pass.sequences.push_back(request.cache->rows(request.first, request.count, pass.n_rows()));
       request.scores->reset(request.want, request.count, config_.n_vocab, config_.d_model);
       for (int i = 0; i < request.count; ++i) {
@@ -179,6 +181,14 @@ class Model {
     grow(x_, rows * static_cast<std::size_t>(config_.d_model));
     grow(q_, rows * static_cast<std::size_t>(config_.n_heads * config_.d_head));
     return pass;
+  }
+
+  void check_taps(std::span<const int> taps) const {
+    for (const int layer : taps) {
+      if (layer >= 0 && layer < config_.n_layers) continue;
+      throw Error(ErrorCode::kInvalidOption, "a tap behind layer " + std::to_string(layer),
+                  "layers 0 to " + std::to_string(config_.n_layers - 1), "");
+    }
   }
 
   static void grow(std::vector<float>& buffer, std::size_t size) {

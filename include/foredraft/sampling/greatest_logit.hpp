@@ -39,7 +39,7 @@ inline float require_logits(float greatest, bool valid) {
   if (valid && std::isfinite(greatest)) return greatest;
   throw Error(ErrorCode::kInvalidLogits, "a row of logits with NaN, +inf or no finite value",
               "finite logits, -inf for impossible tokens",
-              "the weights or the target's forward pass are damaged");
+              "the weights or the forward pass are damaged");
 }
 
 }  // namespace detail
