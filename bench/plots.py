@@ -1,8 +1,9 @@
-"""Draw the result files: python3 bench/plots.py [RESULTS [IMAGES]]
+"""Draw the result files: python3 bench/plots.py [FOLDER]
 
-Writes to docs/design/images: rows.svg, what further rows of a forward pass cost, ours and theirs; roofline.svg, each
-pass between the speed of memory and that of the int8 dot product; panel.svg, the layout of packed weights. A plot whose
-result files are missing keeps what it had.
+For each machine of bench/results, in docs/design/images/MACHINE: rows.svg, what further rows of a forward pass cost,
+ours and theirs; roofline.svg, each pass between the speed of memory and that of the int8 dot product. In
+docs/design/images: panel.svg, the layout of packed weights. With FOLDER, only the plots of the files in it, in its own
+folder images. A plot whose result files are missing keeps what it had.
 """
 import math
 import pathlib
@@ -18,12 +19,12 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from measured import ORDER, load, verifications
+from measured import ORDER, RESULTS, ROOT, load, verifications
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+IMAGES = ROOT / "docs/design/images"
 COLORS = {"foredraft": "#0b6e4f", "llama.cpp": "#c8553d", "ik_llama.cpp": "#7b6db0", "ik_llama.cpp repacked": "#3f7cac"}
 MARKS = {"foredraft": "o", "llama.cpp": "s", "ik_llama.cpp": "v", "ik_llama.cpp repacked": "^"}
-GOALS = {4: 1.10, 8: 1.5, 16: 3.0}  # K3 of docs/design/kernels.md, for the largest model
+GOALS = {4: 1.10, 8: 1.5, 16: 3.0}  # K3 of docs/design/measurements.md, for the largest model
 
 
 def save(figure, path):
@@ -186,13 +187,20 @@ def plot_panel(images):
     save(figure, images / "panel.svg")
 
 
-def main():
-    results = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "bench/results"
-    images = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / "docs/design/images"
+def plot_machine(results, images):
     peers, goals = load(results, "peers"), load(results, "goals")
     plot_rows(peers, goals, images)
     plot_roofline(peers, goals, images)
-    plot_panel(images)
+
+
+def main():
+    if len(sys.argv) > 1:
+        folder = pathlib.Path(sys.argv[1])
+        plot_machine(folder, folder / "images")
+        return
+    plot_panel(IMAGES)
+    for folder in sorted(filter(pathlib.Path.is_dir, RESULTS.iterdir())):
+        plot_machine(folder, IMAGES / folder.name)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""Measure everything and draw the plots: python3 bench/run_all.py --build build/release [--peers-python PYTHON]
+"""Measure everything: python3 bench/run_all.py --results FOLDER --build build/release [--peers-python PYTHON]
 
-Writes bench/results/{micro,loading,isas,goals-MODEL,bench-MODEL,peers-MODEL,perplexity-MODEL}.json,
-docs/design/images/*.svg and the tables of docs/design/kernels.md. Nothing else may run meanwhile. A step that fails is
-reported and left out; the others go on. About 30 minutes for three models. Plots and tables are made at the end
-whatever the steps were, so that they always show the same files; `--steps plots` makes nothing else.
+Writes FOLDER/{micro,loading,isas,goals-MODEL,bench-MODEL,peers-MODEL,perplexity-MODEL}.json. Plots go to FOLDER/images
+and tables to standard output; if FOLDER is bench/results/MACHINE, into docs/design/images/MACHINE and the tables of
+docs/design/measurements.md that name it. Nothing else may run meanwhile. A step that fails is reported and left out; the
+others go on. About 40 minutes for three models. Plots and tables are made at the end whatever the steps were, so that
+they always show the same files; `--steps plots` makes nothing else.
 
-PYTHON is one that has the peers (see peers/compare.py --install) and, for the plots, matplotlib.
+PYTHON is one that has the peers and, for the plots, matplotlib: peers/install.py makes it. bench/run.sh does all of it.
 """
 import argparse
 import json
@@ -63,7 +64,7 @@ def micro(args):
         for name, values in one.items():
             one[name] = {k: v for k, v in measured.summary(values).items() if k != "values"} if len(set(values)) > 1 \
                 else values[0]
-    measured.write(measured.RESULTS / "micro.json", {**head, "benchmarks": benchmarks})
+    measured.write(args.results / "micro.json", {**head, "benchmarks": benchmarks})
 
 
 def loading(args):
@@ -93,7 +94,7 @@ def loading(args):
             one["seconds_generate_1"] = {kind: measured.summary(values) for kind, values in starts.items()}
             result["models"][one["model"]] = one
             result["isa"], result["threads"] = one["isa"], one["threads"]
-    measured.write(measured.RESULTS / "loading.json", result)
+    measured.write(args.results / "loading.json", result)
 
 
 def goals(args):
@@ -102,7 +103,7 @@ def goals(args):
         head = measured.origin(program)
         out = run_json([program, "-m", model, "-t", str(args.threads), "-r", "2" if args.quick else "9",
                         *(["--rows", "1,4,8"] if args.quick else []), *(["--isa", args.isa] if args.isa else [])])
-        measured.write(measured.RESULTS / f"goals-{out['model']}.json", {**head, **out})
+        measured.write(args.results / f"goals-{out['model']}.json", {**head, **out})
 
 
 def isas(args):
@@ -125,7 +126,7 @@ def isas(args):
             result["isa"], result["threads"] = isa, out["machine"]["threads"]
     for isa, speeds in result["isas"].items():
         result["isas"][isa] = {test: measured.summary(values) for test, values in speeds.items()}
-    measured.write(measured.RESULTS / "isas.json", result)
+    measured.write(args.results / "isas.json", result)
 
 
 def bench(args):
@@ -136,7 +137,7 @@ def bench(args):
         out = run_json([program, "bench", "-m", model, "-p", "1,2,4,8,16,512", "-n", "64", "-t", str(args.threads),
                         "-r", "2" if args.quick else "5", "-o", "json"])
         name = model_file(model).stem
-        measured.write(measured.RESULTS / f"bench-{name}.json",
+        measured.write(args.results / f"bench-{name}.json",
                        {**head, "model": name, "isa": out["machine"]["isa"], "threads": out["machine"]["threads"],
                         "results": out["results"]})
 
@@ -147,7 +148,7 @@ def peers(args):
         subprocess.run([args.peers_python, HERE / "peers/compare.py", "-m", path, "--serve",
                         args.build / "bench/bench.serve", "-t", str(args.threads), "-r", "2" if args.quick else "9",
                         *(["--any-build"] if args.any_build else []),
-                        "-o", measured.RESULTS / f"peers-{path.stem}.json"], check=True, timeout=7200)
+                        "-o", args.results / f"peers-{path.stem}.json"], check=True, timeout=7200)
 
 
 def perplexity(args):
@@ -156,18 +157,13 @@ def perplexity(args):
         head = measured.origin(program)
         out = run_json([program, "-m", model, "-f", HERE / "data/text.txt", "-t", str(args.threads),
                         "--reference", str(args.reference), *(["-n", "1024"] if args.quick else [])])
-        measured.write(measured.RESULTS / f"perplexity-{out['model']}.json", {**head, **out})
+        measured.write(args.results / f"perplexity-{out['model']}.json", {**head, **out})
 
 
 def plots(args):
-    published = measured.ROOT / "bench/results"
-    if published in measured.RESULTS.parents:  # a further machine: tables alone
-        subprocess.run([sys.executable, HERE / "tables.py"], check=True, timeout=60)
-        return
-    images = measured.RESULTS / "images" if args.results else measured.ROOT / "docs/design/images"
-    subprocess.run([args.peers_python, HERE / "plots.py", measured.RESULTS, images], check=True, timeout=600)
-    page = "-" if args.results else measured.ROOT / "docs/design/kernels.md"
-    subprocess.run([sys.executable, HERE / "tables.py", measured.RESULTS, page], check=True, timeout=60)
+    published = args.results.parent == measured.RESULTS
+    subprocess.run([args.peers_python, HERE / "plots.py", *([] if published else [args.results])], check=True, timeout=600)
+    subprocess.run([sys.executable, HERE / "tables.py", *([] if published else [args.results])], check=True, timeout=60)
 
 
 def main():
@@ -180,17 +176,16 @@ def main():
     parser.add_argument("-t", "--threads", type=int, default=0, help="0: as many as the machine grants")
     parser.add_argument("--isa", help="instruction set of the step goals [the widest there is]")
     parser.add_argument("--reference", type=int, default=256, help="tokens of the slow reference backend; 0: none")
-    parser.add_argument("--results", type=pathlib.Path, help="another folder for the result files and plots, to try; "
-                        "below bench/results: for a further machine")
+    parser.add_argument("--results", type=pathlib.Path, required=True, help="folder of the result files; "
+                        "bench/results/MACHINE publishes them")
     parser.add_argument("--any-build", action="store_true", help="accept peers of another instruction set; the result "
                         "files say what they lack")
     parser.add_argument("--quick", action="store_true", help="few repetitions, to try the scripts")
     args = parser.parse_args()
     args.models = args.models.split(",")
     args.perplexity_models = args.perplexity_models.split(",")
-    if args.results:
-        measured.RESULTS = args.results.resolve()
-    measured.RESULTS.mkdir(parents=True, exist_ok=True)
+    args.results = args.results.resolve()
+    args.results.mkdir(parents=True, exist_ok=True)
     busy = measured.busy()
     if busy > 0.05:
         print(f"warning: {100 * busy:.0f} % of the machine is busy with something else", file=sys.stderr)

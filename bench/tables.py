@@ -1,8 +1,8 @@
-"""Put the result files into the documentation: python3 bench/tables.py [RESULTS [PAGE]]
+"""Put the result files into the documentation: python3 bench/tables.py [FOLDER]
 
-Rewrites what stands between `<!-- begin NAME -->` and `<!-- end -->` in docs/design/kernels.md, for the names below;
-`-` as PAGE prints all of it. `<!-- begin NAME FOLDER -->` takes the result files of another machine, in that folder of
-RESULTS. A table without result files is left as it is.
+Rewrites what stands between `<!-- begin NAME MACHINE -->` and `<!-- end -->` in docs/design/measurements.md from the
+files in bench/results/MACHINE, for the names below. A table without result files is left as it is. With FOLDER, all
+tables of the files in it are printed instead.
 """
 import json
 import pathlib
@@ -12,7 +12,7 @@ import sys
 
 import measured
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGE = measured.ROOT / "docs/design/measurements.md"
 
 
 def number(value):
@@ -39,7 +39,8 @@ def source(files):
 def passes(results):
     """Tokens/s of forward passes and T(M)/T(1), ours and theirs, for every model."""
     files = measured.load(results, "peers")
-    parts = [source(files), "![Time of M rows over the time of one, ours and theirs](images/rows.svg)"] if files else []
+    picture = f"![Time of M rows over the time of one, ours and theirs](images/{results.name}/rows.svg)"
+    parts = [source(files), picture] if files else []
     for model, result in files.items():
         speeds = result["tokens_per_second"]
         head = [model] + [f"M={t[2:]}" if t.startswith("pp") else "plain decoding" for t in speeds]
@@ -118,7 +119,8 @@ def goals(results):
         row("K8: time with a q8_0 cache / f16, M=1", ".80", lambda r: r["K8"]["q8_0_time_of_f16"]["1"]["median"]),
         row("stream read, all threads, GB/s", "", lambda r: r["stream_read_GB_per_s"]["all_threads"]["median"]),
         row("int8 dot product, one thread, GMAC/s", "", lambda r: r["dot_int8_GMAC_per_s_1_thread"]["median"])]
-    picture = "![Forward passes between the speed of memory and that of the dot product](images/roofline.svg)"
+    picture = ("![Forward passes between the speed of memory and that of the dot product]"
+               f"(images/{results.name}/roofline.svg)")
     return "\n\n".join([source(files), picture, table(["", "goal", *files], rows)])
 
 
@@ -233,23 +235,19 @@ def loading(results):
 
 TABLES = {"passes": passes, "bench": bench, "peers": peers, "loading": loading, "goals": goals, "isas": isas,
           "matmul": matmul, "operators": operators, "perplexity": perplexity}
-MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<folder>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
+MARKED = re.compile(r"(<!-- begin (?P<name>\w+) (?P<machine>[\w-]+) -->\n).*?(<!-- end -->)", re.S)
 
 
 def main():
-    results = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "bench/results"
-    page = pathlib.Path(sys.argv[2]) if len(sys.argv) > 2 else ROOT / "docs/design/kernels.md"
-    if str(page) == "-":
-        print("\n\n".join(make(results) for make in TABLES.values()))
+    if len(sys.argv) > 1:
+        print("\n\n".join(make(pathlib.Path(sys.argv[1])) for make in TABLES.values()))
         return
 
     def fill(marked):
-        made = TABLES[marked["name"]](results / (marked["folder"] or ""))
-        if marked["folder"]:
-            made = re.sub(r"!\[.*\n\n", "", made)  # pictures show the first machine
+        made = TABLES[marked["name"]](measured.RESULTS / marked["machine"])
         return f"{marked[1]}\n{made}\n\n{marked[4]}" if made else marked[0]
 
-    page.write_text(MARKED.sub(fill, page.read_text()))
+    PAGE.write_text(MARKED.sub(fill, PAGE.read_text()))
 
 
 if __name__ == "__main__":

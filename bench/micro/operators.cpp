@@ -39,10 +39,10 @@ constexpr int kHeads = 12;
 constexpr int kKvHeads = 2;
 constexpr int kHead = 128;
 constexpr int kVocab = 151936;
-constexpr std::size_t kFromMemory = std::size_t{192} << 20;  // several last level caches
+constexpr std::size_t kFromMemory = std::size_t{192} << 20;  // more than most last-level caches
 
-/// Attention of M rows to `positions` positions. Keys and values of ever other layers come from
-/// memory, as in a forward pass.
+/// Attention of M rows to `positions` positions. Keys and values of one layer after the other come
+/// from memory, as in a forward pass.
 template <typename T>
 void attention(benchmark::State& state) {
   const int positions = static_cast<int>(state.range(0));

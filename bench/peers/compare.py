@@ -1,10 +1,9 @@
 """Forward passes of M tokens and plain decoding: foredraft beside llama.cpp and ik_llama.cpp, interleaved in one run.
 
-    python bench/peers/compare.py -m MODEL.gguf --serve build/release/bench/bench.serve [-t 2] [-r 9] [-o FILE]
-        [--python PYTHON | --install FOLDER]
+    python3 bench/peers/compare.py -m MODEL.gguf --serve build/release/bench/bench.serve --python PYTHON [-t 2] [-r 9]
+        [-o FILE]
 
-PYTHON is one that has the packages llama-cpp-python and ik-llama-cpp-python; `--install` makes a virtual environment
-with both, compiled for this machine (15 to 60 minutes).
+PYTHON is one that has the peers: peers/install.py makes it.
 Every engine is a process of its own. Test by test they take turns, so that a machine which changes its speed changes
 it for all; ratios are taken turn by turn. A peer that was not built for this machine's instruction set is refused.
 ik_llama.cpp runs twice, as loaded and with repacked weights; the better one of each test is what we are held to.
@@ -16,7 +15,6 @@ import pathlib
 import statistics
 import subprocess
 import sys
-import tarfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
@@ -63,40 +61,6 @@ class Worker:
     def close(self):
         self.process.stdin.close()
         self.process.wait(timeout=60)
-
-
-# The source package of ik_llama.cpp (0.1.5) lacks this file, and its build stops without it.
-BUILD_INFO = """set(BUILD_NUMBER 0)
-set(BUILD_COMMIT unknown)
-configure_file(${CMAKE_CURRENT_LIST_DIR}/../build-info.cpp.in ${CMAKE_CURRENT_LIST_DIR}/../build-info.cpp)
-"""
-
-
-def install(folder):
-    """A virtual environment with both peers, compiled from source. @return its Python"""
-    folder = pathlib.Path(folder).resolve()
-    python = folder / "bin/python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    environment = {**os.environ, "CMAKE_ARGS": "-DGGML_NATIVE=ON"}
-
-    def pip(*words):
-        subprocess.run([python, "-m", "pip", "-q", *words], check=True, env=environment)
-
-    pip("install", "matplotlib")  # for the plots
-    pip("install", "--no-binary", "llama-cpp-python", "llama-cpp-python")
-    sources = folder / "sources"
-    pip("download", "--no-deps", "--no-binary", ":all:", "-d", sources, "ik-llama-cpp-python")
-    archive = max(sources.glob("ik_llama_cpp_python-*.tar.gz"))
-    with tarfile.open(archive) as files:
-        files.extractall(sources)
-    unpacked = sources / archive.name.removesuffix(".tar.gz")
-    missing = unpacked / "vendor/ik_llama.cpp/common/cmake/build-info-gen-cpp.cmake"
-    if missing.parents[1].exists() and not missing.exists():
-        missing.parent.mkdir(exist_ok=True)
-        missing.write_text(BUILD_INFO)
-    pip("install", unpacked)
-    return python
 
 
 def start(args):
@@ -195,7 +159,6 @@ def main():
     parser.add_argument("-m", "--model", required=True, help="a GGUF file")
     parser.add_argument("--serve", required=True, help="the program bench.serve")
     parser.add_argument("--python", default=sys.executable, help="a Python that has the peers")
-    parser.add_argument("--install", metavar="FOLDER", help="make a virtual environment with the peers first")
     parser.add_argument("--engines", default=",".join(ENGINES))
     parser.add_argument("--any-build", action="store_true", help="accept peers of another instruction set")
     parser.add_argument("-t", "--threads", type=int, default=0, help="0: as many as the machine grants")
@@ -204,8 +167,6 @@ def main():
     parser.add_argument("-p", default="1,2,4,8,16,512")
     parser.add_argument("-o", "--output")
     args = parser.parse_args()
-    if args.install:
-        args.python = install(args.install)
     lengths = [int(m) for m in args.p.split(",")]
     head = measured.origin(args.serve)
     workers = start(args)

@@ -129,8 +129,8 @@ class Attention {
            static_cast<std::size_t>(row_elements<T>(task_.d_head));
   }
   /// 32 floats or halves, or more than the element of q8_0 that begins there, into the second-level
-  /// cache: two blocks of halves with heads of 128 fill 32 KB, and
-  /// what is fetched would drive out of the first level what is in use.
+  /// cache: two blocks of halves with heads of 128 fill 32 KB, and what is fetched would drive out
+  /// of the first level what is in use.
   [[gnu::always_inline]] static void fetch(const T* p) {
     __builtin_prefetch(p, 0, 2);
     if constexpr (sizeof(T) == 4) __builtin_prefetch(p + 16, 0, 2);
