@@ -4,8 +4,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstring>
-#include <memory>
-#include <new>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +14,7 @@
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/half.hpp>
+#include <foredraft/core/pages.hpp>
 #include <foredraft/core/q8_0.hpp>
 #include <foredraft/core/types.hpp>
 
@@ -25,8 +24,7 @@ namespace foredraft::inline v0 {
 ///
 /// Staged rows lie in place behind the committed ones, row size() + node. So a chain's commit
 /// moves no row, and a tree's commit closes the gaps that the losers leave. Keys of whole blocks
-/// are kept by dimensions, see backend/key_blocks.hpp. Memory is taken from the system untouched:
-/// only positions that are used cost memory.
+/// are kept by dimensions, see backend/key_blocks.hpp.
 /// @tparam T  float; f16; or q8_0: 0.53 times the memory of f16, keys and queries rounded to 8 bits
 /// as well as values, and heads of a multiple of 64 dimensions only
 /// @cost stage O(nodes), for a tree O(nodes * depth); commit O(1) for a chain, else O(rows kept *
@@ -43,7 +41,9 @@ class LinearCache {
     std::vector<T> v;  // the same
   };
 
-  /// @param n_ctx positions it can hold; 0: as many as the model was trained for
+  /// @param n_ctx positions it can hold, all of which take memory as soon as a few are used, because
+  /// they lie in huge pages; 0: as many as the model was trained for, and only those that are used
+  /// take memory
   /// @param max_staged most nodes of a pass, the block size of prefill included
   /// @errors kInvalidOption (q8_0 also where d_head is no multiple of 64), kOutOfMemory
   explicit LinearCache(CacheShape shape, int n_ctx = 0, int max_staged = 512)
@@ -62,8 +62,8 @@ class LinearCache {
     const std::size_t blocks =
         (index(capacity_) + index(max_staged_) + kKeyBlock - 1) / std::size_t{kKeyBlock};
     head_stride_ = blocks * kKeyBlock * row_size();
-    k_ = allocate();
-    v_ = allocate();
+    k_ = allocate(n_ctx > 0);
+    v_ = allocate(n_ctx > 0);
     block_.resize(kKeyBlock * row_size());
     nodes_.reserve(static_cast<std::size_t>(max_staged_));
     renumbered_.reserve(static_cast<std::size_t>(max_staged_));
@@ -146,8 +146,8 @@ class LinearCache {
     Snapshot snapshot{size_, {}, {}};
     const std::size_t row = static_cast<std::size_t>(size_) * row_size();
     for (std::size_t head = 0; head < heads(); ++head) {
-      const T* k = k_.get() + head * head_stride_;
-      const T* v = v_.get() + head * head_stride_;
+      const T* k = keys() + head * head_stride_;
+      const T* v = values() + head * head_stride_;
       snapshot.k.insert(snapshot.k.end(), k, k + row);
       snapshot.v.insert(snapshot.v.end(), v, v + row);
       T* const rows = snapshot.k.data() + head * row;
@@ -167,8 +167,8 @@ class LinearCache {
     }
     const std::size_t row = static_cast<std::size_t>(snapshot.size) * row_size();
     for (std::size_t head = 0; head < heads(); ++head) {
-      std::copy_n(snapshot.k.data() + head * row, row, k_.get() + head * head_stride_);
-      std::copy_n(snapshot.v.data() + head * row, row, v_.get() + head * head_stride_);
+      std::copy_n(snapshot.k.data() + head * row, row, keys() + head * head_stride_);
+      std::copy_n(snapshot.v.data() + head * row, row, values() + head * head_stride_);
     }
     discard();
     size_ = snapshot.size;
@@ -180,7 +180,7 @@ class LinearCache {
   /// Keys and values of one layer; see KvLayer.
   KvLayer<T> layer(int layer) noexcept {
     const std::size_t offset = index(layer) * index(shape_.n_kv_heads) * head_stride_;
-    return {k_.get() + offset, v_.get() + offset, head_stride_, size_, in_blocks_};
+    return {keys() + offset, values() + offset, head_stride_, size_, in_blocks_};
   }
 
   /// A pass has put the keys of all whole blocks in order, in every layer.
@@ -208,35 +208,31 @@ class LinearCache {
 
  private:
   static constexpr NodeIndex kDropped = -2;
-  static constexpr std::align_val_t kAlignment{64};
-
-  struct Free {
-    void operator()(T* memory) const noexcept { ::operator delete(memory, kAlignment); }
-  };
-  using Memory = std::unique_ptr<T[], Free>;  // [n_layers, n_kv_heads, rows, row_elements(d_head)]
 
   static std::size_t index(int i) noexcept { return static_cast<std::size_t>(i); }
   std::size_t row_size() const noexcept { return index(row_elements<T>(shape_.d_head)); }
   std::size_t heads() const noexcept { return index(shape_.n_layers) * index(shape_.n_kv_heads); }
 
-  Memory allocate() const {
+  /// @shape [n_layers, n_kv_heads, rows, row_elements(d_head)]
+  Pages allocate(bool huge) const {
     const auto elements = checked_mul(heads(), head_stride_);
     const auto bytes = elements ? checked_mul(*elements, sizeof(T)) : std::nullopt;
-    // T is an implicit-lifetime type, so raw memory needs no constructor; pages stay untouched
-    // until rows are written.
-    void* memory = bytes ? ::operator new(*bytes, kAlignment, std::nothrow) : nullptr;
+    Pages memory = bytes ? take_pages(*bytes, huge) : nullptr;
     if (memory == nullptr) {
       throw Error(ErrorCode::kOutOfMemory,
                   "no memory for a cache of " + std::to_string(capacity_) + " positions",
                   std::to_string(full_bytes(shape_, capacity_) / 1e6) + " MB",
                   "use a smaller context");
     }
-    return Memory(static_cast<T*>(memory));
+    return memory;
   }
+  // T is an implicit-lifetime type, so raw memory needs no constructor.
+  T* keys() const noexcept { return reinterpret_cast<T*>(k_.get()); }
+  T* values() const noexcept { return reinterpret_cast<T*>(v_.get()); }
 
   void move_row(NodeIndex from, NodeIndex to) noexcept {
     if (from == to) return;
-    for (T* base : {k_.get(), v_.get()}) {
+    for (T* base : {keys(), values()}) {
       for (std::size_t head = 0; head < heads(); ++head) {
         T* rows = base + head * head_stride_ + index(size_) * row_size();
         std::memcpy(rows + index(to) * row_size(), rows + index(from) * row_size(),
@@ -248,9 +244,9 @@ class LinearCache {
   /// The keys of a block become rows again, in all layers and heads.
   void keys_to_rows(Position first) noexcept {
     for (std::size_t head = 0; head < heads(); ++head) {
-      T* const keys = k_.get() + head * head_stride_ + index(first) * row_size();
-      std::copy_n(keys, block_.size(), block_.data());
-      key_block_to_rows(block_.data(), shape_.d_head, keys);
+      T* const block = keys() + head * head_stride_ + index(first) * row_size();
+      std::copy_n(block, block_.size(), block_.data());
+      key_block_to_rows(block_.data(), shape_.d_head, block);
     }
   }
 
@@ -292,8 +288,8 @@ class LinearCache {
   int capacity_;
   int max_staged_;
   std::size_t head_stride_ = 0;  // elements between two heads
-  Memory k_;
-  Memory v_;
+  Pages k_;
+  Pages v_;
   std::vector<T> block_;  // [kKeyBlock, row_elements(d_head)] scratch of truncate
   int size_ = 0;
   int in_blocks_ = 0;                     // positions whose keys lie in blocks

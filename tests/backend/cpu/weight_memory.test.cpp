@@ -26,7 +26,7 @@ TEST_CASE("small pieces share a slab and do not overlap") {
     const auto bytes = static_cast<std::size_t>(1 + i * 1777);
     pieces.push_back(memory.take(bytes));
     REQUIRE(pieces.back().data != nullptr);
-    CHECK(aligned(pieces.back().data, WeightMemory::kAlignment));
+    CHECK(aligned(pieces.back().data, foredraft::kLine));
     std::memset(pieces.back().data, i, bytes);
   }
   for (int i = 0; i < 40; ++i) {
@@ -41,9 +41,9 @@ TEST_CASE("small pieces share a slab and do not overlap") {
 TEST_CASE("slabs of huge pages begin at one") {
   WeightMemory memory;
   const auto first = memory.take(100);
-  CHECK(aligned(first.data, WeightMemory::kHugePage));
+  CHECK(aligned(first.data, foredraft::kHugePage));
   const auto large = memory.take(WeightMemory::kSlab + 1);  // has one for itself
-  CHECK(aligned(large.data, WeightMemory::kHugePage));
+  CHECK(aligned(large.data, foredraft::kHugePage));
   CHECK(large.keeper != first.keeper);
   CHECK(memory.take(100).data == first.data + 128);  // goes on where it was
 }

@@ -54,7 +54,7 @@ class PackedMatrix {
                            std::span<const std::byte> panels, std::shared_ptr<const void> keeper) {
     PackedMatrix matrix(type, n_out, n_in);
     if (panels.size() != matrix.bytes_ ||
-        reinterpret_cast<std::uintptr_t>(panels.data()) % WeightMemory::kAlignment != 0) {
+        reinterpret_cast<std::uintptr_t>(panels.data()) % kLine != 0) {
       throw Error(ErrorCode::kShapeMismatch,
                   "panels of " + std::to_string(panels.size()) + " bytes",
                   std::to_string(matrix.bytes_) + " bytes at a multiple of 64");

@@ -5,12 +5,9 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <new>
 #include <utility>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
+#include <foredraft/core/pages.hpp>
 
 namespace foredraft::inline v0::cpu {
 
@@ -21,9 +18,7 @@ namespace foredraft::inline v0::cpu {
 /// pages, each with an address translation of its own. A slab lives as long as one of its pieces.
 class WeightMemory {
  public:
-  static constexpr std::size_t kHugePage = std::size_t{2} << 20;
   static constexpr std::size_t kSlab = 32 * kHugePage;
-  static constexpr std::size_t kAlignment = 64;  // a vector, and a line of the caches
 
   struct Piece {
     std::byte* data = nullptr;
@@ -37,12 +32,12 @@ class WeightMemory {
 
   /// Memory that nobody has touched yet: the thread that writes a page first gets it near itself.
   /// Threads may ask at the same time.
-  /// @return data aligned to kAlignment, or null where there is no room
+  /// @return data aligned to kLine, or null where there is no room
   Piece take(std::size_t bytes) {
     const std::lock_guard<std::mutex> one_at_a_time(mutex_);
-    const std::size_t begin = (used_ + kAlignment - 1) / kAlignment * kAlignment;
+    const std::size_t begin = (used_ + kLine - 1) / kLine * kLine;
     if (slab_ == nullptr || begin > size_ || bytes > size_ - begin) {
-      std::shared_ptr<std::byte> slab = reserve(std::max(bytes, slab_bytes_));
+      std::shared_ptr<std::byte> slab = take_pages(std::max(bytes, slab_bytes_), true);
       if (slab == nullptr) return {};
       if (bytes >= slab_bytes_) return {slab.get(), slab};
       slab_ = std::move(slab);
@@ -55,20 +50,6 @@ class WeightMemory {
   }
 
  private:
-  static std::shared_ptr<std::byte> reserve(std::size_t bytes) {
-    const bool huge = bytes >= kHugePage && bytes <= PTRDIFF_MAX - kHugePage;
-    const std::align_val_t alignment{huge ? kHugePage : kAlignment};
-    if (huge) bytes = (bytes + kHugePage - 1) / kHugePage * kHugePage;
-    void* memory = ::operator new(bytes, alignment, std::nothrow);
-    if (memory == nullptr) return nullptr;
-#if defined(__linux__)
-    // A hint: where it is refused, nothing but speed is lost.
-    if (huge) (void)madvise(memory, bytes, MADV_HUGEPAGE);
-#endif
-    return {static_cast<std::byte*>(memory),
-            [alignment](std::byte* p) { ::operator delete(p, alignment); }};
-  }
-
   const std::size_t slab_bytes_;
   std::mutex mutex_;
   std::shared_ptr<std::byte> slab_;  // the last one, and how much of it is in use
