@@ -3,8 +3,8 @@
 #
 #   bash bench/run.sh FOLDER [options of bench/run_all.py]
 #
-# Installs missing Debian or Ubuntu packages, builds into build/release, fetches three models (1.6 GB), compiles
-# llama.cpp and ik_llama.cpp (15 to 60 minutes, once) and runs bench/run_all.py (about 40 minutes). FOLDER gets the
+# Installs missing Debian or Ubuntu packages, builds into build/release, fetches three models (1.7 GB), compiles
+# llama.cpp and ik_llama.cpp (15 to 60 minutes, once) and runs bench/run_all.py (about 30 minutes). FOLDER gets the
 # result files and plots; bench/results/MACHINE publishes them.
 set -euo pipefail
 if (( $# == 0 )) || [[ $1 == -* ]]; then

@@ -3,7 +3,7 @@
 Writes FOLDER/{micro,loading,isas,goals-MODEL,bench-MODEL,peers-MODEL,perplexity-MODEL}.json. Plots go to FOLDER/images
 and tables to standard output; if FOLDER is bench/results/MACHINE, into docs/design/images/MACHINE and the tables of
 docs/design/measurements.md that name it. Nothing else may run meanwhile. A step that fails is reported and left out; the
-others go on. About 40 minutes for three models. Plots and tables are made at the end whatever the steps were, so that
+others go on. About 30 minutes for three models. Plots and tables are made at the end whatever the steps were, so that
 they always show the same files; `--steps plots` makes nothing else.
 
 PYTHON is one that has the peers and, for the plots, matplotlib: peers/install.py makes it. bench/run.sh does all of it.

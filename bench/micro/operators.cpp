@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <new>
 #include <random>
 #include <span>
 #include <string>
@@ -20,6 +21,7 @@
 
 #include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/core/half.hpp>
+#include <foredraft/core/pages.hpp>
 #include <foredraft/core/rng.hpp>
 #include <foredraft/core/scores.hpp>
 #include <foredraft/drafter/prompt_lookup.hpp>
@@ -55,9 +57,9 @@ void attention(benchmark::State& state) {
   std::vector<T> keys = values;
   std::vector<T> scratch(fd::kKeyBlock * values.size() / static_cast<std::size_t>(positions));
   fd::complete_key_blocks(keys.data(), kHead, 0, positions - n_rows, scratch.data());
-  std::vector<T> room(2 * n_heads * head + 64);
-  T* memory = room.data();  // from a cache line on, which some element begins with
-  while (reinterpret_cast<std::uintptr_t>(memory) % 64 != 0) ++memory;
+  const fd::Pages pages = fd::take_pages(2 * n_heads * head * sizeof(T), true);
+  if (pages == nullptr) throw std::bad_alloc();
+  T* const memory = reinterpret_cast<T*>(pages.get());
   for (std::size_t i = 0; i < n_heads; ++i) {
     std::copy(keys.begin(), keys.end(), memory + 2 * i * head);
     std::copy(values.begin(), values.end(), memory + (2 * i + 1) * head);

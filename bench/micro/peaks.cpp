@@ -7,10 +7,6 @@
 #include <new>
 #include <vector>
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
 namespace bench {
 
 const ProbeTable& probes_portable() noexcept;
@@ -41,8 +37,6 @@ const ProbeTable& probes_of(fd::cpu::Isa isa) {
 }
 
 namespace {
-
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
 
 using Clock = std::chrono::steady_clock;
 
@@ -77,17 +71,11 @@ double rate(fd::Cpu& cpu, Loop loop, double work_per_step) {
 
 }  // namespace
 
-void StreamRead::Free::operator()(std::byte* memory) const noexcept {
-  ::operator delete(memory, std::align_val_t{kHugePage});
-}
-
 StreamRead::StreamRead(fd::Cpu& cpu, std::size_t bytes) : cpu_(cpu) {
   const auto lanes = static_cast<std::size_t>(cpu.threads());
-  bytes_ = std::max(bytes / lanes / kHugePage, std::size_t{1}) * kHugePage * lanes;
-  memory_.reset(static_cast<std::byte*>(::operator new(bytes_, std::align_val_t{kHugePage})));
-#if defined(__linux__)
-  (void)madvise(memory_.get(), bytes_, MADV_HUGEPAGE);
-#endif
+  bytes_ = std::max(bytes / lanes / fd::kHugePage, std::size_t{1}) * fd::kHugePage * lanes;
+  memory_ = fd::take_pages(bytes_, true);
+  if (memory_ == nullptr) throw std::bad_alloc();
   // Each lane has its part near itself.
   time_of(cpu_, [&](auto& lane) {
     const std::size_t part = bytes_ / static_cast<std::size_t>(lane.count());

@@ -2,9 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 
 #include <foredraft/backend/cpu/cpu.hpp>
+#include <foredraft/core/pages.hpp>
 
 /// What a machine can do at most, measured with the vectors that the kernels use. Everything that
 /// is called "of the peak" or "of the stream read" is divided by these numbers.
@@ -43,15 +43,11 @@ class StreamRead {
  private:
   static constexpr std::size_t kBytes = std::size_t{512} << 20;
 
-  struct Free {
-    void operator()(std::byte* memory) const noexcept;
-  };
-
   double timed(int streams, std::size_t ahead);
 
   fd::Cpu& cpu_;
   std::size_t bytes_;
-  std::unique_ptr<std::byte[], Free> memory_;
+  fd::Pages memory_;
   int streams_ = 1;
   std::size_t ahead_ = 0;
 };

@@ -203,10 +203,10 @@ TEST_CASE("several sequences share a pass without touching one another") {
 
 namespace {
 
-/// Taps of a model with the first `n_layers` layers of one that has three, [row][tap][d_model].
+/// What a model says of the first rows of kText.
 struct Tapped {
-  std::vector<std::vector<std::vector<float>>> taps;
-  std::vector<std::vector<float>> logits;
+  std::vector<std::vector<std::vector<float>>> taps;  // [row][tap][d_model]
+  std::vector<std::vector<float>> logits;             // [row][n_vocab]
 
   Tapped(const fd::Gguf& file, const std::vector<int>& wanted, int n_rows) {
     fd::Cpu cpu{{.threads = 2}};
