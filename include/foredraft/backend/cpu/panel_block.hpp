@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -26,15 +27,11 @@ constexpr std::size_t panel_min(const PanelLayout& layout, int s, int row) noexc
   return layout.mins + static_cast<std::size_t>((s / 2 * kPanelRows + row) * 2 + s % 2);
 }
 
-/// Write one row's codes into the planes of a block.
+/// Write one row's codes, of a format with 256 of them in a block, into the planes of a block.
 /// @shape codes [layout.block_k]
 inline void pack_codes(const PanelLayout& layout, const std::uint8_t* codes, int row,
                        std::byte* block) noexcept {
   std::byte* low = block + layout.low + 4 * row;
-  if (layout.low_bits == 8) {
-    for (int k = 0; k < layout.block_k; k += 4, low += kUnitBytes) std::memcpy(low, codes + k, 4);
-    return;
-  }
   for (int k = 0; k < layout.block_k; k += 8, low += kUnitBytes) {
     // Eight codes as one integer: the first four become the low nibbles of four bytes, the others
     // the high ones.
@@ -78,25 +75,24 @@ inline std::uint8_t unpack_code(const PanelLayout& layout, const std::byte* bloc
   return static_cast<std::uint8_t>(code);
 }
 
-/// Write a row's d, m, scales and mins; `index` counts the file's blocks within the panel's.
+/// Write a row's d, m, scales and mins, of a format with 256 k in a block.
 inline void pack_scales(TensorType type, const PanelLayout& layout, const QuantBlock& source,
-                        int index, int row, std::byte* block) noexcept {
+                        int row, std::byte* block) noexcept {
   if (type == TensorType::kQ6_K) {
     // There is room in its cache line for the float, which spares the kernels a conversion.
     const float d = half_to_float(source.d);
     std::memcpy(block + panel_entry(layout.d, 0, row, 4), &d, 4);
   } else {
-    std::memcpy(block + panel_entry(layout.d, index, row, 2), &source.d, 2);
-    if (has_min(type)) std::memcpy(block + panel_entry(layout.m, index, row, 2), &source.m, 2);
+    std::memcpy(block + panel_entry(layout.d, 0, row, 2), &source.d, 2);
+    std::memcpy(block + panel_entry(layout.m, 0, row, 2), &source.m, 2);
   }
-  if (!scaled_per_256(type)) return;
   for (int s = 0; s < layout.block_k / layout.sub_k; ++s) {
     std::memcpy(block + panel_entry(layout.scales, s, row, 1), source.scale + s, 1);
     if (has_min(type)) block[panel_min(layout, s, row)] = std::byte{source.min[s]};
   }
 }
 
-/// The inverse of pack_scales.
+/// Read d, m, scales and mins of a row; `index` counts the file's blocks within the panel's.
 inline void unpack_scales(TensorType type, const PanelLayout& layout, const std::byte* block,
                           int index, int row, QuantBlock& target) noexcept {
   if (type == TensorType::kQ6_K) {
@@ -117,6 +113,63 @@ inline void unpack_scales(TensorType type, const PanelLayout& layout, const std:
 
 namespace detail {
 
+/// Eight bits of two units of a file's high plane, bit 4 u + j that of code j of unit u, as bit u of
+/// byte j.
+inline constexpr std::array<std::uint32_t, 256> kHighBits = [] {
+  std::array<std::uint32_t, 256> bytes{};
+  for (std::uint32_t bits = 0; bits < bytes.size(); ++bits) {
+    for (int i = 0; i < 8; ++i) bytes[bits] |= (bits >> i & 1) << (8 * (i % 4) + i / 4);
+  }
+  return bytes;
+}();
+
+/// One block of 32 k of a file into its place in a panel's block; `index` counts the file's blocks
+/// within that. Codes are moved in groups of four, without taking them apart: most of the time of
+/// loading a model goes here.
+template <TensorType kType>
+void pack_block_of_32(const std::byte* source, int index, int row, std::byte* block) noexcept {
+  constexpr PanelLayout kLayout = panel_layout(kType);
+  const auto load = [&source]<typename T>(T& value) {
+    std::memcpy(&value, source, sizeof(T));
+    source += sizeof(T);
+  };
+  std::uint16_t half;
+  load(half);
+  std::memcpy(block + panel_entry(kLayout.d, index, row, 2), &half, 2);
+  if constexpr (has_min(kType)) {
+    load(half);
+    std::memcpy(block + panel_entry(kLayout.m, index, row, 2), &half, 2);
+  }
+  constexpr int kVectors = 32 / (kLayout.low_bits == 8 ? 4 : 8);  // of the low plane
+  const auto store = [&](int vector, std::uint32_t four) {
+    std::memcpy(block + panel_entry(kLayout.low, kVectors * index + vector, row, 4), &four, 4);
+  };
+  if constexpr (kLayout.low_bits == 8) {
+    for (int vector = 0; vector < kVectors; ++vector) {
+      std::uint32_t four;
+      load(four);
+      store(vector, four ^ 0x80808080u);  // two's complement, plus the offset of 128
+    }
+    return;
+  }
+  if constexpr (kLayout.high_bits == 1) {
+    std::uint32_t bits;
+    load(bits);
+    bits = kHighBits[bits & 0xff] | kHighBits[bits >> 8 & 0xff] << 2 |
+           kHighBits[bits >> 16 & 0xff] << 4 | kHighBits[bits >> 24] << 6;
+    std::memcpy(block + panel_entry(kLayout.high, index, row, 4), &bits, 4);
+  }
+  // Byte i of 16 holds codes i and i + 16.
+  for (int vector = 0; vector < 2; ++vector) {
+    std::uint32_t first;
+    std::uint32_t second;
+    load(first);
+    load(second);
+    store(vector, (first & 0x0f0f0f0fu) | (second & 0x0f0f0f0fu) << 4);
+    store(vector + 2, (first >> 4 & 0x0f0f0f0fu) | (second & 0xf0f0f0f0u));
+  }
+}
+
 /// What pack_panel does, for one format: the compiler knows the layout, and loops have fixed ends.
 /// Blocks outside and rows inside, so that a block stays in the first-level cache while all 16 rows
 /// write their part of each of its lines.
@@ -127,7 +180,6 @@ void pack_panel_of(const std::byte* rows, std::size_t row_size, int n_rows, int 
   constexpr TypeLayout kFile = *layout_of(kType);
   constexpr auto kElements = static_cast<int>(kFile.elements);
   QuantBlock decoded;
-  std::uint8_t pair[64];
   for (int begin = 0; begin < n_in; begin += kLayout.block_k, panel += kLayout.bytes) {
     const int n_k = std::min(kLayout.block_k, n_in - begin);
     if (n_rows < kPanelRows || n_k < kLayout.block_k) std::memset(panel, 0, kLayout.bytes);
@@ -140,18 +192,11 @@ void pack_panel_of(const std::byte* rows, std::size_t row_size, int n_rows, int 
         }
       } else if constexpr (kElements == kLayout.block_k) {
         decode_block(kType, source, decoded);
-        pack_scales(kType, kLayout, decoded, 0, row, panel);
+        pack_scales(kType, kLayout, decoded, row, panel);
         pack_codes(kLayout, decoded.code, row, panel);
       } else {
-        // Two blocks of the file, of which the second may be missing: all of it stays 0.
-        std::memset(pair + kElements, 0, sizeof(pair) - kElements);
-        for (int k = 0; k < n_k; k += kElements) {
-          const auto index = static_cast<std::size_t>(k / kElements);
-          decode_block(kType, source + index * kFile.bytes, decoded);
-          std::memcpy(pair + k, decoded.code, kElements);
-          pack_scales(kType, kLayout, decoded, k / kElements, row, panel);
-        }
-        pack_codes(kLayout, pair, row, panel);
+        for (int index = 0; index < n_k / kElements; ++index)
+          pack_block_of_32<kType>(source + index * kFile.bytes, index, row, panel);
       }
     }
   }
