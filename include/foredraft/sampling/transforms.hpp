@@ -58,21 +58,22 @@ class Transforms {
       return;
     }
     const double temperature = options.temperature;
+    WeightTotals totals;
     if (options.top_k > 0 && static_cast<std::size_t>(options.top_k) < row.logits.size()) {
       keep_top_k(row, static_cast<std::size_t>(options.top_k));
-      weigh(row, temperature);
-      if (options.top_p < 1.0f) keep_top_p(options.top_p * sum(weights_));
+      totals = weigh(row, temperature);
+      if (options.top_p < 1.0f) totals = keep_top_p(options.top_p * totals.sum);
     } else if (options.top_p < 1.0f) {
-      keep_top_p_of_all(row, temperature, options.top_p);
+      totals = keep_top_p_of_all(row, temperature, options.top_p);
     } else if (options.min_p > 0.0f) {
       // What min-p will drop needs no weight. The bar is a little low; normalise() is exact.
       keep_above(row, temperature, double{options.min_p} * 0.999);
-      weigh(row, temperature);
+      totals = weigh(row, temperature);
     } else {
       keep_all(row.logits.size());
-      weigh(row, temperature);
+      totals = weigh(row, temperature);
     }
-    normalise(options.min_p, out);
+    normalise(options.min_p, totals, out);
   }
 
   /// p of a row of which no transform drops anything, as weights: to draw one token, few of them
@@ -147,14 +148,21 @@ class Transforms {
   }
 
   /// f(id) for the tokens whose logit is at least `bar`, which f may raise; ascending. Runs whose
-  /// maximum is below the bar are passed over.
+  /// maximum is below the bar are passed over, and groups of tokens that are all below it.
   template <typename F>
-  static void for_each_above(const Row& row, const double& bar, F&& f) {
+  static void for_each_above(const Row& row, const float& bar, F&& f) {
+    constexpr std::size_t kGroup = 16;
     for (std::size_t run = 0; run < row.maxima.size(); ++run) {
       if (row.maxima[run] < bar) continue;
       const std::size_t end = std::min((run + 1) * Scores::kRun, row.logits.size());
-      for (std::size_t id = run * Scores::kRun; id < end; ++id) {
-        if (row.logits[id] >= bar) f(static_cast<TokenId>(id));
+      for (std::size_t begin = run * Scores::kRun; begin < end; begin += kGroup) {
+        const auto group = row.logits.subspan(begin, std::min(kGroup, end - begin));
+        int n_above = 0;  // without a branch, so that compilers compare whole vectors
+        for (const float logit : group) n_above += logit >= bar;
+        if (n_above == 0) continue;
+        for (std::size_t i = 0; i < group.size(); ++i) {
+          if (group[i] >= bar) f(static_cast<TokenId>(begin + i));
+        }
       }
     }
   }
@@ -162,12 +170,12 @@ class Transforms {
   /// Keep tokens of at least `weight`, give or take a rounding.
   void keep_above(const Row& row, double temperature, double weight) {
     ids_.clear();
-    for_each_above(row, row.greatest + temperature * std::log(weight),
-                   [&](TokenId id) { ids_.push_back(id); });
+    const auto bar = static_cast<float>(row.greatest + temperature * std::log(weight));
+    for_each_above(row, bar, [&](TokenId id) { ids_.push_back(id); });
   }
 
   /// Weights of ids_.
-  void weigh(const Row& row, double temperature) {
+  WeightTotals weigh(const Row& row, double temperature) {
     weights_.resize(ids_.size());
     std::span<const float> logits = row.logits;
     if (ids_.size() < logits.size()) {
@@ -175,7 +183,7 @@ class Transforms {
       for (const TokenId id : ids_) logits_.push_back(logits[static_cast<std::size_t>(id)]);
       logits = logits_;
     }
-    exponentiate(logits, row.greatest, temperature, weights_.data());
+    return exponentiate(logits, row.greatest, temperature, weights_.data());
   }
 
   /// Keep the k likeliest tokens, in the order of ids. The k-th greatest maximum is the first bar,
@@ -192,7 +200,7 @@ class Transforms {
       ids_.erase(end, ids_.end());
       return logit(ids_.back());
     };
-    double bar = -std::numeric_limits<double>::infinity();
+    float bar = -std::numeric_limits<float>::infinity();
     if (k < row.maxima.size()) {
       logits_.assign(row.maxima.begin(), row.maxima.end());
       const auto kth = logits_.begin() + static_cast<std::ptrdiff_t>(k) - 1;
@@ -208,8 +216,8 @@ class Transforms {
     std::sort(ids_.begin(), ids_.end());
   }
 
-  /// Keep the fewest tokens whose weights reach `enough`.
-  void keep_top_p(double enough) {
+  /// Keep the fewest tokens whose weights reach `enough`. @return totals of their weights
+  WeightTotals keep_top_p(double enough) {
     double mass = choose_candidates(enough);
     const auto likelier = [this](std::size_t a, std::size_t b) {
       return weights_[a] != weights_[b] ? weights_[a] > weights_[b] : a < b;
@@ -231,23 +239,21 @@ class Transforms {
     }
     ids_.resize(to);
     weights_.resize(to);
+    return {sum(weights_), smallest(weights_)};
   }
 
   /// The same for a whole row, of which `p` of the sum is wanted. In most rows a few likely tokens
   /// make up that much, and the others need not be looked at again.
-  void keep_top_p_of_all(const Row& row, double temperature, double p) {
-    all_.resize(row.logits.size());
-    exponentiate(row.logits, row.greatest, temperature, all_.data());
-    const double enough = p * sum(all_);
+  WeightTotals keep_top_p_of_all(const Row& row, double temperature, double p) {
+    const double enough = p * exponentiate(row.logits, row.greatest, temperature, nullptr).sum;
     for (const double weight : {1e-3, 1e-5}) {
       keep_above(row, temperature, weight);
-      weigh(row, temperature);
       // With room for rounding: added up in another order, they must still be enough.
-      if (sum(weights_) > enough * (1 + 1e-9)) return keep_top_p(enough);
+      if (weigh(row, temperature).sum > enough * (1 + 1e-9)) return keep_top_p(enough);
     }
     keep_all(row.logits.size());
-    weights_.swap(all_);
-    keep_top_p(enough);
+    weigh(row, temperature);
+    return keep_top_p(enough);
   }
 
   /// Fills order_ with places among which the sum is reached; all likelier tokens stay. Many
@@ -279,9 +285,9 @@ class Transforms {
 
   /// Keep tokens of at least `min_p` times the greatest weight, which is 1, and those that are
   /// possible at all.
-  void normalise(double min_p, Law& out) {
+  void normalise(double min_p, WeightTotals totals, Law& out) {
     const double least = std::max(min_p, std::numeric_limits<double>::denorm_min());
-    if (smallest(weights_) < least) {
+    if (totals.smallest < least) {
       std::size_t to = 0;
       for (std::size_t i = 0; i < weights_.size(); ++i) {
         const double weight = weights_[i];
@@ -291,9 +297,9 @@ class Transforms {
       }
       ids_.resize(to);
       weights_.resize(to);
+      totals.sum = sum(weights_);
     }
-    const double scale = 1.0 / sum(weights_);
-    for (double& weight : weights_) weight *= scale;
+    scale(weights_, 1.0 / totals.sum);
     // Handed over, not copied: the buffers of the last law come back as buffers.
     std::swap(out.ids, ids_);
     std::swap(out.p, weights_);
@@ -302,7 +308,6 @@ class Transforms {
   std::vector<TokenId> ids_;     // tokens still possible, ascending
   std::vector<float> logits_;    // of ids_, where they are not all
   std::vector<double> weights_;  // of ids_, 1 for the likeliest
-  std::vector<double> all_;      // [n_vocab] weights of all tokens, for top-p
   static constexpr std::size_t kClasses = 1024;
   std::array<double, kClasses> mass_{};
   std::vector<std::size_t> order_;
