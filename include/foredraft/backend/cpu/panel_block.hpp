@@ -9,6 +9,7 @@
 #include <foredraft/backend/cpu/panel_layout.hpp>
 #include <foredraft/core/dequantize.hpp>
 #include <foredraft/core/half.hpp>
+#include <foredraft/core/pages.hpp>
 #include <foredraft/core/tensor.hpp>
 
 namespace foredraft::inline v0::cpu {
@@ -179,12 +180,17 @@ void pack_panel_of(const std::byte* rows, std::size_t row_size, int n_rows, int 
   constexpr PanelLayout kLayout = panel_layout(kType);
   constexpr TypeLayout kFile = *layout_of(kType);
   constexpr auto kElements = static_cast<int>(kFile.elements);
+  constexpr std::size_t kBlockBytes = kLayout.block_k / kElements * kFile.bytes;  // of a row
   QuantBlock decoded;
   for (int begin = 0; begin < n_in; begin += kLayout.block_k, panel += kLayout.bytes) {
     const int n_k = std::min(kLayout.block_k, n_in - begin);
     if (n_rows < kPanelRows || n_k < kLayout.block_k) std::memset(panel, 0, kLayout.bytes);
     const std::byte* source = rows + static_cast<std::size_t>(begin / kElements) * kFile.bytes;
     for (int row = 0; row < n_rows; ++row, source += row_size) {
+      // The same place of the next panel, or behind the file, where a fetch does nothing: sixteen
+      // rows side by side are too many for the hardware to fetch ahead.
+      for (std::size_t at = 0; at < kBlockBytes; at += kLine)
+        __builtin_prefetch(source + kPanelRows * row_size + at);
       if constexpr (kElements == 1) {
         for (int k = 0; k < n_k; ++k) {
           std::memcpy(panel + panel_entry(0, k, row, kFile.bytes),
