@@ -125,8 +125,7 @@ inline constexpr std::array<std::uint32_t, 256> kHighBits = [] {
 }();
 
 /// One block of 32 k of a file into its place in a panel's block; `index` counts the file's blocks
-/// within that. Codes are moved in groups of four, without taking them apart: most of the time of
-/// loading a model goes here.
+/// within that. Codes move in groups of four, without being taken apart.
 template <TensorType kType>
 void pack_block_of_32(const std::byte* source, int index, int row, std::byte* block) noexcept {
   constexpr PanelLayout kLayout = panel_layout(kType);
