@@ -127,6 +127,12 @@ TEST_CASE("a tiny temperature and top-k 1 pick the best token, without overflow"
   CHECK(apply({}, logits).ids == std::vector<fd::TokenId>{2});
 }
 
+TEST_CASE("an enormous temperature leaves all that is possible") {
+  const std::vector<float> logits{3.0f, -kInfinity, -3e38f, 0.0f};
+  CHECK(apply({.temperature = 3e38f, .min_p = 0.1f}, logits).ids == Ids{0, 2, 3});
+  CHECK(apply({.temperature = 3e38f, .top_p = 0.99f}, logits).ids == Ids{0, 2, 3});
+}
+
 TEST_CASE("ties go to the lower id") {
   const std::vector<float> logits{0.0f, 1.0f, 1.0f, 1.0f, 0.0f};
   CHECK(apply({}, logits).ids == Ids{1});

@@ -49,13 +49,13 @@ inline constexpr double kInverseFactorials[] = {1.0,
                                                 1.0 / 479001600,
                                                 1.0 / 6227020800};
 
-/// @tparam V  a vector of kLanes doubles
-template <std::size_t kLanes, typename V>
-[[gnu::always_inline]] inline WeightTotals totals_of(const V& sum, const V& smallest) {
+/// Totals of the lanes. @param sum, smallest  kLanes doubles each
+template <std::size_t kLanes>
+[[gnu::always_inline]] inline WeightTotals totals_of(const void* sum, const void* smallest) {
   double sums[kLanes];
   double minima[kLanes];
-  std::memcpy(sums, &sum, sizeof sum);
-  std::memcpy(minima, &smallest, sizeof smallest);
+  std::memcpy(sums, sum, sizeof sums);
+  std::memcpy(minima, smallest, sizeof minima);
   return {std::accumulate(sums, sums + kLanes, 0.0), *std::min_element(minima, minima + kLanes)};
 }
 
@@ -92,7 +92,7 @@ template <std::size_t kLanes, bool kDivide>
     smallest = weight < smallest ? weight : smallest;
     if (out != nullptr) std::memcpy(out + i, &weight, sizeof weight);
   }
-  return totals_of<kLanes>(sum, smallest);
+  return totals_of<kLanes>(&sum, &smallest);
 }
 
 #if defined(__x86_64__)
@@ -112,7 +112,7 @@ inline constexpr auto kSixteenthPowers = [] {
 /// A table of sixteen fits two vectors, from which one instruction picks eight entries. With it
 /// |r| <= ln 2 / 32, and degree 6 leaves 2^-51.
 template <bool kDivide>
-[[gnu::target("avx512f,avx512dq,fma")]] inline WeightTotals exponentiate_with_table(
+[[gnu::target("avx512f,avx512dq")]] inline WeightTotals exponentiate_with_table(
     const float* x, std::size_t n, double greatest, double temperature, double* out) {
   const __m512i low = _mm512_loadu_si512(kSixteenthPowers.data());
   const __m512i high = _mm512_loadu_si512(kSixteenthPowers.data() + 8);
@@ -135,10 +135,10 @@ template <bool kDivide>
     smallest = weight < smallest ? weight : smallest;
     if (out != nullptr) _mm512_storeu_pd(out + i, weight);
   }
-  return totals_of<8>(sum, smallest);
+  return totals_of<8>(&sum, &smallest);
 }
 
-[[gnu::target("avx512f,avx512dq,fma")]] inline WeightTotals exponentiate_avx512(
+[[gnu::target("avx512f,avx512dq")]] inline WeightTotals exponentiate_avx512(
     const float* x, std::size_t n, double greatest, double temperature, double* out) {
   return temperature == 1.0 ? exponentiate_with_table<false>(x, n, greatest, temperature, out)
                             : exponentiate_with_table<true>(x, n, greatest, temperature, out);
@@ -168,8 +168,7 @@ inline WeightTotals exponentiate_portable(const float* x, std::size_t n, double 
   double sums[Batch::size];
   sum.store_unaligned(sums);
   smallest.store_unaligned(wide);
-  return {std::accumulate(sums, sums + Batch::size, 0.0),
-          *std::min_element(wide, wide + Batch::size)};
+  return totals_of<Batch::size>(sums, wide);
 }
 
 [[gnu::always_inline]] inline void scale_by(double* values, std::size_t n, double factor) {
@@ -223,6 +222,7 @@ inline WeightTotals exponentiate(std::span<const float> x, float greatest, doubl
   constexpr std::size_t kLanes = 8;  // of the widest
   const std::size_t whole = x.size() / kLanes * kLanes;
   WeightTotals totals = widest(x.data(), whole, greatest, temperature, out);
+  if (whole == x.size()) return totals;
   float rest[kLanes];
   double weights[kLanes];
   std::fill_n(rest, kLanes, greatest);

@@ -170,8 +170,10 @@ class Transforms {
   /// Keep tokens of at least `weight`, give or take a rounding.
   void keep_above(const Row& row, double temperature, double weight) {
     ids_.clear();
-    const auto bar = static_cast<float>(row.greatest + temperature * std::log(weight));
-    for_each_above(row, bar, [&](TokenId id) { ids_.push_back(id); });
+    // Below all finite logits where the temperature is enormous.
+    const double bar = std::max(row.greatest + temperature * std::log(weight),
+                                double{std::numeric_limits<float>::lowest()});
+    for_each_above(row, static_cast<float>(bar), [&](TokenId id) { ids_.push_back(id); });
   }
 
   /// Weights of ids_.
@@ -243,7 +245,7 @@ class Transforms {
   }
 
   /// The same for a whole row, of which `p` of the sum is wanted. In most rows a few likely tokens
-  /// make up that much, and the others need not be looked at again.
+  /// make up that much, and the others need not be looked at again; a flat row pays twice.
   WeightTotals keep_top_p_of_all(const Row& row, double temperature, double p) {
     const double enough = p * exponentiate(row.logits, row.greatest, temperature, nullptr).sum;
     for (const double weight : {1e-3, 1e-5}) {

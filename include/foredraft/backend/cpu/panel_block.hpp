@@ -188,8 +188,9 @@ void pack_panel_of(const std::byte* rows, std::size_t row_size, int n_rows, int 
     for (int row = 0; row < n_rows; ++row, source += row_size) {
       // The same place of the next panel, or behind the file, where a fetch does nothing: sixteen
       // rows side by side are too many for the hardware to fetch ahead.
+      const auto next = reinterpret_cast<std::uintptr_t>(source) + kPanelRows * row_size;
       for (std::size_t at = 0; at < kBlockBytes; at += kLine)
-        __builtin_prefetch(source + kPanelRows * row_size + at);
+        __builtin_prefetch(reinterpret_cast<const void*>(next + at));
       if constexpr (kElements == 1) {
         for (int k = 0; k < n_k; ++k) {
           std::memcpy(panel + panel_entry(0, k, row, kFile.bytes),
