@@ -241,15 +241,17 @@ class Transforms {
     }
     ids_.resize(to);
     weights_.resize(to);
-    return {sum(weights_), smallest(weights_)};
+    return {sum(weights_), least_weight};
   }
 
   /// The same for a whole row, of which `p` of the sum is wanted. In most rows a few likely tokens
-  /// make up that much, and the others need not be looked at again; a flat row pays twice.
+  /// make up that much, and the others need not be looked at again. Others pay twice, at worst three
+  /// times.
   WeightTotals keep_top_p_of_all(const Row& row, double temperature, double p) {
     const double enough = p * exponentiate(row.logits, row.greatest, temperature, nullptr).sum;
     for (const double weight : {1e-3, 1e-5}) {
       keep_above(row, temperature, weight);
+      if (ids_.size() > row.logits.size() / 2) break;
       // With room for rounding: added up in another order, they must still be enough.
       if (weigh(row, temperature).sum > enough * (1 + 1e-9)) return keep_top_p(enough);
     }
@@ -301,7 +303,7 @@ class Transforms {
       weights_.resize(to);
       totals.sum = sum(weights_);
     }
-    scale(weights_, 1.0 / totals.sum);
+    detail::row_loops().scale(weights_.data(), weights_.size(), 1.0 / totals.sum);
     // Handed over, not copied: the buffers of the last law come back as buffers.
     std::swap(out.ids, ids_);
     std::swap(out.p, weights_);

@@ -186,8 +186,8 @@ void pack_panel_of(const std::byte* rows, std::size_t row_size, int n_rows, int 
     if (n_rows < kPanelRows || n_k < kLayout.block_k) std::memset(panel, 0, kLayout.bytes);
     const std::byte* source = rows + static_cast<std::size_t>(begin / kElements) * kFile.bytes;
     for (int row = 0; row < n_rows; ++row, source += row_size) {
-      // The same place of the next panel, or behind the file, where a fetch does nothing: sixteen
-      // rows side by side are too many for the hardware to fetch ahead.
+      // The same place of the next panel: sixteen rows side by side are too many for the hardware to
+      // fetch ahead. Behind the last one lies something else or nothing, which a fetch may name.
       const auto next = reinterpret_cast<std::uintptr_t>(source) + kPanelRows * row_size;
       for (std::size_t at = 0; at < kBlockBytes; at += kLine)
         __builtin_prefetch(reinterpret_cast<const void*>(next + at));
