@@ -106,13 +106,12 @@ def goals(results):
     for kind in ("Q4_K", "Q6_K", "Q4_1", "Q5_0", "Q8_0"):
         rows.append(row(f"K5: use of the dot product, M=8 from L2, {kind}", ".73",
                         lambda r, k=kind: r["K5"][k]["median"]))
-    sampled = "temperature 0.8, top-k 40, top-p 0.95"
     rows += [
         row("K6: host work of a round, greedy, us", "20",
             lambda r: r["K6"]["greedy"]["microseconds_a_round"]["median"]),
-        row(f"K6: a row read, {sampled}, us", "50", lambda r: r["K6"][sampled]["microseconds_a_row"]["median"]),
-        row("K6: a row read, temperature 1, us", "50",
-            lambda r: r["K6"]["temperature 1"]["microseconds_a_row"]["median"]),
+        *(row(f"K6: a row read, {kind}, us", "50", lambda r, k=kind: r["K6"][k]["microseconds_a_row"]["median"])
+          for kind in ("temperature 0.8, top-k 40, top-p 0.95", "temperature 0.8, top-p 0.95", "temperature 1",
+                       "rejection, temperature 1")),
         row("K8: attention at 4096, M=1 / stream read", ".75", lambda r: r["K8"]["M1_of_stream_read"]["median"]),
         row("K8: attention at 4096, M=8 / float multiply-add peak", ".65",
             lambda r: r["K8"]["M8_of_fma_peak"]["median"]),
@@ -121,6 +120,7 @@ def goals(results):
         row("int8 dot product, one thread, GMAC/s", "", lambda r: r["dot_int8_GMAC_per_s_1_thread"]["median"])]
     picture = ("![Forward passes between the speed of memory and that of the dot product]"
                f"(images/{results.name}/roofline.svg)")
+    rows = [cells for cells in rows if any(cells[2:])]  # older files lack the newer ones
     return "\n\n".join([source(files), picture, table(["", "goal", *files], rows)])
 
 

@@ -233,7 +233,7 @@ class Measurement {
     tree_.reset(tokens_.back());
     for (auto& chain : chains_) chain = {};
     for (int i = 0; i < a_.depth; ++i) {
-      draft_model_.forward(tree_, fd::RowNeed::kLogits);
+      draft_model_.forward(tree_, {fd::RowNeed::kLogits, {}});
       for (int kind = 0; kind < kDraftKinds; ++kind) {
         const fd::NodeIndex parent = node(kind, i - 1);
         const auto logits = draft_model_.scores().logits(draft_model_.row(parent));

@@ -124,25 +124,32 @@ Measured measure(const Arguments& a, fd::Cpu& cpu, bench::Passes& passes) {
 Json host_work(const Arguments& a, bench::Model& model) {
   struct Kind {
     const char* name;
+    fd::AnyAcceptance rule;
     fd::Options options;
   };
-  const Kind kinds[] = {
-      {"greedy", {.max_tokens = 96, .ignore_end = true}},
-      {"temperature 0.8, top-k 40, top-p 0.95",
-       {.max_tokens = 96, .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .ignore_end = true}},
-      {"temperature 1", {.max_tokens = 96, .temperature = 1.0f, .ignore_end = true}}};
+  const fd::Options greedy{.max_tokens = 96, .ignore_end = true};
+  const fd::Options top_k{
+      .max_tokens = 96, .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .ignore_end = true};
+  const fd::Options top_p{
+      .max_tokens = 96, .temperature = 0.8f, .top_p = 0.95f, .ignore_end = true};
+  const fd::Options uncut{.max_tokens = 96, .temperature = 1.0f, .ignore_end = true};
+  const Kind kinds[] = {{"greedy", fd::SampleAndMatch{}, greedy},
+                        {"temperature 0.8, top-k 40, top-p 0.95", fd::SampleAndMatch{}, top_k},
+                        {"temperature 0.8, top-p 0.95", fd::SampleAndMatch{}, top_p},
+                        {"temperature 1", fd::SampleAndMatch{}, uncut},
+                        {"rejection, temperature 1", fd::RejectionSampling{}, uncut}};
   Json result;
   std::map<std::string, Values> per_round, rows, drafted, per_row;
   for (int turn = 0; turn <= a.repetitions; ++turn) {
-    double greedy = 0;
+    double of_greedy = 0;
     for (const Kind& kind : kinds) {
-      const auto work = bench::host_work(model, kind.options);
-      if (kind.options.temperature == 0.0f) greedy = work.per_round;
+      const auto work = bench::host_work(model, kind.rule, kind.options);
+      if (kind.options.temperature == 0.0f) of_greedy = work.per_round;
       if (turn == 0) continue;
       per_round[kind.name].push_back(1e6 * work.per_round);
       rows[kind.name].push_back(work.rows);
       drafted[kind.name].push_back(work.drafted);
-      per_row[kind.name].push_back(1e6 * (work.per_round - greedy) / work.rows);
+      per_row[kind.name].push_back(1e6 * (work.per_round - of_greedy) / work.rows);
     }
   }
   for (const Kind& kind : kinds) {

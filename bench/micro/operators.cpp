@@ -19,11 +19,13 @@
 #include <utility>
 #include <vector>
 
+#include <foredraft/acceptance/residual.hpp>
 #include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/core/half.hpp>
 #include <foredraft/core/pages.hpp>
 #include <foredraft/core/rng.hpp>
 #include <foredraft/core/scores.hpp>
+#include <foredraft/detail/exponentials.hpp>
 #include <foredraft/drafter/prompt_lookup.hpp>
 #include <foredraft/sampling/greatest_logit.hpp>
 #include <foredraft/sampling/row_sampler.hpp>
@@ -184,8 +186,8 @@ void argmax(benchmark::State& state) {
   bench::count_bytes(state, 4.0 * static_cast<double>(values.size()), false);
 }
 
-/// The output head with the argmax of M rows, weights from memory.
-void head(benchmark::State& state) {
+/// The output head with M rows, weights from memory.
+void head(benchmark::State& state, fd::RowNeed need) {
   auto& cpu = Machine::get().cpu;
   const auto n_rows = static_cast<std::size_t>(state.range(0));
   constexpr auto kType = fd::TensorType::kQ6_K;
@@ -194,12 +196,21 @@ void head(benchmark::State& state) {
   std::vector<std::int32_t> rows;
   for (std::size_t i = 0; i < n_rows; ++i) rows.push_back(static_cast<std::int32_t>(i));
   std::vector<fd::TokenId> best(n_rows);
-  const std::vector<float*> no_logits(n_rows, nullptr);
+  fd::Scores scores;
+  scores.reset({need, {}}, static_cast<int>(n_rows), kVocab);
+  std::vector<float*> logits;
+  std::vector<float*> maxima;
+  std::vector<fd::SumsOfRuns> sums;
+  for (int i = 0; i < static_cast<int>(n_rows); ++i) {
+    logits.push_back(scores.logits(i).data());
+    maxima.push_back(scores.maxima(i).data());
+    sums.push_back({scores.sums(i).data(), 1.0f});
+  }
   const fd::PassShape shape{
       static_cast<int>(n_rows), kModel, kFeedForward, kHeads, kKvHeads, kHead};
   for (auto _ : state) {
     cpu.run(shape, [&](auto& lane) noexcept {
-      lane.head({x.data(), rows, {x.data(), 1e-6f}, &weights[0], best, no_logits});
+      lane.head({x.data(), rows, {x.data(), 1e-6f}, &weights[0], best, logits, maxima, sums});
     });
     benchmark::DoNotOptimize(best.data());
   }
@@ -207,20 +218,28 @@ void head(benchmark::State& state) {
   bench::count_macs(state, static_cast<double>(n_rows) * kModel * kVocab, Machine::get().dot);
 }
 
-/// A row of logits as the head hands it over, its probabilities as unequal as those of a language's
-/// tokens (Zipf).
+/// A row of logits as the head hands it over to a rule that reads probabilities, these as unequal as
+/// those of a language's tokens (Zipf).
 struct Row {
-  Row() {
+  explicit Row(const fd::SamplingOptions& options, unsigned seed = 1) {
     fd::Scores& to = scores;
-    to.reset({fd::RowNeed::kLogits, {}}, 1, kVocab);
+    const fd::RowNeed need = fd::RowSampler::need_with_probability(options);
+    to.reset({need, {}, options.temperature}, 1, kVocab);
     std::vector<float> logits(kVocab);
     for (std::size_t i = 0; i < logits.size(); ++i)
       logits[i] = -1.3f * std::log(static_cast<float>(i + 1));
-    std::shuffle(logits.begin(), logits.end(), std::mt19937(1));
+    std::shuffle(logits.begin(), logits.end(), std::mt19937(seed));
     to.set_row(0, logits);
     std::vector<float> maxima;
     fd::maxima_of_runs(logits, maxima);
     std::copy(maxima.begin(), maxima.end(), to.maxima(0).begin());
+    const std::span<double> sums = to.sums(0);
+    for (std::size_t run = 0; run < sums.size(); ++run) {
+      const std::size_t begin = run * fd::Scores::kRun;
+      const std::size_t n = std::min(fd::Scores::kRun, logits.size() - begin);
+      sums[run] =
+          fd::sum_of_weights(std::span(logits).subspan(begin, n), maxima[run], options.temperature);
+    }
     draft.reset(0);
   }
   fd::Scores scores;
@@ -230,24 +249,53 @@ struct Row {
 
 /// A draw from a row, which is what match costs.
 void sample(benchmark::State& state, fd::SamplingOptions options) {
-  const Row row;
+  const Row row(options);
   fd::RowSampler sampler;
-  sampler.begin(options, row.scores, row.draft, row.tokens);
   fd::Philox rng(1);
   fd::Position position = 0;
   for (auto _ : state) {
+    sampler.begin(options, row.scores, row.draft, row.tokens);
     const fd::RngKey key{fd::Purpose::kTargetSample, ++position, 0};
     benchmark::DoNotOptimize(sampler.draw(0, key, rng));
   }
 }
 
-/// All of p, which is what rejection sampling asks for.
-void law(benchmark::State& state, fd::SamplingOptions options) {
-  const Row row;
+/// The probability of a drafted token, which is what rejection sampling reads of most rows.
+void probability(benchmark::State& state, fd::SamplingOptions options) {
+  const Row row(options);
   fd::RowSampler sampler;
-  sampler.begin(options, row.scores, row.draft, row.tokens);
+  fd::TokenId token = 0;
+  for (auto _ : state) {
+    sampler.begin(options, row.scores, row.draft, row.tokens);
+    benchmark::DoNotOptimize(sampler.probability(0, token = (token + 7919) % kVocab));
+  }
+}
+
+/// A token in place of a rejected one, which was drawn from the same transforms of another row.
+void residual(benchmark::State& state, fd::SamplingOptions options) {
+  const Row row(options);
+  const Row other(options, 2);
+  fd::RowSampler sampler;
+  sampler.begin(options, other.scores, other.draft, other.tokens);
+  const fd::Law q = sampler.law(0);
+  fd::Philox rng(1);
+  fd::Position position = 0;
+  for (auto _ : state) {
+    sampler.begin(options, row.scores, row.draft, row.tokens);
+    const fd::RngKey key{fd::Purpose::kResidual, ++position, 0};
+    benchmark::DoNotOptimize(fd::draw_residual(sampler, 0, q, key, rng));
+  }
+}
+
+/// All of p, which is what block verification and a second sibling ask for.
+void law(benchmark::State& state, fd::SamplingOptions options) {
+  const Row row(options);
+  fd::RowSampler sampler;
   std::size_t kept = 0;
-  for (auto _ : state) benchmark::DoNotOptimize(kept = sampler.law(0).size());
+  for (auto _ : state) {
+    sampler.begin(options, row.scores, row.draft, row.tokens);
+    benchmark::DoNotOptimize(kept = sampler.law(0).size());
+  }
   bench::count_bytes(state, 4.0 * kVocab, false);
   state.counters["kept"] = static_cast<double>(kept);
 }
@@ -311,7 +359,11 @@ void register_all() {
   RegisterBenchmark("rope/halves", rope, fd::RopeKind::kHalves);
   RegisterBenchmark("silu_times_up", silu_times_up);
   RegisterBenchmark("argmax", argmax)->Arg(kVocab)->Arg(262144);
-  RegisterBenchmark("head/Q6_K", head)->ArgName("M")->Arg(1)->Arg(8)->UseRealTime();
+  for (const auto& [name, need] : {std::pair{"head/Q6_K", fd::RowNeed::kArgmax},
+                                   std::pair{"head_with_logits/Q6_K", fd::RowNeed::kLogits},
+                                   std::pair{"head_with_sums/Q6_K", fd::RowNeed::kSums}}) {
+    RegisterBenchmark(name, head, need)->ArgName("M")->Arg(1)->Arg(8)->UseRealTime();
+  }
   const std::pair<const char*, fd::SamplingOptions> samplings[] = {
       {"temperature_1", {.temperature = 1.0f}},
       {"top_k_40_top_p_0.95", {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f}},
@@ -319,6 +371,8 @@ void register_all() {
       {"min_p_0.05", {.temperature = 0.8f, .min_p = 0.05f}}};
   for (const auto& [name, options] : samplings) {
     RegisterBenchmark((std::string("sample/") + name).c_str(), sample, options);
+    RegisterBenchmark((std::string("probability/") + name).c_str(), probability, options);
+    RegisterBenchmark((std::string("residual/") + name).c_str(), residual, options);
     RegisterBenchmark((std::string("law/") + name).c_str(), law, options);
   }
   RegisterBenchmark("prompt_lookup/propose", lookup_propose)->Arg(32768);

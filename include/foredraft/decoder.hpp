@@ -192,7 +192,7 @@ class Decoder {
     }
     if (options.logprobs >= 0) {
       check_logprobs(options.logprobs);
-      call.need = RowNeed::kLogits;
+      call.need = std::max(call.need, RowNeed::kLogits);
     }
     if (options.ignore_end) call.is_end = [](TokenId) { return false; };
     if (!options.stop.empty() && !call.piece) {

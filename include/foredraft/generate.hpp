@@ -101,7 +101,8 @@ FinishReason generate(Sequence<T, C, D, A>& s, const detail::Call& call, Stats& 
 
     const detail::StagedRows staged(s.cache, s.draft.nodes());
     detail::timed(stats.seconds.verify, [&] {
-      detail::forward(s, s.draft.size(), {call.need, detail::taps_of(s.drafter)});
+      detail::forward(s, s.draft.size(),
+                      {call.need, detail::taps_of(s.drafter), call.options.temperature});
     });
     if (call.cancelled()) return FinishReason::kCancelled;
 

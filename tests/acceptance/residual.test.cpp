@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/rows.hpp"
 
 namespace fd = foredraft;
 
@@ -45,13 +46,42 @@ TEST_CASE("with nothing drafted the residual is p") {
 }
 
 TEST_CASE("the ratio is p over q, and a token that q excludes is refused") {
-  CHECK(fd::likelihood_ratio(kP, kQ, 1) == Approx(2.5));
-  CHECK(fd::likelihood_ratio(kP, kQ, 0) == 0.0);  // p excludes it
-  CHECK(fd::likelihood_ratio(kP, fd::point_mass(3), 3) == Approx(0.3));
-  CHECK_THROWS_AS(fd::likelihood_ratio(kP, kQ, 3), fd::Error);
-  CHECK_THROWS_AS(fd::likelihood_ratio(kP, fd::Law{{1}, {std::nan("")}}, 1), fd::Error);
+  CHECK(fd::likelihood_ratio(kP(1), kQ, 1) == Approx(2.5));
+  CHECK(fd::likelihood_ratio(kP(0), kQ, 0) == 0.0);  // p excludes it
+  CHECK(fd::likelihood_ratio(kP(3), fd::point_mass(3), 3) == Approx(0.3));
+  CHECK_THROWS_AS(fd::likelihood_ratio(kP(3), kQ, 3), fd::Error);
+  CHECK_THROWS_AS(fd::likelihood_ratio(kP(1), fd::Law{{1}, {std::nan("")}}, 1), fd::Error);
   // No overflow: a q at the edge of the range makes the ratio large, not undefined.
-  CHECK(fd::likelihood_ratio(kP, fd::Law{{1}, {1e-310}}, 1) > 1e300);
+  CHECK(fd::likelihood_ratio(kP(1), fd::Law{{1}, {1e-310}}, 1) > 1e300);
+}
+
+TEST_CASE("a token of the residual, drawn with few weights or with all of them") {
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal(0.0f, 2.0f);
+  fd::Philox rng(4);
+  fd::DraftTree draft;
+  draft.reset(0);
+  fd::Transforms transforms;
+  int different = 0;
+  int outside = 0;
+  for (int i = 0; i < 300; ++i) {
+    std::vector<std::vector<float>> rows(2, std::vector<float>(700));
+    for (auto& row : rows)
+      for (float& x : row) x = normal(random);
+    fd::Law q;  // of a model that knows more or fewer tokens, with cuts and without; a found token
+    rows[1].resize(i % 2 == 0 ? 650 : 750, -1.0f);
+    transforms.apply({.temperature = 1.0f, .top_k = i % 3 == 0 ? 40 : 0}, rows[1], {}, q);
+    if (i % 5 == 0) q = fd::point_mass(static_cast<fd::TokenId>(random() % 700));
+    rows.pop_back();
+    const Rows target(draft, rows, {.temperature = 1.0f});
+    const fd::RngKey key{fd::Purpose::kResidual, i, 0};
+    const fd::TokenId token = fd::draw_residual(target.sampler, 0, q, key, rng);
+    const fd::Law rest = fd::residual(1.0, target.sampler.law(0), q);
+    different += token != rest.ids[rng.categorical(key, rest.ids, rest.p)];
+    outside += !(rest(token) > 0);
+  }
+  CHECK(different == 0);
+  CHECK(outside == 0);
 }
 
 TEST_CASE("without a token the others share its mass") {
@@ -116,7 +146,7 @@ TEST_CASE("laws that span 700 nats: the same as in logarithms") {
         const auto token = static_cast<fd::TokenId>(id);
         if (q(token) == 0.0) continue;
         const long double ratio = std::exp(log_p.log_p[id] - log_q.log_p[id]);
-        const double accepted = std::min(1.0, fd::likelihood_ratio(p, q, token));
+        const double accepted = std::min(1.0, fd::likelihood_ratio(p(token), q, token));
         CHECK(std::abs(accepted - std::min(1.0L, ratio)) < 1e-12);
       }
       CHECK(std::abs(fd::residual_mass(scale, p, q) - mass) < 1e-14);

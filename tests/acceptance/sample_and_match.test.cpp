@@ -30,8 +30,8 @@ TEST_CASE("the sample is drawn from p, keyed by its own position alone") {
   // The key of the token at 22 is the same whichever branch it is behind, and in any other round.
   CHECK(rng.questions[0].key == fd::RngKey{fd::Purpose::kTargetSample, 21, 0});
   CHECK(rng.questions[1].key == fd::RngKey{fd::Purpose::kTargetSample, 22, 0});
-  CHECK(rng.questions[1].ids == std::vector<fd::TokenId>{0, 1, 2});
-  CHECK(rng.questions[1].weights == std::vector<double>{0.0, 1.0, 1.0});  // p, not normalised
+  CHECK(rng.questions[1].ids == std::vector<fd::TokenId>{1, 2});
+  CHECK(rng.questions[1].weights == std::vector<double>{0.5, 0.5});
 }
 
 TEST_CASE("after full acceptance the bonus is one more sample") {

@@ -76,24 +76,40 @@ TEST_CASE("taps of all rows and layers lie apart") {
   }
 }
 
-TEST_CASE("maxima of runs are there where the target hands them over, pass by pass") {
-  const fd::Want want{fd::RowNeed::kLogits, {}};
+TEST_CASE("what is known of runs is there where the target hands it over, pass by pass") {
+  const fd::Want want{fd::RowNeed::kSums, {}, 0.5f};
   fd::Scores scores;
   const fd::Scores& read = scores;
   scores.reset(want, 2, 300);
   scores.argmax()[0] = 1;
   scores.argmax()[1] = 299;
-  CHECK(read.maxima(0).empty());
+  CHECK(read.logits(1).size() == 300);  // kSums includes them
+  CHECK(read.runs(0).maxima.empty());
+  CHECK(read.runs(0).sums.empty());
   REQUIRE(scores.maxima(1).size() == 3);
   scores.maxima(0)[2] = 1.0f;
   scores.maxima(1)[0] = 2.0f;
-  CHECK(read.maxima(0)[2] == 1.0f);
-  CHECK(read.maxima(1)[0] == 2.0f);
+  CHECK(read.runs(0).maxima[2] == 1.0f);
+  CHECK(read.runs(1).maxima[0] == 2.0f);
+  CHECK(read.runs(1).sums.empty());  // one without the other
+  REQUIRE(scores.sums(1).size() == 3);
+  scores.sums(0)[1] = 3.0;
+  scores.sums(1)[2] = 4.0;
+  CHECK(read.runs(0).sums[1] == 3.0);
+  CHECK(read.runs(1).sums[2] == 4.0);
+  CHECK(read.runs(1).temperature == 0.5f);
   scores.argmax()[1] = -1;  // no row of logits
-  CHECK(read.maxima(1).empty());
+  CHECK(read.runs(1).maxima.empty());
+  CHECK(read.runs(1).sums.empty());
   scores.reset(want, 1, 300);
   scores.argmax()[0] = 1;
-  CHECK(read.maxima(0).empty());  // those of the pass before
+  CHECK(read.runs(0).maxima.empty());  // those of the pass before
+  CHECK(read.runs(0).sums.empty());
+  scores.reset({fd::RowNeed::kLogits, {}}, 1, 300);
+  CHECK(scores.maxima(0).size() == 3);
+  CHECK(scores.sums(0).empty());
   scores.reset({fd::RowNeed::kArgmax, {}}, 1, 300);
   CHECK(scores.maxima(0).empty());
+  scores.reset({fd::RowNeed::kNothing, {}}, 1, 300);
+  CHECK(read.runs(0).maxima.empty());
 }

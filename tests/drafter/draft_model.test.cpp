@@ -40,7 +40,7 @@ void forward_levels(Model& model, const fd::DraftTree& whole) {
         if (whole.depth(node) == depth) draft.add(whole.parent(node), whole.token(node));
       }
     }
-    model.forward(draft, fd::RowNeed::kLogits);
+    model.forward(draft, {fd::RowNeed::kLogits, {}});
   }
 }
 
@@ -107,7 +107,7 @@ TEST_CASE("a few final tokens that the cache lacks share the anchor's pass") {
     draft.reset(text.back());
     target.passes = 0;
     model.begin(text);
-    model.forward(draft, fd::RowNeed::kLogits);
+    model.forward(draft, {fd::RowNeed::kLogits, {}});
     CAPTURE(grow);
     CHECK(target.passes == (grow > 4 ? 2 : 1));
     // Its row is that of the anchor, as if nothing had been missing.
@@ -125,10 +125,10 @@ TEST_CASE("a pass that fails leaves staged rows behind, and the next round does 
   draft.reset(9);
   model.begin(kText);
   target.before_forward = [] { throw std::runtime_error("device lost"); };
-  CHECK_THROWS_AS(model.forward(draft, fd::RowNeed::kLogits), std::runtime_error);
+  CHECK_THROWS_AS(model.forward(draft, {fd::RowNeed::kLogits, {}}), std::runtime_error);
   target.before_forward = {};
   model.begin(kText);
-  model.forward(draft, fd::RowNeed::kLogits);
+  model.forward(draft, {fd::RowNeed::kLogits, {}});
   const auto row = model.scores().logits(model.row(0));
   CHECK(std::vector<float>(row.begin(), row.end()) == target.logits_after(kText));
 }
@@ -152,7 +152,7 @@ TEST_CASE("truncate, snapshot and restore drop what is staged") {
     fd::DraftTree draft;
     draft.reset(text.back());
     model.begin(text);
-    model.forward(draft, fd::RowNeed::kNothing);
+    model.forward(draft, {fd::RowNeed::kNothing, {}});
   };
   stage(kText);
   const auto snapshot = model.snapshot();

@@ -26,7 +26,7 @@ struct Picked {
     fd::SiblingPicker picker;
     picker.begin(context, law, how, drawn);
     fd::Scores scores;
-    scores.reset({picker.need(count), {}}, 2, static_cast<int>(logits.size()));
+    scores.reset(picker.want(count), 2, static_cast<int>(logits.size()));
     scores.set_row(0, std::vector<float>(logits.size(), 0.0f));
     scores.set_row(1, logits);
     picker.add(1, count, scores, 1, draft);
@@ -195,13 +195,16 @@ TEST_CASE("the whole row is asked for only where it is read") {
   const auto need = [&](const fd::SamplingOptions& law, fd::DraftSampling how, int count) {
     fd::SiblingPicker picker;
     picker.begin(context, law, how);
-    return picker.need(count);
+    return picker.want(count).rows;
   };
   CHECK(need({}, fd::DraftSampling::kArgmax, 1) == fd::RowNeed::kArgmax);
   CHECK(need({}, fd::DraftSampling::kArgmax, 2) == fd::RowNeed::kLogits);
   CHECK(need({.presence_penalty = 1.0f}, fd::DraftSampling::kArgmax, 1) == fd::RowNeed::kLogits);
   CHECK(need(kLaws[0], fd::DraftSampling::kDrawn, 1) == fd::RowNeed::kLogits);
   CHECK(need(kLaws[0], fd::DraftSampling::kCoupled, 1) == fd::RowNeed::kLogits);
+  const fd::SamplingOptions top_p{.temperature = 0.7f, .top_p = 0.9f};
+  CHECK(need(top_p, fd::DraftSampling::kDrawn, 2) == fd::RowNeed::kSums);
+  CHECK(need(top_p, fd::DraftSampling::kArgmax, 2) == fd::RowNeed::kLogits);
 }
 
 TEST_CASE("a damaged row of the draft model is an error, not a token") {

@@ -11,6 +11,7 @@
 #include "support/catch.hpp"
 #include "support/forward.hpp"
 #include "support/instruction_sets.hpp"
+#include "support/runs.hpp"
 #include "support/tiny_model.hpp"
 
 namespace fd = foredraft;
@@ -189,7 +190,7 @@ TEST_CASE("several sequences share a pass without touching one another") {
   a_alone.stage(nodes);
   b.stage(std::vector<fd::Node>{{60, fd::kCommitted}});
   fd::Scores scores_a, scores_b;
-  std::vector<fd::Request<Cache>> requests{{&a, 0, 3, {fd::RowNeed::kLogits, {}}, &scores_a},
+  std::vector<fd::Request<Cache>> requests{{&a, 0, 3, {fd::RowNeed::kSums, {}, 0.7f}, &scores_a},
                                            {&b, 0, 1, {fd::RowNeed::kArgmax, {}}, &scores_b}};
   model.forward(std::span(requests));
   const auto alone = forward_rows(model, a_alone, 0, 3);
@@ -197,8 +198,14 @@ TEST_CASE("several sequences share a pass without touching one another") {
     const auto row = std::as_const(scores_a).logits(i);
     CHECK(std::vector<float>(row.begin(), row.end()) == alone[static_cast<std::size_t>(i)]);
     CHECK(std::as_const(scores_a).argmax(i) == fd::Scores::argmax_of(row));
+    const RunsOf expected(row, 0.7f);
+    const fd::Runs runs = scores_a.runs(i);
+    CHECK(std::ranges::equal(runs.maxima, expected.all().maxima));
+    CHECK(std::ranges::equal(runs.sums, expected.all().sums));
+    CHECK(runs.temperature == 0.7f);
   }
   CHECK(std::as_const(scores_b).argmax(0) >= 0);
+  CHECK(scores_b.runs(0).sums.empty());
 }
 
 namespace {

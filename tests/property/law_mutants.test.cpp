@@ -61,6 +61,22 @@ TEST_CASE("mutant: p without the transforms") {
   CHECK(distance(next, mutants::rejection({.ignore_temperature = true})) > kCaught);
 }
 
+TEST_CASE("mutant: a target that hands over wrong sums of weights") {
+  toy::Target target(3, 0, 1.5, 5);
+  const auto next = mutants::point_mass([](const Tokens& text) { return (text.back() + 1) % 3; });
+  const auto distance_from = [&](double factor, const fd::SamplingOptions& sampling) {
+    target.sum_factor = factor;
+    return law::law_distance(target, next, fd::RejectionSampling{}, sampling, 1);
+  };
+  const fd::SamplingOptions top_p{.temperature = 0.7f, .top_p = 0.6f};
+  for (const fd::SamplingOptions& sampling : {kWarped, top_p}) {
+    CHECK(distance_from(1.0, sampling) <= kExact);
+    CHECK(distance_from(1.6, sampling) > kCaught);
+  }
+  const fd::SamplingOptions top_k{.temperature = 0.7f, .top_k = 2};  // does not read them
+  CHECK(distance_from(1.6, top_k) <= kExact);
+}
+
 TEST_CASE("mutant: p before penalties") {
   const fd::SamplingOptions penalised{
       .temperature = 1.0f, .repeat_penalty = 1.5f, .presence_penalty = 0.5f, .penalty_last_n = 2};

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -110,6 +111,52 @@ TEST_CASE("a draw is one from p, with cuts and without") {
     }
     CHECK(different == 0);
   }
+}
+
+TEST_CASE("the probability of a token is that of the law, in whatever order both are asked for") {
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal(0.0f, 3.0f);
+  fd::SamplingOptions penalised{.temperature = 1.3f};
+  penalised.presence_penalty = 2.0f;
+  for (const fd::SamplingOptions& sampling :
+       {fd::SamplingOptions{}, fd::SamplingOptions{.temperature = 0.7f},
+        fd::SamplingOptions{.temperature = 1.0f, .top_k = 20}, penalised}) {
+    std::vector<std::vector<float>> logits(4, std::vector<float>(700));
+    for (auto& row : logits)
+      for (float& x : row) x = normal(random);
+    logits[1][5] = -INFINITY;
+    const fd::DraftTree draft = two_branches();
+    const Rows rows(draft, logits, sampling);
+    const Rows others(draft, logits, sampling);
+    double worst = 0;
+    for (const fd::NodeIndex node : {0, 1, 1, 3, 2, 0}) {
+      for (const fd::TokenId token : {0, 5, 127, 128, 699, 700}) {
+        const double p = rows.sampler.probability(node, token);
+        if (token % 2 == 0) (void)others.sampler.law((node + 1) % 4);
+        worst = std::max(worst, std::abs(p - others.sampler.law(node)(token)));
+        worst = std::max(worst, std::abs(p - others.sampler.probability(node, token)));
+      }
+    }
+    CHECK(worst < 1e-15);
+  }
+}
+
+TEST_CASE("sums are asked for where they spare a look at the whole row") {
+  using fd::RowNeed;
+  const auto need = [](const fd::SamplingOptions& options) {
+    return std::pair(fd::RowSampler::need(options), fd::RowSampler::need_with_probability(options));
+  };
+  CHECK(need({}) == std::pair(RowNeed::kArgmax, RowNeed::kArgmax));
+  CHECK(need({.presence_penalty = 1.0f}) == std::pair(RowNeed::kLogits, RowNeed::kLogits));
+  CHECK(need({.temperature = 1.0f}) == std::pair(RowNeed::kLogits, RowNeed::kSums));
+  CHECK(need({.temperature = 1.0f, .top_k = 9}) == std::pair(RowNeed::kLogits, RowNeed::kLogits));
+  CHECK(need({.temperature = 1.0f, .min_p = 0.1f}) ==
+        std::pair(RowNeed::kLogits, RowNeed::kLogits));
+  CHECK(need({.temperature = 1.0f, .top_p = 0.9f}) == std::pair(RowNeed::kSums, RowNeed::kSums));
+  CHECK(need({.temperature = 1.0f, .top_k = 9, .top_p = 0.9f}) ==
+        std::pair(RowNeed::kLogits, RowNeed::kLogits));
+  CHECK(need({.temperature = 1.0f, .top_p = 0.9f, .presence_penalty = 1.0f}) ==
+        std::pair(RowNeed::kLogits, RowNeed::kLogits));
 }
 
 TEST_CASE("penalties count the draft down to the node, and nothing beside that path") {

@@ -6,6 +6,7 @@
 
 #include "support/catch.hpp"
 #include "support/exact_law.hpp"
+#include "support/runs.hpp"
 
 namespace fd = foredraft;
 
@@ -78,31 +79,46 @@ TEST_CASE("p is what the definitions say, for sizes around every SIMD width") {
   }
 }
 
-TEST_CASE("p is the same with and without the maxima of runs") {
+TEST_CASE("p is the same with and without what is known of runs") {
   std::mt19937 random(4);
   fd::Transforms transforms;
-  std::vector<float> maxima;
   for (const std::size_t n : {1u, 127u, 128u, 129u, 500u, 3000u}) {
     for (const fd::SamplingOptions& options : kOptions) {
       const std::vector<float> logits = random_logits(random, n);
-      fd::maxima_of_runs(logits, maxima);
-      fd::Law with;
       fd::Law without;
-      transforms.apply(options, logits, {}, with, maxima);
       transforms.apply(options, logits, {}, without);
-      CHECK(with.ids == without.ids);
-      CHECK(with.p == without.p);
+      const RunsOf row(logits, options.temperature);
+      const RunsOf hotter(logits, options.temperature + 0.25f);  // whose sums are of no use
+      for (const fd::Runs& runs : {row.maxima(), row.all(), hotter.all()}) {
+        fd::Law with;
+        transforms.apply(options, logits, {}, with, runs);
+        CHECK(with.ids == without.ids);
+        CHECK(with.p == without.p);
+      }
     }
   }
   // They are those of the row before penalties, which are of no use after them.
   const std::vector<float> logits{5.0f, 1.0f, 0.0f};
-  fd::maxima_of_runs(logits, maxima);
   fd::SamplingOptions options{.temperature = 1.0f, .min_p = 0.5f};
   options.presence_penalty = 10.0f;
   const std::vector<fd::TokenId> history{0};
   fd::Law p;
-  transforms.apply(options, logits, {history}, p, maxima);
+  transforms.apply(options, logits, {history}, p, RunsOf(logits, 1.0f).all());
   CHECK(p.ids == std::vector<fd::TokenId>{1});
+}
+
+TEST_CASE("the sums that come with a row are what top-p goes by") {
+  // Twice as much mass is promised as there is, so half of it is not found among the likeliest.
+  const std::vector<float> logits{3.0f, 2.0f, 1.0f, 0.0f};
+  const float maximum = 3.0f;
+  const double sum = 2 * fd::sum_of_weights(logits, maximum, 1.0);
+  fd::Transforms transforms;
+  fd::Law p;
+  const fd::SamplingOptions options{.temperature = 1.0f, .top_p = 0.4f};
+  transforms.apply(options, logits, {}, p);
+  CHECK(p.size() == 1);
+  transforms.apply(options, logits, {}, p, {{&maximum, 1}, {&sum, 1}, 1.0f});
+  CHECK(p.size() == 2);
 }
 
 TEST_CASE("top-p of flat and of steep rows, near its ends") {
@@ -183,8 +199,11 @@ TEST_CASE("rows that are no logits are refused") {
       if (row.empty() || std::any_of(row.begin(), row.end(), [](float x) { return x != x; }))
         continue;
       const std::vector<float> maxima{*std::max_element(row.begin(), row.end())};
-      CHECK_THROWS_AS(transforms.apply(options, row, {}, p, maxima), fd::Error);
-      CHECK_THROWS_AS(transforms.lazily({.temperature = 1.0f}, row, {}, maxima), fd::Error);
+      const fd::Runs runs{.maxima = maxima};
+      fd::TemperedRow lazy;
+      CHECK_THROWS_AS(transforms.apply(options, row, {}, p, runs), fd::Error);
+      CHECK_THROWS_AS(transforms.apply_lazily({.temperature = 1.0f}, row, {}, lazy, runs),
+                      fd::Error);
     }
   }
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <deque>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -18,9 +19,8 @@ struct Rows {
   Rows(const foredraft::DraftTree& draft, const std::vector<std::vector<float>>& logits,
        const foredraft::SamplingOptions& sampling, std::vector<foredraft::TokenId> final_tokens)
       : tokens(std::move(final_tokens)) {
-    const auto need =
-        sampling.argmax_suffices() ? foredraft::RowNeed::kArgmax : foredraft::RowNeed::kLogits;
-    scores.reset({need, {}}, static_cast<int>(logits.size()), static_cast<int>(logits[0].size()));
+    scores.reset({foredraft::RowSampler::need(sampling), {}, sampling.temperature},
+                 static_cast<int>(logits.size()), static_cast<int>(logits[0].size()));
     for (std::size_t row = 0; row < logits.size(); ++row)
       scores.set_row(static_cast<int>(row), logits[row]);
     sampler.begin(sampling, scores, draft, tokens);
@@ -40,7 +40,7 @@ class ScriptedRng final : public foredraft::Rng {
     foredraft::RngKey key;
     double probability = 0;               // of an accept test
     std::vector<foredraft::TokenId> ids;  // of a draw
-    std::vector<double> weights;
+    std::vector<double> weights;          // of these, none 0, together 1
   };
 
   ScriptedRng(std::deque<bool> accepts, std::deque<foredraft::TokenId> tokens)
@@ -55,7 +55,14 @@ class ScriptedRng final : public foredraft::Rng {
   }
   std::size_t categorical(foredraft::RngKey key, std::span<const foredraft::TokenId> ids,
                           std::span<const double> weights) override {
-    questions.push_back({key, 0, {ids.begin(), ids.end()}, {weights.begin(), weights.end()}});
+    Question question{key, 0, {}, {}};
+    const double sum = std::accumulate(weights.begin(), weights.end(), 0.0);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (!(weights[i] > 0)) continue;
+      question.ids.push_back(ids[i]);
+      question.weights.push_back(weights[i] / sum);
+    }
+    questions.push_back(question);
     if (tokens_.empty()) throw std::logic_error("a draw too many");
     const foredraft::TokenId token = tokens_.front();
     tokens_.pop_front();

@@ -29,7 +29,7 @@ struct BlockVerification {
   static constexpr bool lossless = true;
 
   RowNeed needs(const SamplingOptions& sampling) const noexcept {
-    return sampling.argmax_suffices() ? RowNeed::kArgmax : RowNeed::kLogits;
+    return RowSampler::need(sampling);
   }
 
   Verdict verify(const DraftTree& draft, const RowSampler& rows, Rng& rng) const {
@@ -75,7 +75,7 @@ struct BlockVerification {
       const double either = mass + (1.0 - worth);
       prefixes.worth[at(node)] = worth;
       prefixes.passes[at(node)] = either > 0 ? mass / either : 1.0;
-      const double ratio = likelihood_ratio(p, q, draft.token(node + 1));
+      const double ratio = likelihood_ratio(p(draft.token(node + 1)), q, draft.token(node + 1));
       // Nothing is worth less than nothing: 0 times a ratio that overflows must stay 0.
       worth = worth > 0 ? std::min(1.0, worth * ratio) : 0.0;
     }

@@ -71,7 +71,7 @@ struct TypicalAcceptance {
   double delta = 0.3;
 
   RowNeed needs(const SamplingOptions& sampling) const noexcept {
-    return sampling.argmax_suffices() ? RowNeed::kArgmax : RowNeed::kLogits;
+    return RowSampler::need(sampling);
   }
 
   Verdict verify(const DraftTree& draft, const RowSampler& rows, Rng&) const {

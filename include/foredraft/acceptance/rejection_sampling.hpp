@@ -16,7 +16,9 @@ namespace foredraft::inline v0 {
 ///  - independent: the same q for each (multi-round rejection of SpecInfer);
 ///  - without replacement: q without the siblings before (Sequoia).
 /// A drawn token that a transform of p forbids has p(d) = 0 and is rejected like any other.
-/// @cost a row of p, O(n_vocab), for each node that is reached; O(support) for each rejection
+/// @cost where nothing is cut off, a probability for each node that is reached, and a draw: O(n_vocab
+/// / Scores::kRun) each if the target hands over sums. With cuts, and for a second sibling, a row of
+/// p, O(n_vocab), and O(support) for each rejection
 /// @source Leviathan et al. 2023, arXiv:2211.17192, Alg. 1; Miao et al. 2023, arXiv:2305.09781,
 /// Alg. 2; Chen et al. 2024, arXiv:2402.12374, Alg. 2 (p target, q draft)
 struct RejectionSampling {
@@ -25,7 +27,7 @@ struct RejectionSampling {
   static constexpr bool lossless = true;
 
   RowNeed needs(const SamplingOptions& sampling) const noexcept {
-    return sampling.argmax_suffices() ? RowNeed::kArgmax : RowNeed::kLogits;
+    return RowSampler::need_with_probability(sampling);
   }
 
   Verdict verify(const DraftTree& draft, const RowSampler& rows, Rng& rng) const {
@@ -41,23 +43,36 @@ struct RejectionSampling {
   static bool descend(const DraftTree& draft, const RowSampler& rows, Rng& rng, Verdict& verdict) {
     const NodeIndex node = verdict.end();
     const Position anchor = rows.anchor_position();
-    const Siblings made = draft.siblings(node);
-    const Law* p = &rows.law(node);
-    const Law* q = &draft.law(node);
-    Law rest_of_p;
-    Law rest_of_q;
-    for (NodeIndex child = draft.first_child(node); child >= 0;
-         child = draft.next_child(node, child)) {
-      const TokenId token = draft.token(child);
-      if (made == Siblings::kPointMass) q = &(rest_of_q = point_mass(token));
-      if (rng.bernoulli({Purpose::kAccept, anchor, child}, likelihood_ratio(*p, *q, token))) {
-        verdict.accept(child);
-        return true;
-      }
-      p = &(rest_of_p = residual(1.0, *p, *q));
-      if (made == Siblings::kWithoutReplacement) q = &(rest_of_q = without(*q, token));
+    const RngKey draw{Purpose::kResidual, anchor, node};
+    NodeIndex child = draft.first_child(node);
+    if (child < 0) {
+      verdict.last = rows.draw(node, draw, rng);
+      return false;
     }
-    verdict.last = p->ids[rng.categorical({Purpose::kResidual, anchor, node}, p->ids, p->p)];
+    const Siblings made = draft.siblings(node);
+    const Law* q = &draft.law(node);
+    Law rest_of_q;
+    const auto accepted = [&](double p) {
+      if (made == Siblings::kPointMass) q = &(rest_of_q = point_mass(draft.token(child)));
+      const double ratio = likelihood_ratio(p, *q, draft.token(child));
+      if (!rng.bernoulli({Purpose::kAccept, anchor, child}, ratio)) return false;
+      verdict.accept(child);
+      return true;
+    };
+    if (accepted(rows.probability(node, draft.token(child)))) return true;
+    NodeIndex next = draft.next_child(node, child);
+    if (next < 0) {  // always on a chain
+      verdict.last = draw_residual(rows, node, *q, draw, rng);
+      return false;
+    }
+    Law p = residual(1.0, rows.law(node), *q);
+    for (; next >= 0; next = draft.next_child(node, next)) {
+      if (made == Siblings::kWithoutReplacement) q = &(rest_of_q = without(*q, draft.token(child)));
+      child = next;
+      if (accepted(p(draft.token(child)))) return true;
+      p = residual(1.0, p, *q);
+    }
+    verdict.last = p.ids[rng.categorical(draw, p.ids, p.p)];
     return false;
   }
 };

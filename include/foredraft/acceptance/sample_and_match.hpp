@@ -18,7 +18,7 @@ struct SampleAndMatch {
   static constexpr bool lossless = true;
 
   RowNeed needs(const SamplingOptions& sampling) const noexcept {
-    return sampling.argmax_suffices() ? RowNeed::kArgmax : RowNeed::kLogits;
+    return RowSampler::need(sampling);
   }
 
   Verdict verify(const DraftTree& draft, const RowSampler& rows, Rng& rng) const {

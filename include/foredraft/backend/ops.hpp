@@ -138,6 +138,12 @@ struct FeedForwardArgs {
   const Matrix* down = nullptr;  // [d_model, d_ff]
 };
 
+/// Where sums of weights go: see Runs::sums.
+struct SumsOfRuns {
+  double* to = nullptr;  // written [ceil(n_vocab / Scores::kRun)]; null where nobody wants them
+  float temperature = 1.0f;
+};
+
 /// Rows of the output head, for those rows of the pass that somebody reads.
 template <typename Matrix>
 struct HeadArgs {
@@ -149,8 +155,9 @@ struct HeadArgs {
   std::span<TokenId> argmax;  // [rows.size()]
   /// One pointer a row, written [n_vocab], or null where only the argmax is wanted.
   std::span<float* const> logits;  // [rows.size()]
-  /// Likewise, written [ceil(n_vocab / Scores::kRun)]: see Scores::maxima.
-  std::span<float* const> maxima = {};  // [rows.size()] or empty
+  /// Likewise, written [ceil(n_vocab / Scores::kRun)]: see Runs::maxima.
+  std::span<float* const> maxima = {};    // [rows.size()] or empty
+  std::span<const SumsOfRuns> sums = {};  // [rows.size()] or empty
 };
 
 }  // namespace foredraft::inline v0

@@ -67,7 +67,7 @@ class Rng {
                                   std::span<const double> weights) = 0;
 
   /// The id that categorical() finds for all weights of `weights`, of which a source may look at as
-  /// few as it needs. The greatest of them is not below 1e-300.
+  /// few as it needs; -1 where all of them are 0.
   virtual TokenId pick(RngKey key, LazyWeights& weights) {
     std::vector<TokenId> ids;
     std::vector<double> all;
@@ -77,7 +77,8 @@ class Rng {
         all.push_back(weight);
       }
     }
-    return ids[categorical(key, ids, all)];
+    const bool any = std::any_of(all.begin(), all.end(), [](double weight) { return weight > 0; });
+    return any ? ids[categorical(key, ids, all)] : -1;
   }
 };
 
@@ -144,11 +145,14 @@ class Philox final : public Rng {
     };
     const auto likeliest =
         static_cast<std::size_t>(std::max_element(bounds.begin(), bounds.end()) - bounds.begin());
-    enter(likeliest);
     std::size_t winner = likeliest;
+    bool any = enter(likeliest);
     for (std::size_t run = 0; run < bounds.size(); ++run) {
-      if (run != likeliest && enter(run)) winner = run;
+      if (run == likeliest || !enter(run)) continue;
+      winner = run;
+      any = true;
     }
+    if (!any) return -1;
     const std::size_t first = winner * LazyWeights::kRun;
     return static_cast<TokenId>(first +
                                 winner_of_block(key, weights.run(winner), [first](std::size_t i) {

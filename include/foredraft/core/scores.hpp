@@ -15,6 +15,7 @@ enum class RowNeed : std::uint8_t {
   kNothing,  ///< only keys, values and states are wanted (prefill)
   kArgmax,   ///< the best token
   kLogits,   ///< all n_vocab logits
+  kSums,     ///< and, if the target can, the sums of their weights at Want::temperature
 };
 
 /// What a forward pass has to produce for its rows: the union over acceptance, drafter and
@@ -24,6 +25,18 @@ struct Want {
   /// Layers whose output (the residual stream after that layer) is exposed; a tap costs one copy a
   /// row.
   std::span<const int> taps;
+  float temperature = 1.0f;  ///< of kSums; above 0
+};
+
+/// What a target may hand over of the runs of Scores::kRun tokens of a row, so that a reader who
+/// wants the likeliest tokens, or the probability of one, need not look at all of them. What it does
+/// not hand over is empty.
+/// @shape [ceil(n_vocab / Scores::kRun)]
+struct Runs {
+  std::span<const float> maxima = {};  ///< greatest logit of each run
+  /// Sum of each run's weights exp((x - maximum) / temperature), as sum_of_weights() makes it.
+  std::span<const double> sums = {};
+  float temperature = 0.0f;  ///< of the sums
 };
 
 /// Rows that a target hands back: one for each forwarded node of a request. Owned by the caller,
@@ -42,9 +55,10 @@ class Scores {
     need_ = want.rows;
     const auto rows = static_cast<std::size_t>(n_rows);
     argmax_.assign(need_ == RowNeed::kNothing ? 0 : rows, TokenId{-1});
-    if (need_ == RowNeed::kLogits && logits_.size() < rows * n_vocab_)
-      logits_.resize(rows * n_vocab_);
+    if (has_logits() && logits_.size() < rows * n_vocab_) logits_.resize(rows * n_vocab_);
+    temperature_ = want.temperature;
     has_maxima_ = false;
+    has_sums_ = false;
     if (taps_.size() < rows * n_taps_ * d_model_) taps_.resize(rows * n_taps_ * d_model_);
   }
 
@@ -57,17 +71,18 @@ class Scores {
 
   /// @shape [n_vocab]; empty unless kLogits was wanted
   std::span<const float> logits(int row) const noexcept {
-    if (need_ != RowNeed::kLogits) return {};
+    if (!has_logits()) return {};
     return {logits_.data() + static_cast<std::size_t>(row) * n_vocab_, n_vocab_};
   }
 
-  /// Greatest logit of each run of kRun tokens, so that a reader who wants the likeliest tokens need
-  /// not look at all of them. Empty where the target has not handed them over, and for a row without
-  /// argmax.
-  /// @shape [ceil(n_vocab / kRun)]
-  std::span<const float> maxima(int row) const noexcept {
-    if (!has_maxima_ || argmax(row) < 0) return {};
-    return {maxima_.data() + static_cast<std::size_t>(row) * n_runs(), n_runs()};
+  /// What the target has handed over; nothing for a row without argmax.
+  Runs runs(int row) const noexcept {
+    if (argmax_.empty() || argmax(row) < 0) return {};
+    const std::size_t first = static_cast<std::size_t>(row) * n_runs();
+    Runs runs{.temperature = temperature_};
+    if (has_maxima_) runs.maxima = {maxima_.data() + first, n_runs()};
+    if (has_sums_) runs.sums = {sums_.data() + first, n_runs()};
+    return runs;
   }
 
   /// Residual stream after layer `want.taps[tap]`. @shape [d_model]
@@ -78,17 +93,21 @@ class Scores {
   // For targets.
   std::span<TokenId> argmax() noexcept { return argmax_; }
   std::span<float> logits(int row) noexcept {
-    if (need_ != RowNeed::kLogits) return {};
+    if (!has_logits()) return {};
     return {logits_.data() + static_cast<std::size_t>(row) * n_vocab_, n_vocab_};
   }
-  /// A target that asks for it once in a pass fills it for every row.
+  /// Places for Runs. A target that asks for them once in a pass fills them for every row; they are
+  /// empty where nobody wants them.
   /// @cost memory O(n_rows * n_vocab / kRun), kept across calls
   std::span<float> maxima(int row) {
-    if (need_ != RowNeed::kLogits) return {};
-    const std::size_t all = static_cast<std::size_t>(rows_) * n_runs();
-    if (maxima_.size() < all) maxima_.resize(all);
+    if (!has_logits()) return {};
     has_maxima_ = true;
-    return {maxima_.data() + static_cast<std::size_t>(row) * n_runs(), n_runs()};
+    return of_runs(maxima_, row);
+  }
+  std::span<double> sums(int row) {
+    if (need_ < RowNeed::kSums) return {};
+    has_sums_ = true;
+    return of_runs(sums_, row);
   }
   std::span<float> tap(int row, int tap) noexcept {
     return {taps_.data() + tap_offset(row, tap), d_model_};
@@ -99,7 +118,7 @@ class Scores {
   void set_row(int row, std::span<const float> row_logits) noexcept {
     if (need_ == RowNeed::kNothing) return;
     argmax_[static_cast<std::size_t>(row)] = argmax_of(row_logits);
-    if (need_ == RowNeed::kLogits) {
+    if (has_logits()) {
       float* to = logits_.data() + static_cast<std::size_t>(row) * n_vocab_;
       for (std::size_t i = 0; i < n_vocab_; ++i) to[i] = row_logits[i];
     }
@@ -122,7 +141,14 @@ class Scores {
   }
 
  private:
+  bool has_logits() const noexcept { return need_ >= RowNeed::kLogits; }
   std::size_t n_runs() const noexcept { return (n_vocab_ + kRun - 1) / kRun; }
+  template <typename T>
+  std::span<T> of_runs(std::vector<T>& values, int row) {
+    const std::size_t all = static_cast<std::size_t>(rows_) * n_runs();
+    if (values.size() < all) values.resize(all);
+    return {values.data() + static_cast<std::size_t>(row) * n_runs(), n_runs()};
+  }
   std::size_t tap_offset(int row, int tap) const noexcept {
     return (static_cast<std::size_t>(row) * n_taps_ + static_cast<std::size_t>(tap)) * d_model_;
   }
@@ -135,7 +161,10 @@ class Scores {
   std::vector<TokenId> argmax_;  // [rows]
   std::vector<float> logits_;    // [rows, n_vocab]
   bool has_maxima_ = false;
+  bool has_sums_ = false;
+  float temperature_ = 0.0f;
   std::vector<float> maxima_;  // [rows, n_runs]
+  std::vector<double> sums_;   // [rows, n_runs]
   std::vector<float> taps_;    // [rows, n_taps, d_model]
 };
 

@@ -82,7 +82,7 @@ class DraftModel {
     while (rows - cache_.size() > may_wait) {
       const int count = std::min({rows - cache_.size(), kBlock, cache_.max_staged()});
       stage(detail::chain_of(tokens, cache_.size(), count));
-      forward_staged(0, count, RowNeed::kNothing);
+      forward_staged(0, count, {RowNeed::kNothing, {}});
       cache_.commit(detail::first_nodes(count));
     }
     lagging_ = detail::chain_of(tokens, cache_.size(), rows - cache_.size());
@@ -91,17 +91,17 @@ class DraftModel {
 
   /// Forward the nodes of `draft` that are not forwarded yet, all in one pass. The first call of a
   /// round finds the anchor alone.
-  void forward(const DraftTree& draft, RowNeed need) {
+  void forward(const DraftTree& draft, const Want& want) {
     const std::span<const Node> fresh =
         draft.nodes().subspan(static_cast<std::size_t>(cache_.staged()));
     std::copy(fresh.begin(), fresh.end(), nodes_.begin() + cache_.staged());
     first_ = cache_.staged();
     first_row_ = 0;
     if (first_ == 0 && !lagging_.empty()) {
-      forward_with_lagging(fresh, need);
+      forward_with_lagging(fresh, want);
     } else {
       stage(fresh);
-      forward_staged(first_, static_cast<int>(fresh.size()), need);
+      forward_staged(first_, static_cast<int>(fresh.size()), want);
     }
   }
 
@@ -144,12 +144,12 @@ class DraftModel {
 
   /// One pass for the tokens that waited and, behind them, the anchor. Committing the former leaves
   /// the anchor staged as node 0.
-  void forward_with_lagging(std::span<const Node> anchor, RowNeed need) {
+  void forward_with_lagging(std::span<const Node> anchor, const Want& want) {
     const int waited = static_cast<int>(lagging_.size());
     lagging_.push_back({anchor.front().token, waited - 1});
     const std::vector<NodeIndex> path = detail::first_nodes(waited);
     stage(lagging_);
-    forward_staged(0, waited + 1, need);
+    forward_staged(0, waited + 1, want);
     cache_.commit(path);
     lagging_.clear();
     first_row_ = waited;
@@ -163,8 +163,8 @@ class DraftModel {
     cache_.stage(known_);
   }
 
-  void forward_staged(NodeIndex first, int count, RowNeed need) {
-    Request<C> request{&cache_, first, count, {need, {}}, &scores_};
+  void forward_staged(NodeIndex first, int count, const Want& want) {
+    Request<C> request{&cache_, first, count, want, &scores_};
     model_->forward(std::span<Request<C>>(&request, 1));
   }
 

@@ -99,7 +99,7 @@ class ModelTreeDrafter {
       const int branches = settings_.branching[index(level)];
       const int children = std::min(planned * branches, left);
       const NodeIndex end = draft.size();
-      model_.forward(draft, picker_.need(std::min(branches, children)));
+      model_.forward(draft, picker_.want(std::min(branches, children)));
       for (NodeIndex node = first; node < end; ++node) {
         const int begin = place[index(node)] * branches;
         const NodeIndex born = draft.size();

@@ -12,6 +12,8 @@
 #include <foredraft/core/rng.hpp>
 #include <foredraft/core/round.hpp>
 #include <foredraft/core/scores.hpp>
+#include <foredraft/sampling/row_sampler.hpp>
+#include <foredraft/sampling/tempered_row.hpp>
 #include <foredraft/sampling/transforms.hpp>
 
 namespace foredraft::inline v0 {
@@ -47,9 +49,13 @@ class SiblingPicker {
     padded_ = n_vocab > context.n_vocab;
   }
 
-  /// How much of a row add() reads to make `count` children.
-  RowNeed need(int count) const noexcept {
-    return argmax_suffices(count) ? RowNeed::kArgmax : RowNeed::kLogits;
+  /// What add() reads of a row to make `count` children.
+  Want want(int count) const noexcept {
+    if (argmax_suffices(count)) return {RowNeed::kArgmax, {}};
+    const bool whole_law = !best() && !padded_;
+    return {whole_law ? std::max(RowNeed::kLogits, RowSampler::need(law_)) : RowNeed::kLogits,
+            {},
+            law_.temperature};
   }
 
   /// Give `parent` children, `count` or as many as q allows. `row` of `scores` is that of the
@@ -73,24 +79,26 @@ class SiblingPicker {
   }
 
  private:
+  bool best() const noexcept {
+    return how_ == DraftSampling::kArgmax || how_ == DraftSampling::kAuto;
+  }
   bool argmax_suffices(int count) const noexcept {
-    const bool best = how_ == DraftSampling::kArgmax || how_ == DraftSampling::kAuto;
-    return best && count <= 1 && !law_.penalises() && !padded_;
+    return best() && count <= 1 && !law_.penalises() && !padded_;
   }
 
   /// The law of a row without the padding.
   void apply(const SamplingOptions& options, const Scores& scores, int row, NodeIndex parent,
              const DraftTree& draft, Law& q) {
-    transforms_.apply(options, logits(scores, row), history(parent, draft), q, maxima(scores, row));
+    transforms_.apply(options, logits(scores, row), history(parent, draft), q, runs(scores, row));
   }
 
   std::span<const float> logits(const Scores& scores, int row) const noexcept {
     const std::span<const float> all = scores.logits(row);
     return all.first(std::min(all.size(), static_cast<std::size_t>(context_->n_vocab)));
   }
-  std::span<const float> maxima(const Scores& scores, int row) const noexcept {
+  Runs runs(const Scores& scores, int row) const noexcept {
     const bool whole = logits(scores, row).size() == scores.logits(row).size();
-    return whole ? scores.maxima(row) : std::span<const float>{};
+    return whole ? scores.runs(row) : Runs{};
   }
   History history(NodeIndex parent, const DraftTree& draft) const noexcept {
     return {context_->tokens, &draft, parent};
@@ -119,9 +127,9 @@ class SiblingPicker {
     const Position position = context_->anchor_position() + draft.depth(parent) + 1;
     const RngKey key{Purpose::kTargetSample, position, 0};
     if (count == 1 && !law_.greedy() && !law_.cuts()) {
-      draft.add(parent, context_->rng->pick(
-                            key, transforms_.lazily(law_, logits(scores, row),
-                                                    history(parent, draft), maxima(scores, row))));
+      transforms_.apply_lazily(law_, logits(scores, row), history(parent, draft), lazy_q_,
+                               runs(scores, row));
+      draft.add(parent, context_->rng->pick(key, lazy_q_));
       return;
     }
     apply(law_, scores, row, parent, draft, q_);
@@ -173,6 +181,7 @@ class SiblingPicker {
   // Buffers.
   Transforms transforms_;
   Law q_;
+  TemperedRow lazy_q_;
   std::vector<double> weights_;  // of q's tokens, 0 for those already taken
   std::vector<std::size_t> order_;
 };

@@ -70,7 +70,8 @@ class Model {
                                  &weights_.output(),
                                  pass.argmax,
                                  pass.logits,
-                                 pass.maxima});
+                                 pass.maxima,
+                                 pass.sums});
     });
     for (Request<C>& request : requests) request.cache->key_blocks_completed();
     hand_out(requests, pass);
@@ -89,6 +90,7 @@ class Model {
     std::vector<TokenId> argmax;          // [head_rows]
     std::vector<float*> logits;           // [head_rows], null where only the argmax is read
     std::vector<float*> maxima;           // [head_rows], likewise; empty for a trimmed head
+    std::vector<SumsOfRuns> sums;         // [head_rows], likewise
 
     int n_rows() const noexcept { return static_cast<int>(tokens.size()); }
     std::span<const KvLayer<T>> kv_of(std::size_t layer) const noexcept {
@@ -153,7 +155,10 @@ class Model {
         if (request.want.rows != RowNeed::kNothing) {
           pass.head_rows.push_back(pass.n_rows());
           pass.logits.push_back(request.scores->logits(i).data());
-          if (weights_.head_tokens.empty()) pass.maxima.push_back(request.scores->maxima(i).data());
+          if (weights_.head_tokens.empty()) {
+            pass.maxima.push_back(request.scores->maxima(i).data());
+            pass.sums.push_back({request.scores->sums(i).data(), request.want.temperature});
+          }
         }
         pass.tokens.push_back(token);
         positions.push_back(request.cache->position(request.first + i));

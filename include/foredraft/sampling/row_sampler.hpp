@@ -23,9 +23,22 @@ class RowSampler {
   void begin(const SamplingOptions& options, const Scores& scores, const DraftTree& draft,
              std::span<const TokenId> tokens) noexcept {
     options_ = options;
+    law_of_ = lazy_of_ = -1;
     scores_ = &scores;
     draft_ = &draft;
     tokens_ = tokens;
+  }
+
+  /// How much of a row law() and draw() read.
+  static RowNeed need(const SamplingOptions& options) noexcept {
+    if (options.argmax_suffices()) return RowNeed::kArgmax;
+    const bool whole = !options.penalises() && options.top_k == 0;
+    return whole && options.top_p < 1.0f ? RowNeed::kSums : RowNeed::kLogits;
+  }
+  /// How much of a row probability() reads as well.
+  static RowNeed need_with_probability(const SamplingOptions& options) noexcept {
+    const bool sums = !options.greedy() && !options.cuts() && !options.penalises();
+    return sums ? RowNeed::kSums : need(options);
   }
 
   const SamplingOptions& options() const noexcept { return options_; }
@@ -51,12 +64,19 @@ class RowSampler {
                 "the weights or the target's forward pass are damaged");
   }
 
-  /// p after `node`. The reference is good until law(), argmax() or draw() is called.
-  /// @errors kInvalidLogits @cost O(n_vocab)
-  const Law& law(NodeIndex node) const { return law(node, options_); }
+  /// p after `node`. The reference is good until another node's law, argmax, probability or draw is
+  /// asked for.
+  /// @errors kInvalidLogits @cost O(n_vocab), once for calls with the same node
+  const Law& law(NodeIndex node) const {
+    if (law_of_ == node) return law_;
+    law(node, options_);
+    law_of_ = node;
+    return law_;
+  }
 
   /// The same under other options than those of the call.
   const Law& law(NodeIndex node, const SamplingOptions& options) const {
+    law_of_ = lazy_of_ = -1;
     if (options.argmax_suffices()) {  // only the argmax was asked of the target
       law_.clear();
       law_.ids.push_back(argmax(node));
@@ -64,10 +84,34 @@ class RowSampler {
     } else {
       naming_position(node, [&] {
         transforms_.apply(options, scores_->logits(node), {tokens_, draft_, node}, law_,
-                          scores_->maxima(node));
+                          scores_->runs(node));
       });
     }
     return law_;
+  }
+
+  /// p after `node` as weights, of which few need be worked out; null where some are cut off. Good
+  /// until another node is asked for, or law().
+  /// @errors kInvalidLogits
+  /// @cost O(n_vocab / Scores::kRun) where the target hands over maxima and nothing is penalised
+  TemperedRow* lazily(NodeIndex node) const {
+    if (options_.greedy() || options_.cuts()) return nullptr;
+    if (lazy_of_ != node) {
+      lazy_of_ = -1;
+      naming_position(node, [&] {
+        transforms_.apply_lazily(options_, scores_->logits(node), {tokens_, draft_, node}, lazy_,
+                                 scores_->runs(node));
+      });
+      lazy_of_ = node;
+    }
+    return &lazy_;
+  }
+
+  /// p(token) after `node`. @errors kInvalidLogits
+  /// @cost where nothing is cut off that of TemperedRow::total(), else that of law()
+  double probability(NodeIndex node, TokenId token) const {
+    if (TemperedRow* p = lazily(node)) return (*p)(token);
+    return law(node)(token);
   }
 
   /// A token drawn from p after `node`; at temperature 0 the most probable one.
@@ -76,14 +120,9 @@ class RowSampler {
   /// but O(n_vocab) for top-p that is not behind top-k
   TokenId draw(NodeIndex node, RngKey key, Rng& rng) const {
     if (options_.greedy()) return argmax(node);
-    if (options_.cuts()) {
-      const Law& p = law(node);
-      return p.ids[rng.categorical(key, p.ids, p.p)];
-    }
-    return naming_position(node, [&] {
-      return rng.pick(key, transforms_.lazily(options_, scores_->logits(node),
-                                              {tokens_, draft_, node}, scores_->maxima(node)));
-    });
+    if (TemperedRow* p = lazily(node)) return rng.pick(key, *p);
+    const Law& p = law(node);
+    return p.ids[rng.categorical(key, p.ids, p.p)];
   }
 
  private:
@@ -105,9 +144,12 @@ class RowSampler {
   const Scores* scores_ = nullptr;
   const DraftTree* draft_ = nullptr;
   std::span<const TokenId> tokens_;
-  // Buffers only: what law() returns does not depend on earlier calls.
+  // Buffers and what was last asked for: no result depends on earlier calls.
   mutable Transforms transforms_;
   mutable Law law_;
+  mutable TemperedRow lazy_;
+  mutable NodeIndex law_of_ = -1;
+  mutable NodeIndex lazy_of_ = -1;
 };
 
 }  // namespace foredraft::inline v0

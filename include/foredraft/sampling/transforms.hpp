@@ -17,7 +17,7 @@
 #include <foredraft/core/reduce.hpp>
 #include <foredraft/core/rng.hpp>
 #include <foredraft/core/scores.hpp>
-#include <foredraft/sampling/exponentials.hpp>
+#include <foredraft/detail/exponentials.hpp>
 #include <foredraft/sampling/greatest_logit.hpp>
 #include <foredraft/sampling/tempered_row.hpp>
 
@@ -41,15 +41,16 @@ struct History {
 class Transforms {
  public:
   /// @param history what the penalties look back on; may be empty where there are none
-  /// @param maxima of the row, as Scores::maxima gives them; p is the same without, only later
+  /// @param runs of the row, as Scores::runs gives them; p is the same without, only later
   /// @param out a law, of which only the memory is used; unchanged by an error
   /// @shape logits [n_vocab] @units out.p sums to 1
   /// @errors kInvalidLogits for NaN, +inf, or a row without any value above -inf
   /// @cost O(n_vocab), one exponential for each token that is left after top-k; with maxima
-  /// O(n_vocab / Scores::kRun) where top-k, or min-p without top-p, leave few
+  /// O(n_vocab / Scores::kRun) where top-k, or min-p without top-p, leave few, and where top-p does,
+  /// if there are sums as well
   void apply(const SamplingOptions& options, std::span<const float> logits, const History& history,
-             Law& out, std::span<const float> maxima = {}) {
-    const Row row = look_at(options, logits, history, maxima);
+             Law& out, const Runs& runs = {}) {
+    const PenalisedRow row = look_at(options, logits, history, runs);
     if (options.greedy()) {
       out.clear();
       out.ids.push_back(static_cast<TokenId>(
@@ -64,7 +65,8 @@ class Transforms {
       totals = weigh(row, temperature);
       if (options.top_p < 1.0f) totals = keep_top_p(options.top_p * totals.sum);
     } else if (options.top_p < 1.0f) {
-      totals = keep_top_p_of_all(row, temperature, options.top_p);
+      tempered_.look_at(row, options.temperature);
+      totals = keep_top_p_of_all(row, temperature, options.top_p * tempered_.total());
     } else if (options.min_p > 0.0f) {
       // What min-p will drop needs no weight. The bar is a little low; normalise() is exact.
       keep_above(row, temperature, double{options.min_p} * 0.999);
@@ -76,35 +78,27 @@ class Transforms {
     normalise(options.min_p, totals, out);
   }
 
-  /// p of a row of which no transform drops anything, as weights: to draw one token, few of them
-  /// have to be known. Good until the next call and while the row is.
+  /// p of a row of which no transform drops anything, as weights: to draw one token, or to know the
+  /// probability of one, few of them have to be worked out.
   /// @param options  above temperature 0, without cuts(); the rest as for apply()
+  /// @param out  good until the next call and while the row is
   /// @cost O(n_vocab / Scores::kRun) with maxima and without penalties, else O(n_vocab)
-  LazyWeights& lazily(const SamplingOptions& options, std::span<const float> logits,
-                      const History& history, std::span<const float> maxima = {}) {
-    const Row row = look_at(options, logits, history, maxima);
-    lazy_.look_at(row.logits, row.maxima, row.greatest, options.temperature);
-    return lazy_;
+  void apply_lazily(const SamplingOptions& options, std::span<const float> logits,
+                    const History& history, TemperedRow& out, const Runs& runs = {}) {
+    out.look_at(look_at(options, logits, history, runs), options.temperature);
   }
 
  private:
-  /// A row after the penalties.
-  struct Row {
-    std::span<const float> logits;
-    std::span<const float> maxima;  // of runs
-    float greatest = 0;
-  };
-
-  Row look_at(const SamplingOptions& options, std::span<const float> logits, const History& history,
-              std::span<const float> maxima) {
-    Row row{logits, maxima};
+  PenalisedRow look_at(const SamplingOptions& options, std::span<const float> logits,
+                       const History& history, const Runs& runs) {
+    PenalisedRow row{logits, runs};
     if (options.penalises()) row = {penalised(options, logits, history), {}};
-    if (row.maxima.empty()) {
+    std::span<const float>& maxima = row.runs.maxima;
+    if (maxima.empty()) {
       maxima_of_runs(row.logits, maxima_);
-      row.maxima = maxima_;
+      maxima = maxima_;
     }
-    row.greatest =
-        detail::require_logits(*std::max_element(row.maxima.begin(), row.maxima.end()), true);
+    row.greatest = detail::require_logits(*std::max_element(maxima.begin(), maxima.end()), true);
     return row;
   }
 
@@ -150,10 +144,10 @@ class Transforms {
   /// f(id) for the tokens whose logit is at least `bar`, which f may raise; ascending. Runs whose
   /// maximum is below the bar are passed over, and groups of tokens that are all below it.
   template <typename F>
-  static void for_each_above(const Row& row, const float& bar, F&& f) {
+  static void for_each_above(const PenalisedRow& row, const float& bar, F&& f) {
     constexpr std::size_t kGroup = 16;
-    for (std::size_t run = 0; run < row.maxima.size(); ++run) {
-      if (row.maxima[run] < bar) continue;
+    for (std::size_t run = 0; run < row.runs.maxima.size(); ++run) {
+      if (row.runs.maxima[run] < bar) continue;
       const std::size_t end = std::min((run + 1) * Scores::kRun, row.logits.size());
       for (std::size_t begin = run * Scores::kRun; begin < end; begin += kGroup) {
         const auto group = row.logits.subspan(begin, std::min(kGroup, end - begin));
@@ -168,7 +162,7 @@ class Transforms {
   }
 
   /// Keep tokens of at least `weight`, give or take a rounding.
-  void keep_above(const Row& row, double temperature, double weight) {
+  void keep_above(const PenalisedRow& row, double temperature, double weight) {
     ids_.clear();
     // Below all finite logits where the temperature is enormous.
     const double bar = std::max(row.greatest + temperature * std::log(weight),
@@ -177,7 +171,7 @@ class Transforms {
   }
 
   /// Weights of ids_.
-  WeightTotals weigh(const Row& row, double temperature) {
+  WeightTotals weigh(const PenalisedRow& row, double temperature) {
     weights_.resize(ids_.size());
     std::span<const float> logits = row.logits;
     if (ids_.size() < logits.size()) {
@@ -191,7 +185,7 @@ class Transforms {
   /// Keep the k likeliest tokens, in the order of ids. The k-th greatest maximum is the first bar,
   /// because k tokens reach it. It rises: whenever four times as many tokens as wanted have come
   /// over it, all but the best k of them are dropped.
-  void keep_top_k(const Row& row, std::size_t k) {
+  void keep_top_k(const PenalisedRow& row, std::size_t k) {
     const auto logit = [&row](TokenId id) { return row.logits[static_cast<std::size_t>(id)]; };
     const auto likelier = [&](TokenId a, TokenId b) {
       return logit(a) != logit(b) ? logit(a) > logit(b) : a < b;
@@ -203,8 +197,8 @@ class Transforms {
       return logit(ids_.back());
     };
     float bar = -std::numeric_limits<float>::infinity();
-    if (k < row.maxima.size()) {
-      logits_.assign(row.maxima.begin(), row.maxima.end());
+    if (k < row.runs.maxima.size()) {
+      logits_.assign(row.runs.maxima.begin(), row.runs.maxima.end());
       const auto kth = logits_.begin() + static_cast<std::ptrdiff_t>(k) - 1;
       std::nth_element(logits_.begin(), kth, logits_.end(), std::greater<>());
       bar = *kth;
@@ -244,11 +238,9 @@ class Transforms {
     return {sum(weights_), least_weight};
   }
 
-  /// The same for a whole row, of which `p` of the sum is wanted. In most rows a few likely tokens
-  /// make up that much, and the others need not be looked at again. Others pay twice, at worst three
-  /// times.
-  WeightTotals keep_top_p_of_all(const Row& row, double temperature, double p) {
-    const double enough = p * exponentiate(row.logits, row.greatest, temperature, nullptr).sum;
+  /// The same for a whole row. In most rows a few likely tokens weigh enough, and the others need
+  /// not be looked at. Other rows pay twice, at worst three times.
+  WeightTotals keep_top_p_of_all(const PenalisedRow& row, double temperature, double enough) {
     for (const double weight : {1e-3, 1e-5}) {
       keep_above(row, temperature, weight);
       if (ids_.size() > row.logits.size() / 2) break;
@@ -317,7 +309,7 @@ class Transforms {
   std::vector<std::size_t> order_;
   std::vector<float> maxima_;     // [n_vocab / Scores::kRun] of rows that come without
   std::vector<float> penalised_;  // [n_vocab]
-  TemperedRow lazy_;
+  TemperedRow tempered_;
   std::vector<TokenId> seen_;  // what the penalties look back on, in any order
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <span>
@@ -137,7 +138,10 @@ class HashTarget {
       request.scores->reset(request.want, request.count, n_vocab_);
       if (request.want.rows == RowNeed::kNothing) continue;
       for (int row = 0; row < request.count; ++row) {
-        request.scores->set_row(row, logits_after(request.cache->prefix_of(request.first + row)));
+        const auto logits = logits_after(request.cache->prefix_of(request.first + row));
+        request.scores->set_row(row, logits);
+        add_up_runs(logits, request.want.temperature, request.scores->maxima(row),
+                    request.scores->sums(row));
       }
     }
   }
@@ -166,8 +170,23 @@ class HashTarget {
   std::vector<std::string> pieces;
   std::function<void()> before_forward;  // may throw, to make a pass fail
   int passes = 0;
+  double sum_factor = 1.0;  // any other makes the sums of runs wrong
 
  private:
+  /// As a head would hand them over; places are empty where nobody wants them.
+  void add_up_runs(std::span<const float> logits, double temperature, std::span<float> maxima,
+                   std::span<double> sums) const {
+    for (std::size_t run = 0; run < maxima.size(); ++run) {
+      const std::size_t begin = run * Scores::kRun;
+      const auto tokens = logits.subspan(begin, std::min(Scores::kRun, logits.size() - begin));
+      maxima[run] = *std::max_element(tokens.begin(), tokens.end());
+      if (sums.empty()) continue;
+      sums[run] = 0;
+      for (const float x : tokens)
+        sums[run] += sum_factor * std::exp((double{x} - maxima[run]) / temperature);
+    }
+  }
+
   int n_vocab_;
   int order_;
   double sharpness_;

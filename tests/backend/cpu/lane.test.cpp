@@ -9,11 +9,11 @@
 
 #include <foredraft/backend/cpu/cpu.hpp>
 #include <foredraft/backend/reference/reference.hpp>
-#include <foredraft/sampling/greatest_logit.hpp>
 
 #include "backend/mini_model.hpp"
 #include "support/catch.hpp"
 #include "support/instruction_sets.hpp"
+#include "support/runs.hpp"
 
 // Each operator against the Reference. A bound on the difference follows from the format: inputs
 // rounded to 8 bits are wrong by at most max|x| / 254 each, so a product by at most that times the
@@ -231,22 +231,35 @@ TEST_CASE("head") {
     std::vector<std::vector<float>> expected_maxima = maxima;
     std::vector<float*> wanted_maxima;
     std::vector<float*> all_maxima;
+    std::vector<std::vector<double>> sums(rows.size(), std::vector<double>(8));
+    std::vector<std::vector<double>> expected_sums = sums;
+    std::vector<fd::SumsOfRuns> wanted_sums;
+    std::vector<fd::SumsOfRuns> all_sums;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       wanted.push_back(i % 2 == 0 ? logits[i].data() : nullptr);
       all.push_back(expected[i].data());
       wanted_maxima.push_back(i % 2 == 0 ? maxima[i].data() : nullptr);
       all_maxima.push_back(expected_maxima[i].data());
+      const float temperature = 0.5f + 0.5f * static_cast<float>(i % 3);
+      wanted_sums.push_back({i % 2 == 0 ? sums[i].data() : nullptr, temperature});
+      all_sums.push_back({expected_sums[i].data(), temperature});
     }
     std::vector<fd::TokenId> argmax(rows.size());
     std::vector<fd::TokenId> exact_argmax(rows.size());
     fd::Reference reference;
     cpu.run({.n_rows = n_rows, .d_model = 256, .d_head = 16}, [&](auto& lane) noexcept {
-      lane.head(fd::HeadArgs<fd::Cpu::Matrix>{
-          x.data(), rows, {norm.data(), 1e-5f}, &w.packed, argmax, wanted, wanted_maxima});
+      lane.head(fd::HeadArgs<fd::Cpu::Matrix>{x.data(),
+                                              rows,
+                                              {norm.data(), 1e-5f},
+                                              &w.packed,
+                                              argmax,
+                                              wanted,
+                                              wanted_maxima,
+                                              wanted_sums});
     });
     reference.run({}, [&](auto& lane) noexcept {
       lane.head(fd::HeadArgs<Exact>{
-          x.data(), rows, {norm.data(), 1e-5f}, &w.exact, exact_argmax, all, all_maxima});
+          x.data(), rows, {norm.data(), 1e-5f}, &w.exact, exact_argmax, all, all_maxima, all_sums});
     });
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const double most =
@@ -261,14 +274,22 @@ TEST_CASE("head") {
       const auto exact_best = static_cast<std::size_t>(exact_argmax[i]);
       CHECK(expected[i][best] >=
             expected[i][exact_best] - w.bound(argmax[i], most) - w.bound(exact_argmax[i], most));
-      std::vector<float> of_runs;
-      fd::maxima_of_runs(expected[i], of_runs);
-      CHECK(expected_maxima[i] == of_runs);
+      const auto as = [](const auto values) { return std::vector(values.begin(), values.end()); };
+      const RunsOf exact(expected[i], all_sums[i].temperature);
+      CHECK(expected_maxima[i] == as(exact.all().maxima));
+      double worst = 0;
+      for (std::size_t run = 0; run < 8; ++run) {
+        const double sum = exact.all().sums[run];
+        worst = std::max(worst, std::abs(expected_sums[i][run] - sum) / sum);
+      }
+      CHECK(worst < 1e-13);
       if (i % 2 == 0) {
-        fd::maxima_of_runs(logits[i], of_runs);
-        CHECK(maxima[i] == of_runs);
+        const RunsOf row(logits[i], wanted_sums[i].temperature);
+        CHECK(maxima[i] == as(row.all().maxima));
+        CHECK(sums[i] == as(row.all().sums));  // to the bit
       } else {
         CHECK(maxima[i] == std::vector<float>(8));
+        CHECK(sums[i] == std::vector<double>(8));
       }
       if (i % 2 != 0) CHECK(logits[i] == std::vector<float>(1000));
     }

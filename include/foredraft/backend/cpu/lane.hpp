@@ -15,6 +15,7 @@
 #include <foredraft/backend/cpu/thread_pool.hpp>
 #include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/detail/exponentials.hpp>
 
 namespace foredraft::inline v0::cpu {
 
@@ -192,6 +193,10 @@ class Lane {
         }
         if (!a.maxima.empty() && a.maxima[row] != nullptr) {
           a.maxima[row][column / Scratch::kTileColumns] = greatest;
+        }
+        if (!a.sums.empty() && a.sums[row].to != nullptr) {
+          a.sums[row].to[column / Scratch::kTileColumns] = sum_of_weights(
+              {values, static_cast<std::size_t>(n)}, greatest, a.sums[row].temperature);
         }
       }
     });

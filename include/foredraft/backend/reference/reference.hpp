@@ -130,6 +130,7 @@ class Reference {
           }
         }
         a.argmax[i] = nan ? -1 : best;
+        if (!a.sums.empty() && a.sums[i].to != nullptr) add_up_runs(logits, a.sums[i]);
       }
     }
 
@@ -137,6 +138,19 @@ class Reference {
     using Vector = Eigen::VectorXd;
 
     static std::size_t at(int i) noexcept { return static_cast<std::size_t>(i); }
+
+    /// Weights relative to the greatest logit of their run, all of them as the head hands them out.
+    static void add_up_runs(const Vector& logits, const SumsOfRuns& sums) {
+      constexpr auto kRun = static_cast<Eigen::Index>(Scores::kRun);
+      const Eigen::ArrayXd rounded = logits.cast<float>().cast<double>();
+      for (Eigen::Index begin = 0; begin < rounded.size(); begin += kRun) {
+        const auto run = rounded.segment(begin, std::min(kRun, rounded.size() - begin));
+        const double greatest = run.maxCoeff();
+        const bool possible = greatest > -std::numeric_limits<double>::infinity();
+        sums.to[begin / kRun] =
+            possible ? ((run - greatest) / double{sums.temperature}).exp().sum() : 0.0;
+      }
+    }
 
     static Vector input(const float* x, int row, Eigen::Index n) {
       return Eigen::Map<const Eigen::VectorXf>(x + row * n, n).cast<double>();

@@ -241,4 +241,12 @@ inline WeightTotals exponentiate(std::span<const float> x, float greatest, doubl
   return totals;
 }
 
+/// The sum of the weights of a run of logits, relative to its own `greatest`; 0 of a run in which
+/// nothing is possible. Whoever adds up a row does it by these, so that all get the same sum.
+inline double sum_of_weights(std::span<const float> run, float greatest,
+                             double temperature) noexcept {
+  if (greatest == -std::numeric_limits<float>::infinity()) return 0.0;
+  return exponentiate(run, greatest, temperature, nullptr).sum;
+}
+
 }  // namespace foredraft::inline v0

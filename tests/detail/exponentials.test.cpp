@@ -1,4 +1,4 @@
-#include <foredraft/sampling/exponentials.hpp>
+#include <foredraft/detail/exponentials.hpp>
 
 #include <algorithm>
 #include <cmath>
