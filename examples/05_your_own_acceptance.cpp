@@ -30,9 +30,10 @@ struct TokenByToken {
       const fd::NodeIndex child = draft.first_child(node);
       fd::Law p = rows.law(node);  // the target's law, after temperature, top-k, penalties, ...
       if (child >= 0) {
+        const fd::TokenId token = draft.token(child);
         const bool drawn = draft.siblings(node) != fd::Siblings::kPointMass;
-        const fd::Law q = drawn ? draft.law(node) : fd::point_mass(draft.token(child));
-        const double ratio = fd::likelihood_ratio(p, q, draft.token(child));
+        const fd::Law q = drawn ? draft.law(node) : fd::point_mass(token);
+        const double ratio = fd::likelihood_ratio(p(token), q, token);
         if (rng.bernoulli({fd::Purpose::kAccept, anchor, child}, ratio)) {
           verdict.accept(child);
           continue;
