@@ -203,8 +203,8 @@ void head(benchmark::State& state, fd::RowNeed need) {
   std::vector<fd::SumsOfRuns> sums;
   for (int i = 0; i < static_cast<int>(n_rows); ++i) {
     logits.push_back(scores.logits(i).data());
-    maxima.push_back(scores.maxima(i).data());
-    sums.push_back({scores.sums(i).data(), 1.0f});
+    maxima.push_back(scores.hand_over_maxima(i).data());
+    sums.push_back({scores.hand_over_sums(i).data(), 1.0f});
   }
   const fd::PassShape shape{
       static_cast<int>(n_rows), kModel, kFeedForward, kHeads, kKvHeads, kHead};
@@ -232,8 +232,8 @@ struct Row {
     to.set_row(0, logits);
     std::vector<float> maxima;
     fd::maxima_of_runs(logits, maxima);
-    std::copy(maxima.begin(), maxima.end(), to.maxima(0).begin());
-    const std::span<double> sums = to.sums(0);
+    std::copy(maxima.begin(), maxima.end(), to.hand_over_maxima(0).begin());
+    const std::span<double> sums = to.hand_over_sums(0);
     for (std::size_t run = 0; run < sums.size(); ++run) {
       const std::size_t begin = run * fd::Scores::kRun;
       const std::size_t n = std::min(fd::Scores::kRun, logits.size() - begin);

@@ -16,6 +16,21 @@ namespace {
 const fd::Law kP{{1, 3, 4}, {0.5, 0.3, 0.2}};
 const fd::Law kQ{{0, 1, 4}, {0.2, 0.2, 0.6}};
 
+/// Counts the runs that somebody looks at.
+class Counted final : public fd::LazyWeights {
+ public:
+  explicit Counted(fd::LazyWeights& of) : of_(of) {}
+  std::span<const double> bounds() const noexcept override { return of_.bounds(); }
+  std::span<const double> run(std::size_t i) noexcept override {
+    ++runs;
+    return of_.run(i);
+  }
+  int runs = 0;
+
+ private:
+  fd::LazyWeights& of_;
+};
+
 }  // namespace
 
 TEST_CASE("the residual is what p has above q, renormalised") {
@@ -64,7 +79,7 @@ TEST_CASE("a token of the residual, drawn with few weights or with all of them")
   fd::Transforms transforms;
   int different = 0;
   int outside = 0;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 600; ++i) {
     std::vector<std::vector<float>> rows(2, std::vector<float>(700));
     for (auto& row : rows)
       for (float& x : row) x = normal(random);
@@ -73,7 +88,8 @@ TEST_CASE("a token of the residual, drawn with few weights or with all of them")
     transforms.apply({.temperature = 1.0f, .top_k = i % 3 == 0 ? 40 : 0}, rows[1], {}, q);
     if (i % 5 == 0) q = fd::point_mass(static_cast<fd::TokenId>(random() % 700));
     rows.pop_back();
-    const Rows target(draft, rows, {.temperature = 1.0f});
+    Rows target(draft, rows, {.temperature = 1.0f});
+    if (i < 300) target.hand_over_runs();
     const fd::RngKey key{fd::Purpose::kResidual, i, 0};
     const fd::TokenId token = fd::draw_residual(target.sampler, 0, q, key, rng);
     const fd::Law rest = fd::residual(1.0, target.sampler.law(0), q);
@@ -82,6 +98,44 @@ TEST_CASE("a token of the residual, drawn with few weights or with all of them")
   }
   CHECK(different == 0);
   CHECK(outside == 0);
+}
+
+TEST_CASE("where q is p, what little is left is drawn from p") {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal(0.0f, 2.0f);
+  fd::Philox rng(6);
+  fd::DraftTree draft;
+  draft.reset(0);
+  std::vector<float> logits(700);
+  for (float& x : logits) x = normal(random);
+  const Rows target(draft, {logits}, {.temperature = 1.0f});
+  const fd::Law p = target.sampler.law(0);
+  // A q above p everywhere, by a rounding: no token has more.
+  fd::Law q = p;
+  for (double& x : q.p) x *= 1 + 1e-12;
+  int different = 0;
+  for (int i = 0; i < 100; ++i) {
+    const fd::RngKey key{fd::Purpose::kResidual, i, 0};
+    const fd::TokenId token = fd::draw_residual(target.sampler, 0, q, key, rng);
+    different += token != p.ids[rng.categorical(key, p.ids, p.p)];
+  }
+  CHECK(different == 0);
+}
+
+TEST_CASE("to draw from the residual few weights are worked out") {
+  std::mt19937 random(7);
+  std::normal_distribution<float> normal(0.0f, 2.0f);
+  std::vector<float> logits(64 * fd::Scores::kRun);
+  for (float& x : logits) x = normal(random);
+  const RunsOf runs(logits, 1.0f);
+  fd::TemperedRow p;
+  p.look_at({logits, runs.all(), fd::greatest_logit(logits)}, 1.0f);
+  const fd::Law q = fd::point_mass(5);
+  fd::ResidualWeights rest(p, q);
+  Counted counted(rest);
+  fd::Philox rng(8);
+  for (int i = 0; i < 100; ++i) (void)rng.pick({fd::Purpose::kResidual, i, 0}, counted);
+  CHECK(counted.runs < 100 * 10);  // the harmonic number of 64 is 4.7; and the winner twice
 }
 
 TEST_CASE("without a token the others share its mass") {

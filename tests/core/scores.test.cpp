@@ -86,15 +86,15 @@ TEST_CASE("what is known of runs is there where the target hands it over, pass b
   CHECK(read.logits(1).size() == 300);  // kSums includes them
   CHECK(read.runs(0).maxima.empty());
   CHECK(read.runs(0).sums.empty());
-  REQUIRE(scores.maxima(1).size() == 3);
-  scores.maxima(0)[2] = 1.0f;
-  scores.maxima(1)[0] = 2.0f;
+  REQUIRE(scores.hand_over_maxima(1).size() == 3);
+  scores.hand_over_maxima(0)[2] = 1.0f;
+  scores.hand_over_maxima(1)[0] = 2.0f;
   CHECK(read.runs(0).maxima[2] == 1.0f);
   CHECK(read.runs(1).maxima[0] == 2.0f);
   CHECK(read.runs(1).sums.empty());  // one without the other
-  REQUIRE(scores.sums(1).size() == 3);
-  scores.sums(0)[1] = 3.0;
-  scores.sums(1)[2] = 4.0;
+  REQUIRE(scores.hand_over_sums(1).size() == 3);
+  scores.hand_over_sums(0)[1] = 3.0;
+  scores.hand_over_sums(1)[2] = 4.0;
   CHECK(read.runs(0).sums[1] == 3.0);
   CHECK(read.runs(1).sums[2] == 4.0);
   CHECK(read.runs(1).temperature == 0.5f);
@@ -106,10 +106,10 @@ TEST_CASE("what is known of runs is there where the target hands it over, pass b
   CHECK(read.runs(0).maxima.empty());  // those of the pass before
   CHECK(read.runs(0).sums.empty());
   scores.reset({fd::RowNeed::kLogits, {}}, 1, 300);
-  CHECK(scores.maxima(0).size() == 3);
-  CHECK(scores.sums(0).empty());
+  CHECK(scores.hand_over_maxima(0).size() == 3);
+  CHECK(scores.hand_over_sums(0).empty());
   scores.reset({fd::RowNeed::kArgmax, {}}, 1, 300);
-  CHECK(scores.maxima(0).empty());
+  CHECK(scores.hand_over_maxima(0).empty());
   scores.reset({fd::RowNeed::kNothing, {}}, 1, 300);
   CHECK(read.runs(0).maxima.empty());
 }

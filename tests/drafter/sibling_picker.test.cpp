@@ -205,6 +205,9 @@ TEST_CASE("the whole row is asked for only where it is read") {
   const fd::SamplingOptions top_p{.temperature = 0.7f, .top_p = 0.9f};
   CHECK(need(top_p, fd::DraftSampling::kDrawn, 2) == fd::RowNeed::kSums);
   CHECK(need(top_p, fd::DraftSampling::kArgmax, 2) == fd::RowNeed::kLogits);
+  fd::SiblingPicker picker;
+  picker.begin(context, top_p, fd::DraftSampling::kDrawn);
+  CHECK(picker.want(1).temperature == 0.7f);  // that of the sums
 }
 
 TEST_CASE("a damaged row of the draft model is an error, not a token") {

@@ -70,6 +70,19 @@ TEST_CASE("bounds hold for runs of equal logits, and are 0 where nothing is poss
   }
 }
 
+TEST_CASE("what an engine says of a run of nothing makes no difference") {
+  std::vector<float> logits(256, 0.0f);
+  logits.resize(384, -kInfinity);
+  const std::vector<float> maxima{0.0f, 0.0f, -kInfinity};
+  const std::vector<double> sums{128.0, 128.0, std::nan("")};  // exp(-inf - -inf)
+  fd::TemperedRow lazy;
+  lazy.look_at({logits, {maxima, sums, 1.0f}, 0.0f}, 1.0f);
+  CHECK(lazy.total() == 256.0);
+  CHECK(lazy(3) == 1.0 / 256);
+  CHECK(lazy(300) == 0.0);
+  CHECK(lazy.bounds()[2] == 0);
+}
+
 TEST_CASE("a probability is the softmax, to the bit the same with sums and without") {
   std::mt19937 random(9);
   fd::TemperedRow with;

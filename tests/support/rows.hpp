@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <deque>
 #include <numeric>
@@ -10,6 +11,8 @@
 #include <foredraft/core/rng.hpp>
 #include <foredraft/sampling/row_sampler.hpp>
 
+#include "support/runs.hpp"
+
 /// The rows of a verified draft, written down by hand. @shape logits [nodes of the draft, n_vocab]
 struct Rows {
   Rows(const foredraft::DraftTree& draft, const std::vector<std::vector<float>>& logits,
@@ -19,11 +22,21 @@ struct Rows {
   Rows(const foredraft::DraftTree& draft, const std::vector<std::vector<float>>& logits,
        const foredraft::SamplingOptions& sampling, std::vector<foredraft::TokenId> final_tokens)
       : tokens(std::move(final_tokens)) {
-    scores.reset({foredraft::RowSampler::need(sampling), {}, sampling.temperature},
-                 static_cast<int>(logits.size()), static_cast<int>(logits[0].size()));
+    const foredraft::RowNeed need = foredraft::RowSampler::need_with_probability(sampling);
+    scores.reset({need, {}, sampling.temperature}, static_cast<int>(logits.size()),
+                 static_cast<int>(logits[0].size()));
     for (std::size_t row = 0; row < logits.size(); ++row)
       scores.set_row(static_cast<int>(row), logits[row]);
     sampler.begin(sampling, scores, draft, tokens);
+  }
+  /// As a target that hands over all it may.
+  void hand_over_runs() {
+    for (int row = 0; row < scores.rows(); ++row) {
+      const RunsOf runs(scores.logits(row), sampler.options().temperature);
+      std::ranges::copy(runs.all().maxima, scores.hand_over_maxima(row).begin());
+      if (const auto sums = scores.hand_over_sums(row); !sums.empty())
+        std::ranges::copy(runs.all().sums, sums.begin());
+    }
   }
   Rows(const Rows&) = delete;
   Rows& operator=(const Rows&) = delete;

@@ -103,8 +103,8 @@ class ResidualWeights final : public LazyWeights {
 
 /// A token of max(p - q, 0) renormalised, with p the law after `node`.
 /// @errors kInvalidLogits
-/// @cost where nothing is cut off O(n_vocab / Scores::kRun) beside the runs that are looked at: of
-/// those that q has made much lighter all, at worst; else O(n_vocab + support of q)
+/// @cost O(n_vocab + support of q); where nothing is cut off O(n_vocab / Scores::kRun), and the runs
+/// that are looked at: few as long as q leaves much of p, at worst all
 inline TokenId draw_residual(const RowSampler& rows, NodeIndex node, const Law& q, RngKey key,
                              Rng& rng) {
   if (TemperedRow* p = rows.lazily(node)) {

@@ -155,7 +155,7 @@ struct HeadArgs {
   std::span<TokenId> argmax;  // [rows.size()]
   /// One pointer a row, written [n_vocab], or null where only the argmax is wanted.
   std::span<float* const> logits;  // [rows.size()]
-  /// Likewise, written [ceil(n_vocab / Scores::kRun)]: see Runs::maxima.
+  /// Likewise, written [ceil(n_vocab / Scores::kRun)]: see Runs.
   std::span<float* const> maxima = {};    // [rows.size()] or empty
   std::span<const SumsOfRuns> sums = {};  // [rows.size()] or empty
 };

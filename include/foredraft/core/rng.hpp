@@ -42,7 +42,7 @@ class LazyWeights {
 
   virtual ~LazyWeights() = default;
 
-  /// For each run at least what sum() makes of its weights; 0 where all of them are.
+  /// For each run at least what sum() makes of its weights; 0 only where all of them are.
   virtual std::span<const double> bounds() const noexcept = 0;
   /// The weights of a run, none below 0. Good until the next call.
   virtual std::span<const double> run(std::size_t i) noexcept = 0;

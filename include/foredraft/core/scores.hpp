@@ -34,7 +34,9 @@ struct Want {
 /// @shape [ceil(n_vocab / Scores::kRun)]
 struct Runs {
   std::span<const float> maxima = {};  ///< greatest logit of each run
-  /// Sum of each run's weights exp((x - maximum) / temperature), as sum_of_weights() makes it.
+  /// Sum of each run's weights exp((x - maximum) / temperature), to 1e-9 of it; that of a run of
+  /// nothing but -inf is not looked at. The text is the same as without them, to the bit, if
+  /// sum_of_weights() makes them.
   std::span<const double> sums = {};
   float temperature = 0.0f;  ///< of the sums
 };
@@ -69,7 +71,7 @@ class Scores {
   /// -inf.
   TokenId argmax(int row) const noexcept { return argmax_[static_cast<std::size_t>(row)]; }
 
-  /// @shape [n_vocab]; empty unless kLogits was wanted
+  /// @shape [n_vocab]; empty unless kLogits or more was wanted
   std::span<const float> logits(int row) const noexcept {
     if (!has_logits()) return {};
     return {logits_.data() + static_cast<std::size_t>(row) * n_vocab_, n_vocab_};
@@ -96,15 +98,15 @@ class Scores {
     if (!has_logits()) return {};
     return {logits_.data() + static_cast<std::size_t>(row) * n_vocab_, n_vocab_};
   }
-  /// Places for Runs. A target that asks for them once in a pass fills them for every row; they are
-  /// empty where nobody wants them.
+  /// Places for Runs, empty where nobody wants them. To ask for them is to promise that they will be
+  /// filled, for every row of the pass.
   /// @cost memory O(n_rows * n_vocab / kRun), kept across calls
-  std::span<float> maxima(int row) {
+  std::span<float> hand_over_maxima(int row) {
     if (!has_logits()) return {};
     has_maxima_ = true;
     return of_runs(maxima_, row);
   }
-  std::span<double> sums(int row) {
+  std::span<double> hand_over_sums(int row) {
     if (need_ < RowNeed::kSums) return {};
     has_sums_ = true;
     return of_runs(sums_, row);

@@ -156,8 +156,9 @@ class Model {
           pass.head_rows.push_back(pass.n_rows());
           pass.logits.push_back(request.scores->logits(i).data());
           if (weights_.head_tokens.empty()) {
-            pass.maxima.push_back(request.scores->maxima(i).data());
-            pass.sums.push_back({request.scores->sums(i).data(), request.want.temperature});
+            pass.maxima.push_back(request.scores->hand_over_maxima(i).data());
+            pass.sums.push_back(
+                {request.scores->hand_over_sums(i).data(), request.want.temperature});
           }
         }
         pass.tokens.push_back(token);

@@ -54,7 +54,7 @@ inline float greatest_logit(std::span<const float> logits) {
   return detail::require_logits(greatest, valid);
 }
 
-/// What Scores::maxima holds, for a row whose target has not handed it over.
+/// What Runs::maxima holds, for a row whose target has not handed it over.
 /// @errors as greatest_logit @cost O(n_vocab)
 inline void maxima_of_runs(std::span<const float> logits, std::vector<float>& maxima) {
   bool valid = true;

@@ -90,8 +90,8 @@ class RowSampler {
     return law_;
   }
 
-  /// p after `node` as weights, of which few need be worked out; null where some are cut off. Good
-  /// until another node is asked for, or law().
+  /// p after `node` as weights, of which few need be worked out; null where some are cut off, and at
+  /// temperature 0. Good until another node is asked for, or law() or argmax().
   /// @errors kInvalidLogits
   /// @cost O(n_vocab / Scores::kRun) where the target hands over maxima and nothing is penalised
   TemperedRow* lazily(NodeIndex node) const {
@@ -117,7 +117,7 @@ class RowSampler {
   /// A token drawn from p after `node`; at temperature 0 the most probable one.
   /// @errors kInvalidLogits
   /// @cost O(n_vocab / Scores::kRun) where the target hands over maxima and nothing is penalised,
-  /// but O(n_vocab) for top-p that is not behind top-k
+  /// but O(n_vocab) for top-p that is not behind top-k, unless it hands over sums as well
   TokenId draw(NodeIndex node, RngKey key, Rng& rng) const {
     if (options_.greedy()) return argmax(node);
     if (TemperedRow* p = lazily(node)) return rng.pick(key, *p);

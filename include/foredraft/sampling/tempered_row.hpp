@@ -40,7 +40,7 @@ class TemperedRow final : public LazyWeights {
     for (std::size_t i = 0; i < maxima.size(); ++i) {
       // No token of a run weighs more than its likeliest. The rest is room for rounding.
       const double most = row_.runs.sums.empty() ? double{kRun} : row_.runs.sums[i];
-      bounds_[i] = most * of_maxima_[i] * (1 + 1e-9);
+      bounds_[i] = of_maxima_[i] > 0 ? most * of_maxima_[i] * (1 + 1e-9) : 0.0;
     }
   }
 
@@ -58,6 +58,7 @@ class TemperedRow final : public LazyWeights {
     if (total_) return *total_;
     double total = 0;
     for (std::size_t i = 0; i < of_maxima_.size(); ++i) {
+      if (of_maxima_[i] == 0) continue;
       const double sum = row_.runs.sums.empty()
                              ? sum_of_weights(logits_of(i), row_.runs.maxima[i], temperature_)
                              : row_.runs.sums[i];

@@ -263,9 +263,12 @@ class Transforms {
     }
     mass_.fill(0.0);
     for (const double weight : weights_) mass_[class_of(weight)] += weight;
+    // `enough` may be more than there is, where the sums of a target are a little too large.
+    std::size_t lightest = kClasses - 1;
+    while (mass_[lightest] == 0) --lightest;
     double before = 0;
     std::size_t last = 0;
-    while (last + 1 < kClasses && before + mass_[last] < enough) before += mass_[last++];
+    while (last < lightest && before + mass_[last] < enough) before += mass_[last++];
     for (std::size_t i = 0; i < weights_.size(); ++i) {
       if (class_of(weights_[i]) == last) order_.push_back(i);
     }

@@ -140,8 +140,8 @@ class HashTarget {
       for (int row = 0; row < request.count; ++row) {
         const auto logits = logits_after(request.cache->prefix_of(request.first + row));
         request.scores->set_row(row, logits);
-        add_up_runs(logits, request.want.temperature, request.scores->maxima(row),
-                    request.scores->sums(row));
+        add_up_runs(logits, request.want.temperature, request.scores->hand_over_maxima(row),
+                    request.scores->hand_over_sums(row));
       }
     }
   }
