@@ -37,7 +37,6 @@ class ForedraftConan(ConanFile):
         self.requires("eigen/3.4.0", transitive_headers=True)
         self.requires("xsimd/13.0.0", transitive_headers=True)
         if self.options.io:
-            self.requires("nlohmann_json/3.11.3", transitive_headers=True)
             self.requires("pcre2/10.42", transitive_headers=True, transitive_libs=True)
 
     def validate(self):
@@ -69,4 +68,4 @@ class ForedraftConan(ConanFile):
             io = self.cpp_info.components["io"]
             io.set_property("cmake_target_name", "foredraft::io")
             io.bindirs = io.libdirs = []
-            io.requires = ["core", "nlohmann_json::nlohmann_json", "pcre2::pcre2"]
+            io.requires = ["core", "pcre2::pcre2"]

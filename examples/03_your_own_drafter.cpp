@@ -30,13 +30,17 @@ class LastSuccessor {
     }
   }
 
-  // It learns from the context alone, so the rest of the contract is short.
+  // It learns from the context alone, so the rest of the contract is short. What another text taught
+  // it is forgotten: the next propose() learns what it needs again.
   void absorb(const fd::PromptBlock&) {}
   void commit(const fd::Round&) noexcept {}
-  void truncate(int) noexcept { learnt_ = 0; }
-  void reset() noexcept { learnt_ = 0; }
+  void reset() noexcept {
+    successor_.clear();
+    learnt_ = 0;
+  }
+  void truncate(int) noexcept { reset(); }
   Snapshot snapshot() const { return {}; }
-  void restore(const Snapshot&) { learnt_ = 0; }
+  void restore(const Snapshot&) { reset(); }
 
  private:
   std::map<fd::TokenId, fd::TokenId> successor_;

@@ -191,6 +191,36 @@ TEST_CASE("a round that is cancelled or fails leaves no trace") {
   }
 }
 
+TEST_CASE("room for a full context is there before the first commit, which may not allocate") {
+  toy::Target target(16, 0);
+  fd::Decoder decoder{target, toy::TokenCache{500}, fd::PromptLookup{}, fd::Greedy{}};
+  const fd::TokenId* place = nullptr;
+  int moved = 0;
+  decoder.generate(kPrompt, {.max_tokens = -1}, [&](const fd::Emitted&) {
+    moved += place != nullptr && place != decoder.tokens().data();
+    place = decoder.tokens().data();
+  });
+  CHECK(decoder.tokens().size() == 500);
+  CHECK(moved == 0);
+}
+
+TEST_CASE("a cancel while drafting spares the target's pass") {
+  struct CancellingDrafter : fd::NoDraft {
+    bool* cancel = nullptr;
+    int max_depth() const noexcept { return 1; }
+    void propose(const fd::Context&, fd::Limit, fd::DraftTree&) const { *cancel = true; }
+  };
+  toy::Target target(16, 0);
+  bool cancel = false;
+  CancellingDrafter drafter;
+  drafter.cancel = &cancel;
+  fd::Decoder decoder{target, toy::TokenCache{}, drafter, fd::Greedy{}};
+  const auto result = decoder.generate(kPrompt, {.cancelled = [&] { return cancel; }});
+  CHECK(result.finish_reason == fd::FinishReason::kCancelled);
+  CHECK(result.tokens.size() == 1);  // the first round drafts nothing
+  CHECK(target.passes == 2);         // that of the prompt and that round's
+}
+
 TEST_CASE("tokens behind a throwing emit are delivered first by the next call") {
   toy::Target target(16, 0);
   target.end_token = -1;
@@ -284,6 +314,77 @@ TEST_CASE("bad input is refused with its code") {
 
 namespace {
 
+/// Notes what it is told about the acceptance rule.
+struct AskingDrafter : fd::NoDraft {
+  bool* uses_law = nullptr;
+  int max_depth() const noexcept { return 1; }
+  void propose(const fd::Context& context, fd::Limit, fd::DraftTree&) const {
+    *uses_law = context.uses_law;
+  }
+};
+
+/// A target that knows no text.
+struct WordlessTarget {
+  static constexpr bool row_exact = true;
+  int vocab_size() const { return target.vocab_size(); }
+  void forward(std::span<fd::Request<toy::TokenCache>> requests) { target.forward(requests); }
+  toy::Target target{16, 0};
+};
+
+}  // namespace
+
+TEST_CASE("a drafter is told whether the rule at hand makes use of q") {
+  toy::Target target(16);
+  bool uses_law = false;
+  AskingDrafter drafter;
+  drafter.uses_law = &uses_law;
+  const auto asked = [&](auto rule) {
+    fd::Decoder{target, toy::TokenCache{}, drafter, rule}.generate(kPrompt, {.max_tokens = 3});
+    return uses_law;
+  };
+  CHECK(asked(fd::RejectionSampling{}));
+  CHECK_FALSE(asked(fd::SampleAndMatch{}));
+  CHECK(asked(fd::AnyAcceptance(fd::BlockVerification{})));
+  CHECK_FALSE(asked(fd::AnyAcceptance(fd::SampleAndMatch{})));
+}
+
+TEST_CASE("end tokens of a call take the place of those that the target knows") {
+  toy::Target target(16, 0);
+  const auto truth = plain(target, {.max_tokens = 60}).tokens;
+  const auto end_at = [&](std::size_t i) {
+    return std::find(truth.begin(), truth.end(), truth[i]);
+  };
+  std::size_t later = 1;
+  while (end_at(later) - truth.begin() != static_cast<std::ptrdiff_t>(later)) ++later;  // a new one
+  target.end_token = truth[0];
+  CHECK(plain(target, {.max_tokens = 60}).tokens.size() == 1);
+  CHECK(plain(target, {.max_tokens = 60, .end_tokens = {truth[later]}}).tokens.size() == later + 1);
+}
+
+TEST_CASE("sequences keep equal seeds apart") {
+  toy::Target target(16, 0);
+  const auto text = [&](std::uint64_t seed, std::uint32_t sequence) {
+    return plain(target,
+                 {.max_tokens = 30, .temperature = 1.0f, .seed = seed, .sequence = sequence})
+        .tokens;
+  };
+  CHECK(text(7, 1) == text(7, 1));
+  CHECK(text(7, 1) != text(7, 2));
+  CHECK(text(7, 1) != text(8, 1));
+}
+
+TEST_CASE("stop strings need somebody who knows the text") {
+  WordlessTarget target;
+  fd::Decoder decoder{target, toy::TokenCache{}, fd::NoDraft{}, fd::Greedy{}};
+  CHECK_THROWS_AS(decoder.generate(kPrompt, {.stop = {"a"}}), fd::Error);
+  const auto result = decoder.generate(
+      kPrompt, {.stop = {"a"}, .piece = [](fd::TokenId) { return std::string("a"); }});
+  CHECK(result.finish_reason == fd::FinishReason::kStop);
+  CHECK(result.tokens.size() == 1);
+}
+
+namespace {
+
 /// Breaks the contract in the way it is told.
 struct BadDrafter : fd::NoDraft {
   fd::TokenId token = 0;
@@ -306,5 +407,61 @@ TEST_CASE("a drafter that breaks its contract is refused, and the decoder surviv
     fd::Decoder decoder{target, toy::TokenCache{}, bad, fd::Greedy{}};
     CHECK_THROWS_AS(decoder.generate(kPrompt, {.max_tokens = 10}), fd::Error);
     CHECK(decoder.cache().staged() == 0);
+  }
+}
+
+TEST_CASE("a drafter that is said to make chains and makes a tree is refused") {
+  struct ForkingDrafter : fd::NoDraft {
+    int max_depth() const noexcept { return 4; }
+    void propose(const fd::Context&, fd::Limit limit, fd::DraftTree& draft) const {
+      if (limit.nodes < 2) return;  // a draft that is too large is refused anyway
+      draft.add(0, 1);
+      draft.add(0, 2);
+    }
+  };
+  toy::Target target(16);
+  fd::Decoder decoder{target, toy::TokenCache{}, ForkingDrafter{}, fd::Greedy{}};
+  CHECK_THROWS_AS(decoder.generate(kPrompt, {.max_tokens = 10}), fd::Error);
+}
+
+TEST_CASE("a decoder's own tokens are a prompt like any other") {
+  toy::Target target(16, 0);
+  fd::Decoder decoder{target, toy::TokenCache{}, fd::PromptLookup{}, fd::Greedy{}};
+  decoder.generate(kPrompt, {.max_tokens = 20});
+  const std::vector<fd::TokenId> text(decoder.tokens().begin(), decoder.tokens().end());
+  const auto expected = plain(target, {.max_tokens = 30}, text).tokens;
+  CHECK(decoder.generate(decoder.tokens(), {.max_tokens = 30}).tokens == expected);
+  decoder.generate(text, {.max_tokens = 10});
+  CHECK(decoder.generate(decoder.tokens().first(text.size()), {.max_tokens = 30}).tokens ==
+        expected);
+  const std::vector<fd::TokenId> end = {text.end() - 7, text.end()};
+  CHECK(decoder.generate(decoder.tokens().subspan(text.size() - 7, 7), {.max_tokens = 30}).tokens ==
+        plain(target, {.max_tokens = 30}, end).tokens);
+}
+
+TEST_CASE("an infinite logit is refused at every temperature") {
+  struct Damaged : toy::Target {
+    using toy::Target::Target;
+    void forward(std::span<fd::Request<toy::TokenCache>> requests) {
+      toy::Target::forward(requests);
+      for (auto& request : requests) {
+        if (request.want.rows == fd::RowNeed::kNothing) continue;
+        std::vector<float> row(16, 1.0f);
+        row[3] = std::numeric_limits<float>::infinity();
+        for (int i = 0; i < request.count; ++i) request.scores->set_row(i, row);
+      }
+    }
+  };
+  Damaged target(16, 0);
+  for (const float temperature : {0.0f, 1.0f}) {
+    for (const float repeat : {1.0f, 1.5f}) {
+      fd::Decoder decoder{target, toy::TokenCache{}, fd::PromptLookup{}, fd::SampleAndMatch{}};
+      try {
+        decoder.generate(kPrompt, {.temperature = temperature, .repeat_penalty = repeat});
+        FAIL("made text");
+      } catch (const fd::Error& error) {
+        CHECK(error.code() == fd::ErrorCode::kInvalidLogits);
+      }
+    }
   }
 }

@@ -13,9 +13,12 @@ for the tests that run a real model, and runs all tests. Tests of models that ar
 themselves; ctest's summary names them.
 
   --fast          leave out the model and the tests labelled golden, differential and property
-  --sanitize      build with AddressSanitizer and UndefinedBehaviorSanitizer, into build/dev
+  --sanitize      build with AddressSanitizer and UndefinedBehaviorSanitizer, into build/dev: with the
+                  kernels of portable and avx2; clang (CXX=clang++) compiles that several times faster
+  --threads       build with ThreadSanitizer, into build/tsan, likewise
   --werror        treat warnings as errors
   --only FOLDER   build and run the tests of tests/FOLDER alone; may be repeated
+  --match REGEX   build and run the programs test.REGEX alone, such as 'model[.].*|decoder'
   --no-install    install no packages
   --no-models     fetch no model; tests that need one skip themselves
   --all-models    fetch all models that tests run or tokenize with (2.0 GB instead of 98 MB)
@@ -28,13 +31,15 @@ TEXT
 }
 
 preset=release install=yes models=(smollm2-135m) jobs=$(nproc)
-only=() configure=() select=()
+only=() configure=() select=() match=
 while (( $# > 0 )); do
   case $1 in
     --fast) (( ${#models[@]} > 1 )) || models=(); select+=(-LE '^(golden|differential|property)$') ;;
     --sanitize) preset=dev ;;
+    --threads) preset=tsan ;;
     --werror) configure+=(-DFOREDRAFT_WERROR=ON) ;;
     --only) [[ $# -ge 2 ]] || { usage >&2; exit 2; }; only+=("$2"); shift ;;
+    --match) [[ $# -ge 2 ]] || { usage >&2; exit 2; }; match=$2; shift ;;
     --no-install) install=no ;;
     --no-models) models=() ;;
     --all-models) models=(smollm2-135m gemma-3-270m qwen2.5-coder-0.5b qwen2.5-coder-1.5b) ;;
@@ -59,6 +64,13 @@ targets=()
 if (( ${#only[@]} > 0 )); then
   targets=(--target "${only[@]/#/tests.}")
   select+=(-L "^($(IFS='|'; echo "${only[*]}"))\$")
+fi
+if [[ -n $match ]]; then
+  mapfile -t matching < <(cmake --build "$build" --target help | grep -oE '^test[.][a-z0-9_.]+' |
+    grep -xE "test[.]($match)")
+  (( ${#matching[@]} > 0 )) || { echo "tests/run.sh: no program test.$match" >&2; exit 2; }
+  targets=(--target "${matching[@]}")
+  select+=(-R "^($match):")
 fi
 cmake --build "$build" -j "$jobs" "${targets[@]}"
 

@@ -36,7 +36,7 @@ class AttentionRuns {
       caches_.emplace_back(config.cache_shape(), n_positions + kMostRows, kMostRows);
       fill(caches_.back());
     } while (static_cast<double>(caches_.size()) * bytes() < kEnough);
-    const auto width = static_cast<std::size_t>(config.n_heads * config.d_head);
+    const auto width = static_cast<std::size_t>(config.d_q);
     const std::vector<std::byte> zeros(*fd::row_bytes(fd::TensorType::kQ4_0, width) *
                                        fd::cpu::kPanelRows);
     wo_ = cpu.pack({fd::TensorType::kQ4_0, fd::cpu::kPanelRows, width, zeros});
@@ -49,10 +49,10 @@ class AttentionRuns {
     const std::vector<fd::SequenceRows> rows{cache.rows(0, m, 0)};
     std::vector<fd::KvLayer<T>> layers;
     for (int layer = 0; layer < config_.n_layers; ++layer) layers.push_back(cache.layer(layer));
-    const auto q = random_floats(static_cast<std::size_t>(m * config_.n_heads * config_.d_head));
+    const auto q = random_floats(fd::area(m, config_.d_q));
     std::vector<float> x(static_cast<std::size_t>(m * fd::cpu::kPanelRows));
-    const fd::PassShape shape{
-        m, config_.d_model, config_.d_ff, config_.n_heads, config_.n_kv_heads, config_.d_head};
+    const fd::PassShape shape{m,           config_.d_model, config_.d_ff,
+                              config_.d_q, config_.d_kv,    config_.d_head};
     const float scale = 1.0f / std::sqrt(static_cast<float>(config_.d_head));
     const auto begin = std::chrono::steady_clock::now();
     cpu_.run(shape, [&](auto& lane) noexcept {
@@ -72,7 +72,7 @@ class AttentionRuns {
   /// Multiply-adds of one run; a row sees the committed positions, those before it and itself.
   double macs(int m) const {
     const double seen = m * (n_positions_ + (m + 1) / 2.0);
-    return 2.0 * config_.n_layers * config_.n_heads * config_.d_head * seen;
+    return 2.0 * config_.n_layers * config_.d_q * seen;
   }
 
  private:

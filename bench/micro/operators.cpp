@@ -206,8 +206,8 @@ void head(benchmark::State& state, fd::RowNeed need) {
     maxima.push_back(scores.hand_over_maxima(i).data());
     sums.push_back({scores.hand_over_sums(i).data(), 1.0f});
   }
-  const fd::PassShape shape{
-      static_cast<int>(n_rows), kModel, kFeedForward, kHeads, kKvHeads, kHead};
+  const fd::PassShape shape{static_cast<int>(n_rows), kModel,           kFeedForward,
+                            kHeads * kHead,           kKvHeads * kHead, kHead};
   for (auto _ : state) {
     cpu.run(shape, [&](auto& lane) noexcept {
       lane.head({x.data(), rows, {x.data(), 1e-6f}, &weights[0], best, logits, maxima, sums});

@@ -136,7 +136,8 @@ void require_room(const ModelFile& target, const std::optional<ModelFile>& draft
   if (draft) {
     const Survey extra = draft->survey();
     bytes += static_cast<double>(extra.weight_bytes) +
-             extra.cache_bytes(std::min(context, extra.config.n_ctx)) + extra.pass_bytes(kBlock, 1);
+             extra.cache_bytes(std::min(context, int{extra.config.n_ctx})) +
+             extra.pass_bytes(kBlock, 1);
     what += " for two models";
   }
   require_memory(bytes, what, "a smaller context (-c) or a smaller model");
@@ -193,7 +194,7 @@ fd::AnyDrafter<> Engine::drafter(const Method& method, const fd::SamplingOptions
     case Speculation::kDraft: break;
   }
   // The draft model need not reach as far as the target: where its context ends, drafting ends.
-  const int reach = std::min(method.n_ctx, parts_->draft->shape().n_ctx);
+  const int reach = std::min(method.n_ctx, int{parts_->draft->shape().n_ctx});
   fd::ModelDrafterSettings settings;
   if (method.draft_temperature) {
     settings.law = sampling;
@@ -226,7 +227,7 @@ void Engine::generate_with(std::span<const fd::TokenId> prompt, fd::Options opti
   double bytes = TargetCache::full_bytes(parts_->target->shape(), method.n_ctx);
   if (method.speculation == Speculation::kDraft) {
     const fd::CacheShape shape = parts_->draft->shape();
-    bytes += Cache::full_bytes(shape, std::min(method.n_ctx, shape.n_ctx));
+    bytes += Cache::full_bytes(shape, std::min(method.n_ctx, int{shape.n_ctx}));
   }
   require_memory(bytes, "a context of " + std::to_string(method.n_ctx),
                  "a smaller context (-c), or fewer tokens (-n)");

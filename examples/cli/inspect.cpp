@@ -39,10 +39,10 @@ Json to_json(const Findings& found, const fd::Gguf& file) {
                               {"memory", Json()}});
   if (found.survey) {
     const fd::ModelConfig& c = found.survey->config;
-    object["dimensions"] = {{"n_vocab", c.n_vocab},       {"n_ctx", c.n_ctx},
-                            {"n_layers", c.n_layers},     {"n_heads", c.n_heads},
-                            {"n_kv_heads", c.n_kv_heads}, {"d_model", c.d_model},
-                            {"d_head", c.d_head},         {"d_ff", c.d_ff}};
+    object["dimensions"] = {{"n_vocab", int{c.n_vocab}},       {"n_ctx", int{c.n_ctx}},
+                            {"n_layers", int{c.n_layers}},     {"n_heads", int{c.n_heads}},
+                            {"n_kv_heads", int{c.n_kv_heads}}, {"d_model", int{c.d_model}},
+                            {"d_head", int{c.d_head}},         {"d_ff", int{c.d_ff}}};
     object["memory"] = {{"n_ctx", found.n_ctx},
                         {"weights", found.survey->weight_bytes},
                         {"cache", static_cast<std::uint64_t>(found.cache_bytes())},

@@ -45,14 +45,14 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options) {
     throw fd::Error(fd::ErrorCode::kUnsupportedModel, "no tokenizer in the file",
                     "tokenizer.ggml.tokens", "convert the model again with its tokenizer");
   }
-  // A count in a file is bounded by the file's size, far below what an int holds times 8.
+  // More than that is refused when the tokenizer is read.
   found.config.n_vocab =
-      static_cast<int>(std::min<std::uint64_t>(tokens->count, std::uint64_t{1} << 30));
+      static_cast<int>(std::min<std::uint64_t>(tokens->count, std::uint64_t{fd::Dim::kMost}));
   MeasuringBackend backend;
   // Which tokens the head keeps does not matter for its size; a count out of range is refused when
   // the model is loaded.
   std::vector<fd::TokenId> head_tokens(
-      static_cast<std::size_t>(std::clamp(options.head_tokens, 0, found.config.n_vocab)));
+      static_cast<std::size_t>(std::clamp(options.head_tokens, 0, int{found.config.n_vocab})));
   std::iota(head_tokens.begin(), head_tokens.end(), 0);
   fd::read_weights(backend, file, found.config, {.requantize = options.requantize},
                    std::move(head_tokens));
@@ -68,7 +68,7 @@ double Survey::cache_bytes(std::int64_t n_ctx, bool quantized) const {
 }
 
 double Survey::pass_bytes(int rows, int logit_rows) const {
-  const double row = 2.0 * config.d_model + 2.0 * config.n_heads * config.d_head + config.d_ff;
+  const double row = 2.0 * config.d_model + 2.0 * config.d_q + config.d_ff;
   return sizeof(float) * (rows * row + static_cast<double>(logit_rows) * config.n_vocab);
 }
 

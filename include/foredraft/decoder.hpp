@@ -115,8 +115,10 @@ class Decoder {
 
   /// Go back to a snapshot of this decoder, or of one with the same models and policies. Where a
   /// part throws, the decoder is left without tokens, as when it was made.
-  /// @errors kContextOverflow where the snapshot holds more than this decoder's context
+  /// @errors kContextOverflow where the snapshot holds more than this decoder's context;
+  /// kTokenOutOfRange, kInvalidOption where it is that of another model
   void restore(const Snapshot& snapshot) {
+    check_tokens(snapshot.tokens);
     if (snapshot.tokens.size() > static_cast<std::size_t>(sequence_.cache.capacity())) {
       throw Error(ErrorCode::kContextOverflow,
                   "a snapshot of " + std::to_string(snapshot.tokens.size()) + " tokens",
@@ -130,6 +132,13 @@ class Decoder {
     forget();
     sequence_.drafter.reset();  // its snapshot need not say what it knows of another text
     sequence_.cache.restore(snapshot.cache);
+    if (!tokens.empty() && static_cast<std::size_t>(sequence_.cache.size()) >= tokens.size()) {
+      sequence_.cache.restore(typename C::Snapshot{});
+      throw Error(ErrorCode::kInvalidOption,
+                  "a snapshot of " + std::to_string(tokens.size()) +
+                      " tokens whose cache holds as many or more",
+                  "what snapshot() returned", "");
+    }
     sequence_.drafter.restore(snapshot.drafter);
     sequence_.tokens = std::move(tokens);
     sequence_.text = std::move(text);
@@ -160,11 +169,15 @@ class Decoder {
           "fewer than the " + std::to_string(sequence_.cache.capacity()) + " of the context",
           "shorten the prompt or make the cache larger");
     }
-    for (const TokenId token : prompt) {
+    check_tokens(prompt);
+  }
+
+  void check_tokens(std::span<const TokenId> tokens) const {
+    for (const TokenId token : tokens) {
       if (token >= 0 && token < sequence_.target.vocab_size()) continue;
-      throw Error(ErrorCode::kTokenOutOfRange, "token " + std::to_string(token) + " in the prompt",
+      throw Error(ErrorCode::kTokenOutOfRange, "token " + std::to_string(token),
                   "a token below " + std::to_string(sequence_.target.vocab_size()),
-                  "the prompt was made with another tokenizer");
+                  "was it made with another tokenizer?");
     }
   }
 
@@ -232,6 +245,7 @@ class Decoder {
   /// Make `prompt` the final tokens. Returns a result that says how many of its positions the cache
   /// still holds.
   Result start(std::span<const TokenId> prompt) {
+    std::vector<TokenId> tokens(prompt.begin(), prompt.end());  // it may be part of tokens()
     const std::span<const TokenId> old = sequence_.tokens;
     int common = static_cast<int>(
         std::mismatch(prompt.begin(), prompt.end(), old.begin(), old.end()).first - prompt.begin());
@@ -246,9 +260,9 @@ class Decoder {
     }
     sequence_.drafter.truncate(common);
     forget();
-    sequence_.tokens.assign(prompt.begin(), prompt.end());
+    sequence_.tokens = std::move(tokens);
     Result result;
-    result.stats.prompt_tokens = static_cast<std::int64_t>(prompt.size());
+    result.stats.prompt_tokens = static_cast<std::int64_t>(sequence_.tokens.size());
     result.stats.reused_tokens = common;
     return result;
   }
@@ -263,11 +277,11 @@ class Decoder {
     }
     const Logprobs unknown{std::numeric_limits<float>::quiet_NaN(), {}};
     const auto record = [&](const Emitted& token) {
+      emit(token);  // first: what throws below must not take a token away from it
       result.tokens.push_back(token.token);
       result.from_draft.push_back(token.from_draft);
       if (call.options.logprobs >= 0) result.logprobs.push_back(token.logprobs.value_or(unknown));
       result.text += token.text;
-      emit(token);
     };
     result.finish_reason = foredraft::generate(sequence_, call, result.stats, record);
     return result;

@@ -97,6 +97,12 @@ TEST_CASE("found tokens take part with the probability that p gives them") {
   CHECK(rng.questions[0].probability == Approx(2.0 / 9));
   CHECK(rng.questions[1].probability == Approx(1.0 / 7));
   CHECK(rng.questions[2].ids == std::vector<fd::TokenId>{1});
+  // The same at nodes where an earlier round has drawn, whose q is still in the tree's memory.
+  fd::DraftTree again = drawn({0, 1});
+  again.reset(0);
+  again.extend(0);
+  again.extend(1);
+  CHECK(verify(again, {false, false}, 1).questions[0].probability == Approx(2.0 / 9));
 }
 
 TEST_CASE("without a draft the token is drawn from p") {

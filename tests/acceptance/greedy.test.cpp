@@ -60,3 +60,7 @@ TEST_CASE("a temperature is refused, not ignored") {
   CHECK(fd::Greedy{}.needs({}) == fd::RowNeed::kArgmax);
   CHECK_THROWS_AS(fd::Greedy{}.needs({.temperature = 0.5f}), fd::Error);
 }
+
+TEST_CASE("penalties take the whole row, because they may make another token the best") {
+  CHECK(fd::Greedy{}.needs({.repeat_penalty = 1.1f}) == fd::RowNeed::kLogits);
+}

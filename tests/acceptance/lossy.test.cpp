@@ -80,6 +80,34 @@ TEST_CASE("of a tree the deepest acceptable path is taken, of equally deep ones 
   CHECK(verify(fd::lossy::TypicalAcceptance{.epsilon = 0.1, .delta = 1}, draft, p).accepted() == 3);
 }
 
+TEST_CASE("of equally deep and equally likely paths the first is taken") {
+  fd::DraftTree draft;
+  draft.reset(0);
+  const fd::NodeIndex likely = draft.add(0, 0);
+  draft.add(0, 1);
+  const fd::lossy::TypicalAcceptance all{.epsilon = 0.01, .delta = 1};
+  CHECK(verify(all, draft, {0.6, 0.4}).end() == likely);
+  CHECK(verify(all, draft, {0.5, 0.5}).end() == likely);
+}
+
+TEST_CASE("the token behind the path is the best one behind its end") {
+  const fd::DraftTree draft = chain({1});
+  const Rows rows(draft, {logits_of({0.5, 0.5, 0.01}), logits_of({0.1, 0.1, 0.8})}, kSampled);
+  ScriptedRng rng({}, {});
+  const auto verdict = fd::lossy::TypicalAcceptance{}.verify(draft, rows.sampler, rng);
+  CHECK(verdict.accepted() == 1);
+  CHECK(verdict.last == 2);
+}
+
+TEST_CASE("at the border: typical acceptance wants more than its bar, relaxed as much") {
+  const std::vector<double> p{0.5, 0.5};
+  CHECK(
+      verify(fd::lossy::TypicalAcceptance{.epsilon = 0.5, .delta = 9}, chain({1}), p).accepted() ==
+      0);
+  CHECK(verify(fd::lossy::RelaxedAcceptance{.top_k = 2, .delta = 0}, chain({1}), p).accepted() ==
+        1);
+}
+
 TEST_CASE("their types say that they are lossy") {
   CHECK(!fd::lossy::TypicalAcceptance::lossless);
   CHECK(!fd::lossy::RelaxedAcceptance::lossless);

@@ -41,6 +41,16 @@ TEST_CASE("the residual is what p has above q, renormalised") {
   CHECK(rest.p[1] == Approx(0.5));
 }
 
+TEST_CASE("the residual keeps its place among tokens that only one of the laws has") {
+  const fd::Law p{{1, 4, 7}, {0.2, 0.3, 0.5}};
+  const fd::Law q{{0, 2, 3, 5, 6, 7}, {0.1, 0.2, 0.3, 0.2, 0.1, 0.1}};
+  CHECK(fd::residual_mass(1.0, p, q) == Approx(0.9));
+  CHECK(fd::residual(1.0, p, q)(7) == Approx(0.4 / 0.9));
+  // A token of which q has as much as p is no part of it.
+  CHECK(fd::residual(1.0, {{1, 2}, {0.5, 0.5}}, {{1, 3}, {0.5, 0.5}}).ids ==
+        std::vector<fd::TokenId>{2});
+}
+
 TEST_CASE("a scaled residual takes part of p") {
   CHECK(fd::residual_mass(0.5, kP, kQ) == Approx(0.05 + 0.15));
   const fd::Law rest = fd::residual(0.5, kP, kQ);

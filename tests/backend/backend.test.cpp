@@ -149,8 +149,7 @@ TEMPLATE_TEST_CASE("Reference: a row is the row alone, to the bit", "", fd::f16,
 TEST_CASE("Cpu: neither the number of rows nor that of lanes changes a row") {
   // Odd sizes: shares are uneven, and heads do not end with panels.
   mini::Config odd;
-  odd.shape = {
-      .n_rows = 40, .d_model = 96, .d_ff = 200, .n_heads = 6, .n_kv_heads = 3, .d_head = 40};
+  odd.shape = {.n_rows = 40, .d_model = 96, .d_ff = 200, .d_q = 240, .d_kv = 120, .d_head = 40};
   odd.n_vocab = 307;
   odd.rope = fd::RopeKind::kAdjacent;
   odd.activation = fd::Activation::kGeluTanh;
@@ -213,6 +212,27 @@ TEMPLATE_TEST_CASE("two sequences in one pass do not see each other", "", fd::Cp
   for (std::size_t row = 0; row < 4; ++row) check_row(both, 5 + row, second, row);
 }
 
+TEMPLATE_TEST_CASE("an infinite logit has argmax -1, on whichever lane", "", fd::Cpu,
+                   fd::Reference) {
+  TestType backend;
+  const std::vector<float> norm(16, 1.0f);
+  const std::vector<float> x(16, 1.0f);
+  const std::vector<std::int32_t> rows{0};
+  for (const std::size_t at : {0u, 199u, 399u}) {
+    std::vector<float> values(400 * 16, 1.0f);
+    values[at * 16] = std::numeric_limits<float>::infinity();
+    const typename TestType::Matrix w =
+        backend.pack({TensorType::kF32, 400, 16, std::as_bytes(std::span<const float>(values))});
+    std::vector<fd::TokenId> argmax(1);
+    backend.run({.n_rows = 1, .d_model = 16, .d_ff = 16, .d_q = 16, .d_kv = 16, .d_head = 16},
+                [&](auto& lane) noexcept {
+                  lane.head(fd::HeadArgs<typename TestType::Matrix>{
+                      x.data(), rows, {norm.data(), 1e-5f}, &w, argmax, {}});
+                });
+    CHECK(argmax[0] == -1);
+  }
+}
+
 TEMPLATE_TEST_CASE("a NaN stays in its row, and its argmax is -1", "", fd::Cpu, fd::Reference) {
   TestType backend;
   const std::vector<float> norm(64, 1.0f);
@@ -224,7 +244,7 @@ TEMPLATE_TEST_CASE("a NaN stays in its row, and its argmax is -1", "", fd::Cpu, 
   std::vector<float> row2(50);
   const std::vector<float*> logits{nullptr, nullptr, row2.data()};
   const std::vector<std::int32_t> rows{0, 1, 2};
-  backend.run({.n_rows = 3, .d_model = 64, .d_ff = 64, .n_heads = 1, .n_kv_heads = 1, .d_head = 64},
+  backend.run({.n_rows = 3, .d_model = 64, .d_ff = 64, .d_q = 64, .d_kv = 64, .d_head = 64},
               [&](auto& lane) noexcept {
                 lane.head(fd::HeadArgs<typename TestType::Matrix>{
                     x.data(), rows, {norm.data(), 1e-5f}, &w, argmax, logits});
@@ -247,7 +267,7 @@ TEMPLATE_TEST_CASE("ties go to the lowest id, wherever they lie", "", fd::Cpu, f
   const std::vector<float> norm(16, 1.0f);
   std::vector<fd::TokenId> argmax(1);
   const std::vector<std::int32_t> rows{0};
-  backend.run({.n_rows = 1, .d_model = 16, .d_ff = 16, .n_heads = 1, .n_kv_heads = 1, .d_head = 16},
+  backend.run({.n_rows = 1, .d_model = 16, .d_ff = 16, .d_q = 16, .d_kv = 16, .d_head = 16},
               [&](auto& lane) noexcept {
                 lane.head(fd::HeadArgs<typename TestType::Matrix>{
                     x.data(), rows, {norm.data(), 1e-5f}, &w, argmax, {}});

@@ -21,7 +21,7 @@ namespace fd = foredraft;
 
 struct Config {
   fd::PassShape shape{
-      .n_rows = 40, .d_model = 256, .d_ff = 512, .n_heads = 4, .n_kv_heads = 2, .d_head = 64};
+      .n_rows = 40, .d_model = 256, .d_ff = 512, .d_q = 256, .d_kv = 128, .d_head = 64};
   int n_vocab = 300;  // not a multiple of a panel
   int n_layers = 1;
   bool bias = true;
@@ -29,6 +29,9 @@ struct Config {
   fd::Activation activation = fd::Activation::kSilu;
   // table, wq, wk, wv, wo, gate, up, down, head
   std::vector<fd::TensorType> types = std::vector<fd::TensorType>(9, fd::TensorType::kF32);
+
+  int n_heads() const { return shape.d_q / shape.d_head; }
+  int n_kv_heads() const { return shape.d_kv / shape.d_head; }
 };
 
 inline Config with_types(std::vector<fd::TensorType> types) {
@@ -88,8 +91,8 @@ struct Model {
         table(pack(0, c.n_vocab, c.shape.d_model)),
         head(pack(8, c.n_vocab, c.shape.d_model)) {
     const fd::PassShape& s = c.shape;
-    const int d_q = s.n_heads * s.d_head;
-    const int d_kv = s.n_kv_heads * s.d_head;
+    const int d_q = s.d_q;
+    const int d_kv = s.d_kv;
     for (int layer = 0; layer < c.n_layers; ++layer) {
       const auto seed = static_cast<unsigned>(100 * layer + 50);
       layers.push_back({pack(1, d_q, s.d_model), pack(2, d_kv, s.d_model), pack(3, d_kv, s.d_model),
@@ -128,14 +131,14 @@ struct Sequence {
 
   explicit Sequence(const Config& c)
       : config(c),
-        k(static_cast<std::size_t>(c.n_layers * c.shape.n_kv_heads * kRows * row_size())),
+        k(static_cast<std::size_t>(c.n_layers * c.n_kv_heads() * kRows * row_size())),
         v(k.size()) {}
 
   int row_size() const { return fd::row_elements<T>(config.shape.d_head); }
 
   fd::KvLayer<T> layer(int i) {
     const auto head = static_cast<std::size_t>(kRows * row_size());
-    const std::size_t begin = static_cast<std::size_t>(i * config.shape.n_kv_heads) * head;
+    const std::size_t begin = static_cast<std::size_t>(i * config.n_kv_heads()) * head;
     return {k.data() + begin, v.data() + begin, head, size, in_blocks};
   }
 
@@ -148,7 +151,7 @@ struct Sequence {
 
   void commit(const std::vector<int>& path) {
     const int d = row_size();
-    for (int head = 0; head < config.n_layers * config.shape.n_kv_heads; ++head) {
+    for (int head = 0; head < config.n_layers * config.n_kv_heads(); ++head) {
       for (std::size_t i = 0; i < path.size(); ++i) {
         for (int j = 0; j < d; ++j) {
           const auto to =
@@ -221,7 +224,7 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
     return std::vector<float>(n * static_cast<std::size_t>(width));
   };
   std::vector<float> x = buffer(s.d_model);
-  std::vector<float> q = buffer(s.n_heads * s.d_head);
+  std::vector<float> q = buffer(s.d_q);
   Output output{
       std::vector<std::vector<float>>(n, std::vector<float>(static_cast<std::size_t>(c.n_vocab))),
       std::vector<fd::TokenId>(n),
@@ -254,8 +257,8 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
         qkv.k_bias = w.k_bias.data();
         qkv.v_bias = w.v_bias.data();
       }
-      qkv.n_heads = s.n_heads;
-      qkv.n_kv_heads = s.n_kv_heads;
+      qkv.n_heads = c.n_heads();
+      qkv.n_kv_heads = c.n_kv_heads();
       qkv.d_head = s.d_head;
       qkv.rope = rope;
       qkv.sequences = rows;
@@ -265,8 +268,8 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
       fd::AttendArgs<M, T> attend;
       attend.q = q.data();
       attend.n_rows = n_rows;
-      attend.n_heads = s.n_heads;
-      attend.n_kv_heads = s.n_kv_heads;
+      attend.n_heads = c.n_heads();
+      attend.n_kv_heads = c.n_kv_heads();
       attend.d_head = s.d_head;
       attend.scale = 1.0f / std::sqrt(static_cast<float>(s.d_head));
       attend.sequences = rows;

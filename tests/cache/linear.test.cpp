@@ -246,6 +246,8 @@ TEST_CASE("snapshot, restore and truncate") {
   stage(cache, chain({1, 2, 3, 4}));
   cache.commit(std::vector<fd::NodeIndex>{0, 1, 2, 3});
   const auto snapshot = cache.snapshot();
+  cache.truncate(5);  // more than there is
+  CHECK(cache.size() == 4);
   cache.truncate(1);
   CHECK(cache.size() == 1);
   stage(cache, chain({9, 9, 9}));
@@ -259,9 +261,71 @@ TEST_CASE("snapshot, restore and truncate") {
   CHECK_THROWS_AS(small.restore(snapshot), fd::Error);
 }
 
+TEST_CASE("a snapshot that is not of this cache's shape is refused, and the cache stays") {
+  fd::LinearCache<float> cache(shape_of<float>(), 32);
+  stage(cache, chain({1, 2, 3}));
+  cache.commit(std::vector<fd::NodeIndex>{0, 1, 2});
+  const auto own = cache.snapshot();
+  const auto refused = [&](auto&& change) {
+    auto snapshot = own;
+    change(snapshot);
+    CHECK_THROWS_AS(cache.restore(snapshot), fd::Error);
+    CHECK(tokens_in(cache, 0, cache.size()) == std::vector<fd::TokenId>{1, 2, 3});
+  };
+  refused([](auto& s) { s.size = 4; });
+  refused([](auto& s) { s.size = 2; });
+  refused([](auto& s) { s.size = -1; });
+  refused([](auto& s) { s.size = -1, s.k.clear(), s.v.clear(); });
+  refused([](auto& s) { s.size = std::numeric_limits<int>::min(); });
+  refused([](auto& s) { s.k.pop_back(); });
+  refused([](auto& s) { s.v.push_back(0.0f); });
+  fd::CacheShape other = shape_of<float>();
+  other.n_layers = other.n_layers + 1;
+  CHECK_THROWS_AS(fd::LinearCache<float>(other, 32).restore(own), fd::Error);
+}
+
+TEMPLATE_TEST_CASE("what is moved takes all along, and what is moved from holds nothing", "", float,
+                   fd::f16, fd::q8_0) {
+  using Cache = fd::LinearCache<TestType>;
+  Cache cache(shape_of<TestType>(), 64);
+  std::vector<fd::TokenId> tokens(40);
+  std::iota(tokens.begin(), tokens.end(), 1);
+  stage(cache, chain(tokens));
+  std::vector<fd::NodeIndex> path(40);
+  std::iota(path.begin(), path.end(), 0);
+  cache.commit(path);
+  const auto snapshot = cache.snapshot();
+  stage(cache, {{50, -1}, {51, -1}, {52, 0}});
+
+  Cache moved = std::move(cache);
+  CHECK(moved.staged() == 3);
+  moved.commit(std::vector<fd::NodeIndex>{0, 2});
+  CHECK(tokens_in(moved, 40, 2) == std::vector<fd::TokenId>{50, 52});
+
+  // NOLINTBEGIN(bugprone-use-after-move): that is what is tested
+  CHECK(cache.size() == 0);
+  CHECK(cache.capacity() == 0);
+  CHECK(cache.staged() == 0);
+  cache.discard();
+  cache.truncate(5);
+  cache.commit({});
+  cache.restore({});
+  CHECK(cache.snapshot().k.empty());
+  CHECK_THROWS_AS(cache.stage(chain({1})), fd::Error);
+  CHECK_THROWS_AS(cache.restore(snapshot), fd::Error);
+  cache = std::move(moved);
+  CHECK(tokens_in(cache, 38, 4) == std::vector<fd::TokenId>{39, 40, 50, 52});
+  CHECK(moved.capacity() == 0);
+  // NOLINTEND(bugprone-use-after-move)
+}
+
 TEST_CASE("a cache refuses what it cannot hold and stays as it was") {
   fd::LinearCache<float> cache(shape_of<float>(), 16, 4);
   CHECK_THROWS_AS(cache.stage(chain({1, 2, 3, 4, 5})), fd::Error);
+  cache.stage(chain({1, 2, 3, 4}));  // as many as it was made for
+  CHECK_THROWS_AS(cache.stage(std::vector<fd::Node>{{5, 3}}), fd::Error);
+  CHECK(cache.staged() == 4);
+  cache.discard();
   CHECK_THROWS_AS(cache.stage(std::vector<fd::Node>{{1, 0}}), fd::Error);
   CHECK_THROWS_AS(cache.stage(std::vector<fd::Node>{{1, -2}}), fd::Error);
   CHECK(cache.staged() == 0);

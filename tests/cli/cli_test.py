@@ -100,8 +100,8 @@ class Usage(CliTest):
             ("3 to 257", (*generate, "--draft-vocab", "258", "-md", self.alphabet())),
             ("3 to 257", (*generate, "--draft-vocab", str(2**31 - 1), "-md", self.alphabet())),
             ("repeat_penalty 0", (*generate, "--repeat-penalty", "0")),
-            ("finite", (*generate, "--presence-penalty", "inf")),
-            ("finite", (*generate, "--frequency-penalty", "nan")),
+            ("from -1000 to 1000", (*generate, "--presence-penalty", "inf")),
+            ("from -1000 to 1000", (*generate, "--frequency-penalty", "nan")),
             ("--repeat-last-n without a penalty", (*generate, "--repeat-last-n", "8")),
             ("--repeat-last-n without a penalty", (*generate, "--repeat-last-n", "64")),
             ("--repeat-last-n -2", (*generate, "--repeat-penalty", "1.5", "--repeat-last-n", "-2")),
@@ -158,6 +158,8 @@ class BadFiles(CliTest):
         self.fails(1, "[io]", "generate", "-m", model, "-f", self.folder / "no text")
         self.fails(1, "[io]", "generate", "-m", model, "-f", self.folder)
         self.fails(1, "'/dev/zero': more than 256 MiB", "tokenize", "-m", model, "-f", "/dev/zero")
+        if os.path.exists("/proc/self/mem"):  # opens, and then has nothing to read where it begins
+            self.fails(1, "cannot be read", "tokenize", "-m", model, "-f", "/proc/self/mem")
         self.fails(1, "[io]", "generate", "-m", model, "-p", "a", "-md", "no/such/file")
 
     def test_contents(self):

@@ -53,6 +53,9 @@ TEST_CASE("extending makes a chain, up to 64 nodes") {
   CHECK(tree.max_depth() == 63);
   CHECK_THROWS_AS(tree.extend(0), fd::Error);
   CHECK(tree.size() == 64);
+  tree.truncate(3);
+  tree.add(1, 5);  // a single sibling more
+  CHECK_FALSE(tree.is_chain());
 }
 
 TEST_CASE("a parent that does not exist is refused") {

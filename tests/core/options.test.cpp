@@ -31,6 +31,8 @@ TEST_CASE("options in range are taken, limits included") {
   CHECK(complaint({.max_tokens = -1, .n_draft = 0, .prefill_block = 1}).empty());
   CHECK(complaint({.temperature = 1e-8f, .top_k = 1, .top_p = 1e-6f, .min_p = 1.0f}).empty());
   CHECK(complaint({.temperature = 5.0f, .stop = {"a"}}).empty());
+  CHECK(complaint({.repeat_penalty = 0.001f, .presence_penalty = -1000.0f}).empty());
+  CHECK(complaint({.repeat_penalty = 1000.0f, .frequency_penalty = 1000.0f}).empty());
 }
 
 TEST_CASE("a value out of range is named") {
@@ -43,6 +45,13 @@ TEST_CASE("a value out of range is named") {
   }
   for (const float p : {-0.1f, 1.1f, std::nanf("")}) {
     CHECK(complaint({.temperature = 1.0f, .min_p = p}).starts_with("min_p"));
+  }
+  for (const float penalty : {0.0f, -1.0f, 1e-38f, 1001.0f, kInfinity, std::nanf("")}) {
+    CHECK(complaint({.repeat_penalty = penalty}).starts_with("repeat_penalty"));
+  }
+  for (const float penalty : {-1001.0f, 1e38f, -kInfinity, std::nanf("")}) {
+    CHECK(complaint({.presence_penalty = penalty}).starts_with("a presence or frequency"));
+    CHECK(complaint({.frequency_penalty = penalty}).starts_with("a presence or frequency"));
   }
   CHECK(complaint({.n_draft = -1}).starts_with("n_draft -1"));
   CHECK(complaint({.logprobs = -2}).starts_with("logprobs -2"));
@@ -58,6 +67,9 @@ TEST_CASE("what could have no effect is refused") {
   CHECK_FALSE(complaint({.end_tokens = {1}, .ignore_end = true}).empty());
   CHECK(complaint({.end_tokens = {1}}).empty());
   CHECK(complaint({.ignore_end = true}).empty());
+  CHECK_FALSE(complaint({.repeat_penalty = 1.1f, .penalty_last_n = 0}).empty());
+  CHECK_FALSE(complaint({.penalty_last_n = 7}).empty());
+  CHECK(complaint({.repeat_penalty = 1.1f, .penalty_last_n = 7}).empty());
 }
 
 TEST_CASE("the sampling options are those of the call") {
@@ -65,4 +77,12 @@ TEST_CASE("the sampling options are those of the call") {
   CHECK(options.sampling() == fd::SamplingOptions{0.7f, 40, 0.9f, 0.05f});
   CHECK_FALSE(options.sampling().greedy());
   CHECK(fd::Options{}.sampling().greedy());
+}
+
+TEST_CASE("the best token alone suffices at temperature 0, unless penalties may make it another") {
+  CHECK(fd::SamplingOptions{}.argmax_suffices());
+  CHECK_FALSE(fd::SamplingOptions{.temperature = 0.7f}.argmax_suffices());
+  CHECK_FALSE(fd::SamplingOptions{.repeat_penalty = 1.1f}.argmax_suffices());
+  CHECK_FALSE(fd::SamplingOptions{.presence_penalty = 0.1f}.argmax_suffices());
+  CHECK_FALSE(fd::SamplingOptions{.frequency_penalty = 0.1f}.argmax_suffices());
 }

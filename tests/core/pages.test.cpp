@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "support/catch.hpp"
+#include "support/sanitizers.hpp"
 
 namespace fd = foredraft;
 
@@ -28,7 +29,7 @@ TEST_CASE("memory of any size can be written and is aligned") {
   }
 }
 
-#ifndef __SANITIZE_ADDRESS__  // it ends the program at an absurd size
+#ifndef FOREDRAFT_UNDER_ASAN  // it ends the program at an absurd size
 TEST_CASE("memory that no machine has is null") {
   for (const bool huge : {false, true}) {
     CHECK(fd::take_pages(std::numeric_limits<std::size_t>::max() / 4, huge) == nullptr);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -147,6 +148,21 @@ TEST_CASE("keys, seeds and sequences that differ in one part are independent") {
   }
 }
 
+TEST_CASE("no purpose has the numbers of another, at any node of a draft") {
+  fd::Philox rng(9);
+  std::set<std::uint64_t> seen;
+  for (const auto purpose : {fd::Purpose::kTargetSample, fd::Purpose::kDraft, fd::Purpose::kAccept,
+                             fd::Purpose::kResidual}) {
+    for (fd::NodeIndex node = 0; node < 64; ++node) {
+      std::uint64_t answers = 0;
+      for (fd::Position position = 0; position < 64; ++position) {
+        answers = answers << 1 | rng.bernoulli({purpose, position, node}, 0.5);
+      }
+      CHECK(seen.insert(answers).second);
+    }
+  }
+}
+
 TEST_CASE("within a block of ids, what else is on offer does not change who wins") {
   fd::Philox rng(3);
   const std::vector<fd::TokenId> ids{2, 5, 6, 9, 12, 13};
@@ -239,6 +255,22 @@ TEST_CASE("a pick among lazy weights is the draw from all of them") {
     }
   }
   CHECK(different == 0);
+}
+
+TEST_CASE("a pick among nothing is no token, whatever the bounds promise") {
+  class Nothing final : public fd::LazyWeights {
+   public:
+    std::span<const double> bounds() const noexcept override { return bounds_; }
+    std::span<const double> run(std::size_t) noexcept override { return weights_; }
+
+   private:
+    std::vector<double> bounds_{1.0, 0.5};
+    std::vector<double> weights_ = std::vector<double>(kRun);
+  };
+  Nothing nothing;
+  fd::Philox rng(8);
+  CHECK(rng.pick({}, nothing) == -1);
+  CHECK(rng.Rng::pick({}, nothing) == -1);
 }
 
 TEST_CASE("a pick has the law of the weights, and looks at few of them") {

@@ -27,6 +27,9 @@ TEST_CASE("argmax is the first greatest value, at any place of a row of any size
       row[at] = std::nanf("");  // a NaN anywhere spoils the row, even beside a greater value
       row[n - 1 - at] = at == n - 1 - at ? row[at] : kInfinity;
       wrong += fd::Scores::argmax_of(row) != -1;
+      std::fill(row.begin(), row.end(), 1.0f);  // and so does +inf, as for sampling
+      row[at] = kInfinity;
+      wrong += fd::Scores::argmax_of(row) != -1;
     }
     CAPTURE(n);
     CHECK(wrong == 0);

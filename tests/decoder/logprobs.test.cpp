@@ -148,6 +148,7 @@ TEST_CASE("whole rows are computed only where somebody asked") {
   CHECK(target.most == fd::RowNeed::kLogits);
   CHECK(result.logprobs.size() == 30);
   CHECK(result.logprobs[7].top.empty());
+  CHECK(result.logprobs[7].logprob <= 0.0f);  // false for no number
 }
 
 TEST_CASE("a queued token that nobody asked about has no number") {

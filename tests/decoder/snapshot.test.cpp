@@ -133,6 +133,34 @@ TEST_CASE("prefill lets the drafter read the prompt, so that no continuation has
   CHECK(decoder.drafter().cache().size() + 1 == static_cast<int>(kPrompt.size()));
 }
 
+TEST_CASE("going back to a snapshot, a drafter forgets what it knows of another text") {
+  Target target(kVocab);
+  fd::Decoder decoder{target, toy::TokenCache{}, fd::PromptLookup{}, fd::Greedy{}};
+  decoder.prefill(std::vector<fd::TokenId>{1, 2, 3, 4, 5, 6, 1, 2});
+  const auto snapshot = decoder.snapshot();
+  decoder.prefill(std::vector<fd::TokenId>{7, 7, 7, 7});
+  decoder.restore(snapshot);
+  fd::Context context;
+  context.tokens = decoder.tokens();
+  fd::DraftTree draft;
+  draft.reset(context.anchor());
+  decoder.drafter().propose(context, {2, 2}, draft);
+  REQUIRE(draft.drafted() == 2);
+  CHECK(draft.token(1) == 3);
+  CHECK(draft.token(2) == 4);
+}
+
+TEST_CASE("positions that a cache which cannot be truncated has to forget were not reused") {
+  Target target(kVocab, 0);
+  fd::Decoder decoder{target, ForwardCache{}, fd::NoDraft{}, fd::Greedy{}};
+  decoder.generate(kPrompt, {.max_tokens = 5});
+  std::vector<fd::TokenId> longer(decoder.tokens().begin(), decoder.tokens().end());
+  longer.push_back(7);
+  CHECK(decoder.generate(longer, {.max_tokens = 1}).stats.reused_tokens ==
+        static_cast<int>(kPrompt.size()) + 4);
+  CHECK(decoder.generate(kPrompt, {.max_tokens = 1}).stats.reused_tokens == 0);
+}
+
 TEST_CASE("text that is held back, queued tokens and an untold end belong to the state") {
   Target target(26, 0);
   for (int i = 0; i < 26; ++i) target.pieces.push_back(std::string(1, static_cast<char>('a' + i)));
@@ -213,4 +241,21 @@ TEST_CASE("a snapshot that does not fit is refused, one that fails leaves an emp
   fail = false;
   decoder.restore(state);
   CHECK(decoder.tokens().size() == kPrompt.size() + 10);
+}
+
+TEST_CASE("a snapshot that is not this model's is refused, and the decoder stays usable") {
+  Target target(kVocab);
+  fd::Decoder decoder{target, toy::TokenCache{}, fd::NoDraft{}, fd::Greedy{}};
+  const auto truth = decoder.generate(kPrompt, {.max_tokens = 10}).tokens;
+  const auto state = decoder.snapshot();
+  const auto refused = [&](auto&& change) {
+    auto snapshot = state;
+    change(snapshot);
+    CHECK_THROWS_AS(decoder.restore(snapshot), fd::Error);
+    CHECK(decoder.generate(kPrompt, {.max_tokens = 10}).tokens == truth);
+  };
+  refused([](auto& s) { s.tokens[3] = kVocab; });
+  refused([](auto& s) { s.tokens[0] = -1; });
+  refused([](auto& s) { s.tokens.resize(s.tokens.size() - 1); });  // the cache holds the anchor
+  refused([](auto& s) { s.tokens.resize(1); });
 }

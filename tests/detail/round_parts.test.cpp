@@ -128,6 +128,43 @@ TEST_CASE("a draft beyond its limit, its vocabulary or its anchor is refused") {
   CHECK_FALSE(verdict_on([](fd::DraftTree& t) { t.reset(4); }));
 }
 
+TEST_CASE("a q that is no law is refused wherever it stands, if the rule makes use of it") {
+  Fixture f;
+  const fd::Options options;
+  parts::Call call = f.call(options);
+  const auto accepts = [&](const fd::Law& q, fd::NodeIndex at) {
+    f.sequence.draft.reset(3);
+    f.sequence.drafter.function = [&](const fd::Context&, fd::Limit, fd::DraftTree& tree) {
+      for (fd::NodeIndex node = 0; node < 3; ++node) {
+        tree.drawn_from(node) = node == at ? q : fd::Law{{5, 6}, {0.5, 0.5}};
+        tree.extend(5);
+      }
+    };
+    try {
+      parts::propose(f.sequence, call, {3, 3});
+    } catch (const fd::Error& error) {
+      CHECK(error.code() == fd::ErrorCode::kInvalidDraft);
+      return false;
+    }
+    return true;
+  };
+  const std::vector<fd::Law> bad{{{5, 6}, {0.5, 0.4}},    {{5, 6}, {0.5, 0.6}},
+                                 {{6, 5}, {0.5, 0.5}},    {{5, 5}, {0.5, 0.5}},
+                                 {{5, 6}, {1.5, -0.5}},   {{5, 6}, {1.0, std::nan("")}},
+                                 {{5, 6, 7}, {0.5, 0.5}}, {}};
+  for (fd::NodeIndex node = 0; node < 3; ++node) {
+    for (const fd::Law& q : bad) {
+      call.uses_law = true;
+      CHECK_FALSE(accepts(q, node));
+      call.uses_law = false;
+      CHECK(accepts(q, node));
+    }
+    call.uses_law = true;
+    CHECK(accepts({{2, 5}, {0.25, 0.75}}, node));
+    CHECK(accepts({}, 3));  // nothing was drawn behind the last node
+  }
+}
+
 TEST_CASE("a whole verdict is kept where nothing ends the text") {
   Fixture f;
   const parts::Cut cut = f.cut({5, 6}, 7, {});
@@ -188,10 +225,21 @@ TEST_CASE("each emitted token is counted once, as what it is") {
   CHECK(counted(f.cut({}, 7, {})) == Counts{0, 0, 0, 1});
   CHECK(counted(f.cut({5, 6}, 7, {})) == Counts{2, 1, 0, 0});
   CHECK(counted(f.cut({5, 6}, 7, {.max_tokens = 2})) == Counts{2, 0, 0, 0});  // the bonus was cut
+  CHECK(counted(f.cut({5, 6}, 7, {.max_tokens = 1})) == Counts{1, 0, 0, 0});  // and a draft
   parts::Cut rejected = f.cut({5, 6}, 7, {});
   rejected.verdict.path_size = 2;
   rejected.tokens = {5, 9};
   CHECK(counted(rejected) == Counts{1, 0, 1, 0});
+  // The end of a branch is full acceptance, even where another branch is longer.
+  fd::DraftTree& tree = f.sequence.draft;
+  tree.reset(3);
+  tree.add(0, 5);
+  tree.add(1, 6);
+  fd::Verdict verdict;
+  verdict.start();
+  verdict.accept(tree.add(0, 7));
+  verdict.last = 8;
+  CHECK(counted(parts::cut(f.sequence, f.call({}), 0, verdict)) == Counts{1, 1, 0, 0});
 }
 
 TEST_CASE("delivery goes on behind the token whose emit threw") {

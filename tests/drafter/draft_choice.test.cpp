@@ -219,6 +219,47 @@ TEST_CASE("the same prompt and seed give the same text, whatever was generated b
   CHECK(decoder.drafter().choice() == before);
 }
 
+TEST_CASE("a round teaches as far as it was tried: up to the first rejection") {
+  toy::Target draft(16, 2, 2.0, 4);
+  const Tokens text{3, 2, 1};
+  const std::vector<fd::NodeIndex> path{0, 1, 2, 3, 4};
+  for (int accepted = 0; accepted <= 4; ++accepted) {
+    Chain drafter{draft, toy::TokenCache{}, {}};
+    fd::Philox rng(1);
+    fd::Context context;
+    context.tokens = text;
+    context.sampling.temperature = 1.0f;
+    context.uses_law = true;
+    context.rng = &rng;
+    fd::DraftTree tree;
+    tree.reset(text.back());
+    drafter.propose(context, {4, 4}, tree);
+    REQUIRE(tree.drafted() == 4);
+    const std::size_t kept = static_cast<std::size_t>(accepted) + 1;
+    const Tokens tokens(kept, 0);
+    fd::DraftTree another = tree;  // verified in place of this drafter's: teaches nothing
+    another.truncate(4);
+    another.extend((tree.token(4) + 1) % 16);
+    drafter.commit({another, std::span(path).first(kept), tokens, {}, 2});
+    CHECK(drafter.choice() == fd::DraftChoice());
+    drafter.commit({tree, std::span(path).first(kept), tokens, {}, 2});
+    fd::DraftChoice expected;
+    expected.learn(kDrawn, accepted, std::min(accepted + 1, 4));
+    CHECK(drafter.choice() == expected);
+  }
+}
+
+TEST_CASE("a round whose way was not chosen teaches nothing") {
+  toy::Target target(16, 2, 2.0, 3);
+  toy::Target draft(16, 2, 2.0, 4);
+  fd::Decoder decoder{target, toy::TokenCache{}, Chain{draft, toy::TokenCache{}, {}},
+                      fd::RejectionSampling{}};
+  decoder.generate(kPrompt, {.max_tokens = 40, .n_draft = 3, .temperature = 1.0f});
+  const fd::DraftChoice choice = decoder.drafter().choice();
+  CHECK(decoder.resume({.max_tokens = 40, .n_draft = 3}).stats.drafted > 0);  // temperature 0
+  CHECK(decoder.drafter().choice() == choice);
+}
+
 TEST_CASE("a snapshot holds the choice") {
   toy::Target target(16, 2, 2.0, 3);
   toy::Target draft(16, 2, 2.0, 4);

@@ -45,14 +45,14 @@ void forward_levels(Model& model, const fd::DraftTree& whole) {
 }
 
 /// What the cache holds after a round that made `final` final, whatever draft was verified in it.
-Tokens kept(const Tokens& final, const fd::DraftTree& verified) {
+Tokens kept(const Tokens& final, const fd::DraftTree& verified, fd::Position anchor_position = 2) {
   toy::Target target(16, 0);
   Model model(target, toy::TokenCache{});
   model.begin(kText);
   forward_levels(model, Tree().draft);
   const fd::Scores scores;
   const std::vector<fd::NodeIndex> path(final.size(), 0);
-  model.commit({verified, path, final, scores, 2});
+  model.commit({verified, path, final, scores, anchor_position});
   CHECK(model.cache().staged() == 0);
   return {model.cache().tokens().begin(), model.cache().tokens().end()};
 }
@@ -95,6 +95,7 @@ TEST_CASE("rows are kept whoever drafted the tokens, and none from another place
   CHECK(kept({1, 3, 6}, other) == Tokens{7, 8, 9, 1, 3});
   other.reset(8);  // another anchor
   CHECK(kept({1, 3, 6}, other) == Tokens{7, 8});
+  CHECK(kept({1, 3, 6}, Tree().draft, 3) == Tokens{7, 8});  // the same one, a token later
 }
 
 TEST_CASE("a few final tokens that the cache lacks share the anchor's pass") {
@@ -131,6 +132,18 @@ TEST_CASE("a pass that fails leaves staged rows behind, and the next round does 
   model.forward(draft, {fd::RowNeed::kLogits, {}});
   const auto row = model.scores().logits(model.row(0));
   CHECK(std::vector<float>(row.begin(), row.end()) == target.logits_after(kText));
+}
+
+TEST_CASE("tokens of the target's padding are read as one that the draft model has") {
+  toy::Target target(16, 0);
+  Model model(target, toy::TokenCache{});
+  const Tokens text{7, 20, 16};
+  fd::DraftTree draft;
+  draft.reset(text.back());
+  model.begin(text);
+  model.forward(draft, {fd::RowNeed::kLogits, {}});
+  const auto row = model.scores().logits(model.row(0));
+  CHECK(std::vector<float>(row.begin(), row.end()) == target.logits_after(Tokens{7, 15, 15}));
 }
 
 TEST_CASE("how deep a draft the cache has room for") {

@@ -50,6 +50,21 @@ TEST_CASE("the target as its own draft is never wrong, at any depth, for a thous
   }
 }
 
+TEST_CASE("a second prompt that goes another way leaves no row of the first in the draft's cache") {
+  toy::Target target(16, 0);
+  for (std::size_t shared = 0; shared < kPrompt.size(); ++shared) {
+    CAPTURE(shared);
+    fd::Decoder decoder{target, toy::TokenCache{}, Draft{target, toy::TokenCache{}, {}},
+                        fd::Greedy{}};
+    decoder.generate(kPrompt, {.max_tokens = 20, .n_draft = 4});
+    std::vector<fd::TokenId> other = kPrompt;
+    other[shared] = 0;
+    const auto result = decoder.generate(other, {.max_tokens = 20, .n_draft = 4});
+    CHECK(result.stats.drafted > 0);
+    CHECK(result.stats.accepted == result.stats.drafted);
+  }
+}
+
 TEST_CASE("rounds without a draft do not leave gaps in the draft's cache") {
   toy::Target target(16, 0);
   for (const std::vector<int>& schedule : {std::vector<int>{3, 0, 0, 3}, {0, 5, 1}, {0, 0, 0, 2}}) {

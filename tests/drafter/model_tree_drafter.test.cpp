@@ -99,6 +99,10 @@ TEST_CASE("a narrow q leaves places empty and moves no other node") {
     const Drafted drafted(model, {.branching = {2, 3, 1}, .sampling = How::kDrawn},
                           {.depth = 8, .nodes = 2 + 6 + 3}, rng, {.temperature = 1.0f, .top_k = 2});
     CHECK(drafted.parents() == std::vector<fd::NodeIndex>{fd::kCommitted, 0, 0, 1, 1, 2, 2, 3, 4});
+    const Drafted whole(model, {.branching = {2, 3, 1}, .sampling = How::kDrawn},
+                        {.depth = 8, .nodes = 63}, rng, {.temperature = 1.0f, .top_k = 2});
+    CHECK(whole.parents() ==
+          std::vector<fd::NodeIndex>{fd::kCommitted, 0, 0, 1, 1, 2, 2, 3, 4, 5, 6});
   }
 }
 

@@ -155,3 +155,14 @@ TEST_CASE("settings out of range are refused") {
     CHECK_THROWS_AS(fd::PromptLookup(settings), fd::Error);
   }
 }
+
+TEST_CASE("a place that only shares a bucket with the text's end is no match") {
+  // 20000 pairs before the same token fill most buckets.
+  constexpr fd::TokenId kSame = 1 << 20;
+  Tokens tokens;
+  for (fd::TokenId i = 0; i < 20000; ++i) tokens.insert(tokens.end(), {i, kSame});
+  for (fd::TokenId unknown = 20000; unknown < 20020; ++unknown) {
+    tokens.insert(tokens.end(), {unknown, kSame});
+    CHECK(proposed(Settings{}, tokens, 4).empty());
+  }
+}

@@ -189,6 +189,29 @@ TEST_CASE("the best tokens come best first, ties to the lower id, after the pena
   CHECK(best.tokens == Tokens{4});
 }
 
+TEST_CASE("padding that only the draft model's vocabulary has is never picked") {
+  const std::vector<float> padded{0.3f, 1.1f, -0.4f, 0.9f, 1.1f, 9.0f, 9.0f};
+  const fd::SamplingOptions law{.temperature = 1.0f};
+  for (const auto how :
+       {fd::DraftSampling::kArgmax, fd::DraftSampling::kCoupled, fd::DraftSampling::kDrawn}) {
+    for (const int count : {1, 3}) {
+      CAPTURE(static_cast<int>(how), count);
+      fd::Philox rng(1);
+      const fd::Context context{kText, {}, law, true, &rng, 5};
+      fd::DraftTree draft;
+      draft.reset(kText.back());
+      fd::SiblingPicker picker;
+      picker.begin(context, law, how, fd::Siblings::kWithoutReplacement, 7);
+      fd::Scores scores;
+      scores.reset(picker.want(count), 1, 7);
+      scores.set_row(0, padded);
+      picker.add(0, count, scores, 0, draft);
+      CHECK(draft.drafted() == count);
+      for (fd::NodeIndex node = 1; node < draft.size(); ++node) CHECK(draft.token(node) < 5);
+    }
+  }
+}
+
 TEST_CASE("the whole row is asked for only where it is read") {
   fd::Philox rng;
   const fd::Context context{kText, {}, {}, false, &rng};

@@ -116,10 +116,11 @@ void compare(const std::string& name, const Bounds& bounds = {}) {
 
 }  // namespace
 
-// In this file the golden numbers themselves are 0.0318 away from arithmetic without any rounding
-// of activations (our reference backend, which sums in double), and int8 rounding that differs
-// anywhere moves them by as much again. One greedy text parts from llama.cpp's where the two best
-// tokens are 0.275 apart.
+// The bounds that were wanted are those of Bounds, a mean of 0.03 and a near tie of 0.2. Here they
+// are loosened, because both sides round activations to 8 bits, each in its own way: on held-out
+// texts ours are 0.037 away from the same weights in F32, and llama.cpp's 0.033. The golden numbers
+// of this file are 0.0318 away from arithmetic without any rounding (our reference backend, which
+// sums in double). One greedy text parts from llama.cpp's where the two best tokens are 0.275 apart.
 TEST_CASE("smollm2-135m computes llama.cpp's logits") { compare("smollm2-135m", {0.032, 0.28}); }
 TEST_CASE("qwen2.5-coder-0.5b computes llama.cpp's logits") { compare("qwen2.5-coder-0.5b"); }
 TEST_CASE("qwen2.5-coder-1.5b computes llama.cpp's logits") { compare("qwen2.5-coder-1.5b"); }

@@ -74,6 +74,24 @@ TEST_CASE("Qwen2.5 introduces itself, too") {
         "<|im_start|>user\nHi<|im_end|>\n");
 }
 
+TEST_CASE("a default system message is one literal from a system turn's opening to its end") {
+  const auto of = [](const std::string& text) { return fd::chat_format::default_system_of(text); };
+  const std::string open = "<|im_start|>system", close = "<|im_end|>";
+  CHECK(of(open + "\nA <b> c" + close) == "A <b> c");
+  CHECK(of(open + "\\nA" + close) == "A");
+  CHECK(of(open + "\n' + m + '" + close + open + "\nB" + close) == "B");
+  CHECK(of(open + "\nA" + open + "\nB" + close) == "A" + open + "\nB");
+  CHECK(of(open + "\n'" + open + "\nB" + close) == "B");
+  CHECK(of(open + "A" + close).empty());
+  CHECK(of(open + "\nA").empty());
+  CHECK(of(open + "\n").empty());
+  CHECK(of(open).empty());
+  std::string many;  // each would be scanned to the end, if it were looked at alone
+  for (int i = 0; i < 50'000; ++i) many += open + "\n";
+  CHECK(of(many).empty());
+  CHECK(of(many + "'" + close).empty());
+}
+
 TEST_CASE("plain ChatML adds no system message") {
   const auto chat =
       fd::recognize_chat_template("'<|im_start|>' + role + '\n' + content + '<|im_end|>\n'");

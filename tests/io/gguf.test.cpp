@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -116,7 +117,8 @@ TEST_CASE("metadata: the element type of scores and token types counts") {
   writer.add_array("tokenizer.ggml.scores", std::vector<std::uint8_t>{1, 2, 3});
   writer.add_array("tokenizer.ggml.token_type", std::vector<float>{1, 2, 3});
   writer.add_array("large", std::vector<std::uint64_t>{1, UINT64_MAX});
-  writer.add_array("doubles", std::vector<double>{0.5});
+  writer.add_array("doubles", std::vector<double>{0.5, HUGE_VAL});
+  writer.add_array("no floats", std::vector<double>{0.5, -1e39});
   const auto bytes = writer.bytes();
   const fd::Gguf file = fd::Gguf::parse(bytes);
   check_wrong_kind("tokenizer.ggml.scores", "floats",
@@ -124,7 +126,8 @@ TEST_CASE("metadata: the element type of scores and token types counts") {
   check_wrong_kind("tokenizer.ggml.token_type", "integers",
                    [&] { file.get_ints("tokenizer.ggml.token_type"); });
   check_wrong_kind("large", "64 bits", [&] { file.get_ints("large"); });
-  CHECK(*file.get_floats("doubles") == std::vector<float>{0.5f});
+  check_wrong_kind("no floats", "floats", [&] { file.get_floats("no floats"); });
+  CHECK(*file.get_floats("doubles") == std::vector<float>{0.5f, HUGE_VALF});
   CHECK(*file.get_ints("tokenizer.ggml.scores") == std::vector<std::int64_t>{1, 2, 3});
 }
 

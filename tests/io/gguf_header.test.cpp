@@ -269,6 +269,7 @@ TEST_CASE("tensors: types that are not ours open, so that they can be shown") {
   CHECK(check_loads(between(32, 128))->tensors()[2].data.size() == 32);
   check_corrupt(between(32, 0), {"tensor \"c\"", "offset 0"});
   check_corrupt(between(64, 128), {"tensor \"b\"", "offset 64", "offset 32"});
+  check_corrupt(between(32, 100), {"tensor \"c\"", "offset 100"});  // not aligned
   check_corrupt(between(32, 129), {"tensor \"c\"", "offset 129"});
   check_corrupt(between(32, 160), {"tensor \"c\"", "offset 160"});
 }

@@ -30,6 +30,7 @@ TEST_CASE("values print for people") {
   CHECK(shown("b.strings") == "[\"x\", \"\", \"yz\"]");
   CHECK(shown("b.bools") == "[false, true]");
   CHECK(to_string(*file.find("b.ints"), 1) == "[-1, ...]");
+  CHECK(to_string(*file.find("b.ints"), 2) == "[-1, 7]");
   CHECK(file.find("b.strings")->type_name() == "array of 3 string");
   CHECK(file.find("a.f64")->type_name() == "f64");
 }

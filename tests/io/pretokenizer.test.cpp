@@ -34,6 +34,7 @@ TEST_CASE("gpt-2 keeps a space with its word") {
   CHECK(split("gpt-2", "a\n\n b") == Words{"a", "\n\n", " b"});
   CHECK(split("gpt-2", "it'S") == Words{"it", "'", "S"});
   CHECK(split("gpt-2", "x  ") == Words{"x", "  "});
+  CHECK(split("gpt-2", "a \tb") == Words{"a", " ", "\t", "b"});  // a tab is no part of a word
 }
 
 TEST_CASE("llama-bpe takes three digits at a time and line breaks with punctuation") {
@@ -47,6 +48,7 @@ TEST_CASE("llama-bpe takes three digits at a time and line breaks with punctuati
 TEST_CASE("qwen2 takes single digits") {
   CHECK(split("qwen2", "a 123") == Words{"a", " ", "1", "2", "3"});
   CHECK(split("qwen2", "a\tb") == Words{"a", "\tb"});
+  CHECK(split("qwen2", "a\n  b") == Words{"a", "\n", " ", " b"});
 }
 
 TEST_CASE("smollm cuts digits before anything else") {

@@ -38,6 +38,12 @@ TEST_CASE("the highest score merges first, of equal ones the leftmost") {
   CHECK(encode(runs, "aaa") == Tokens{kFirst, kFirst + 1});
 }
 
+TEST_CASE("a pair whose first character has merged otherwise is not formed later") {
+  // xa and bc come first; then a+b finds its a gone, and behind it a piece as long as itself.
+  const auto vocabulary = with({"xa", "bc", "ab", "a", "b", "c", "x"});
+  CHECK(encode(vocabulary, "xabc") == Tokens{kFirst, kFirst + 1});
+}
+
 TEST_CASE("spaces are marked, and one may be put before the text") {
   const auto vocabulary =
       with({"\xE2\x96\x81"

@@ -87,6 +87,8 @@ TEST_CASE_METHOD(SentencePiece, "BOS is added where asked for and where the mode
   CHECK(tokenizer.encode("", {.add_bos = true}) == Tokens{1});
   CHECK(tokenizer.decode(Tokens{1, spaced, 2}) == "hi");
   CHECK(tokenizer.decode(Tokens{1, spaced, 2}, true) == "<s>hi</s>");
+  const auto named = toy::add(data, " <x>", fd::TokenKind::kControl);  // its name has the space
+  CHECK(fd::Tokenizer(fd::Vocabulary(data)).decode(Tokens{named, spaced}, true) == " <x>hi");
   data.add_bos = false;
   CHECK(fd::Tokenizer(fd::Vocabulary(data)).encode("hi", {.add_bos = true}) == Tokens{spaced});
 }

@@ -75,6 +75,7 @@ TEST_CASE("declared and well-known control tokens end a text") {
   const auto other = toy::add(data, "<|im_start|>", fd::TokenKind::kControl);
   data.eos = eos;
   data.eot = eot;
+  data.eom = known;  // declared and known by its name, but listed once
   const fd::Vocabulary vocabulary(data);
   CHECK(vocabulary.is_end(eos));
   CHECK(vocabulary.is_end(eot));
@@ -147,6 +148,8 @@ TEST_CASE("merges are two tokens that make up a third") {
     data.merges.push_back(bad);
     INFO(bad);
     CHECK(refusal(data) == fd::ErrorCode::kCorruptFile);
+    toy::add(data, "");  // nothing is no part of a merge, even where a token has no text
+    CHECK(refusal(data) == fd::ErrorCode::kCorruptFile);
   }
 }
 
@@ -166,4 +169,17 @@ TEST_CASE("adding BOS takes a BOS") {
   auto data = toy::sentence_piece();
   data.bos.reset();
   CHECK(refusal(data) == fd::ErrorCode::kCorruptFile);
+}
+
+TEST_CASE("a token that SentencePiece would look up all too long is refused") {
+  const auto with = [](fd::VocabularyData data, std::size_t n, fd::TokenKind kind) {
+    toy::add(data, std::string(n, 'x'), kind);
+    return fd::Vocabulary(data).longest_text();
+  };
+  using enum fd::TokenKind;
+  CHECK(with(toy::sentence_piece(), 1024, kNormal) == 1024);
+  CHECK_THROWS_AS(with(toy::sentence_piece(), 1025, kNormal), fd::Error);
+  CHECK_THROWS_AS(with(toy::sentence_piece(), 1025, kUserDefined), fd::Error);
+  CHECK(with(toy::sentence_piece(), 1025, kControl) < 1024);
+  CHECK(with(toy::byte_level({}), 1025, kNormal) == 1025);  // found by the ids of its parts
 }

@@ -1,4 +1,6 @@
 #include <cstdint>
+#include <cstring>
+#include <filesystem>
 #include <foredraft/io/gguf.hpp>
 #include <foredraft/io/gguf_writer.hpp>
 #include <foredraft/io/vocabulary_reader.hpp>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/toy_vocabulary.hpp"
 
 namespace fd = foredraft;
@@ -169,4 +172,28 @@ TEST_CASE("token types may be narrow integers or absent") {
     writer.add_array("tokenizer.ggml.token_type", std::vector<std::uint8_t>(257, 1));
   };
   CHECK(!refusal(fields));
+}
+
+TEST_CASE("an array that a sparse file announces is refused before it is copied") {
+  const TestFolder folder("sparse");
+  for (const std::string key : {"tokenizer.ggml.token_type", "tokenizer.ggml.scores"}) {
+    fd::GgufWriter writer;
+    writer.add("tokenizer.ggml.model", std::string("gpt2"));
+    writer.add_array("tokenizer.ggml.tokens", std::vector<std::string>{"a", "b"});
+    writer.add_array(key, std::vector<std::uint8_t>{});
+    std::vector<std::byte> bytes = writer.bytes();
+    constexpr std::uint64_t kElements = std::uint64_t{1} << 40;
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    const std::size_t count = text.find(key) + key.size() + 4 + 4;  // behind the two types
+    std::memcpy(bytes.data() + count, &kElements, sizeof(kElements));
+    const auto path = folder.path / "sparse.gguf";
+    write_bytes(path, bytes);
+    std::filesystem::resize_file(path, bytes.size() + kElements);
+    try {
+      fd::read_vocabulary(fd::Gguf::open(path));
+      FAIL("was read");
+    } catch (const fd::Error& error) {
+      CHECK(error.code() == fd::ErrorCode::kCorruptFile);
+    }
+  }
 }

@@ -1,5 +1,6 @@
 #include <foredraft/model/config.hpp>
 
+#include <cmath>
 #include <map>
 #include <string>
 #include <utility>
@@ -80,6 +81,7 @@ TEST_CASE("a damaged or unknown configuration is refused") {
   CHECK(with("llama.rope.dimension_count", 18) == "corrupt-file");
   CHECK(with("llama.attention.value_length", 8) == "corrupt-file");
   CHECK(with("llama.expert_count", 8) == "unsupported-model");
+  CHECK(with("llama.expert_count", 1) == "unsupported-model");
   CHECK(with("llama.expert_count", 0) == "none");
 
   Metadata family;
@@ -96,6 +98,40 @@ TEST_CASE("a damaged or unknown configuration is refused") {
   CHECK(scaled.read().rope_scale == 0.25);
   scaled.reals["llama.rope.scaling.factor"] = 0.0f;
   CHECK(scaled.refused() == "corrupt-file");
+}
+
+TEST_CASE("heads side by side are a dimension, or the file is refused") {
+  const auto with = [](std::uint32_t n_heads, std::uint32_t d_head) {
+    Metadata metadata;
+    metadata.numbers["llama.attention.head_count"] = n_heads;
+    metadata.numbers["llama.attention.head_count_kv"] = 1;
+    metadata.numbers["llama.attention.key_length"] = d_head;
+    metadata.numbers["llama.rope.dimension_count"] = 2;
+    metadata.numbers["llama.attention.value_length"] = d_head;
+    return metadata;
+  };
+  const fd::ModelConfig config = with(6, 64).read();
+  CHECK(config.d_q == 384);
+  CHECK(config.d_kv == 64);
+  CHECK(with(1024, fd::kMostHead).read().d_q == fd::Dim::kMost);
+  CHECK(with(1025, fd::kMostHead).refused() == "corrupt-file");
+  CHECK(with(65535, 65538).refused() == "corrupt-file");          // 65534 in 32 bits
+  CHECK(with(65536 + 1, 65536 - 2).refused() == "corrupt-file");  // -65538
+  CHECK(with(1 << 16, 1 << 16).refused() == "corrupt-file");      // 0
+  CHECK(with(1, fd::kMostHead + 2).refused() == "corrupt-file");
+}
+
+TEST_CASE("an epsilon that no float holds is refused") {
+  for (const double value : {1e300, 1e-300, 1.5, 0.0, -1e-5, std::nan(""), HUGE_VAL}) {
+    fd::GgufWriter writer;
+    const Metadata metadata;
+    for (const auto& [key, number] : metadata.numbers) writer.add(key, number);
+    writer.add("general.architecture", std::string("llama"));
+    writer.add("llama.attention.layer_norm_rms_epsilon", value);
+    const auto bytes = writer.bytes();
+    CAPTURE(value);
+    CHECK_THROWS_AS(fd::read_config(fd::Gguf::parse(bytes)), fd::Error);
+  }
 }
 
 TEST_CASE("metadata that changes the computation is refused unless it changes nothing") {

@@ -1,5 +1,7 @@
 #include <foredraft/model/load.hpp>
 
+#include <cstring>
+
 #include <foredraft/backend/reference/reference.hpp>
 
 #include "support/catch.hpp"
@@ -50,6 +52,27 @@ TEST_CASE("a model is loaded with its vocabulary, reporting progress to the end"
   CHECK(model.is_end(256));
   CHECK(!model.is_end('A'));
   CHECK(model.shape().n_layers == 2);
+}
+
+TEST_CASE("a file whose tensors match a product that wraps is refused") {
+  TinyModel tiny;
+  tiny.type = fd::TensorType::kF16;
+  tiny.n_layers = 1;
+  tiny.d_model = tiny.d_ff = 2;
+  tiny.n_heads = tiny.n_kv_heads = 1;
+  tiny.d_head = 65534;  // 65535 * 65538 in 32 bits
+  const auto bytes = tiny.file();
+  CHECK(refused(bytes) == "none");
+  const auto with = [](std::vector<std::byte> file, std::string_view key, std::uint32_t value) {
+    const auto* begin = reinterpret_cast<const char*>(file.data());
+    const std::size_t at = std::string_view(begin, file.size()).find(key);
+    std::memcpy(file.data() + at + key.size() + 4, &value, sizeof(value));  // behind the type
+    return file;
+  };
+  auto hostile = with(bytes, "llama.attention.head_count", 65535);
+  hostile = with(hostile, "llama.attention.key_length", 65538);
+  hostile = with(hostile, "llama.attention.value_length", 65538);
+  CHECK(refused(hostile) == "corrupt-file");
 }
 
 TEST_CASE("a file that contradicts itself is refused") {

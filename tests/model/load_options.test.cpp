@@ -169,6 +169,7 @@ TEST_CASE("rows of several requests find their own trimmed logits") {
     CHECK(std::vector<float>(row.begin(), row.end()) == rows[static_cast<std::size_t>(i)]);
     CHECK(std::as_const(third).argmax(i) == fd::Scores::argmax_of(row));
     if (i < 3) CHECK(std::as_const(second).argmax(i) == std::as_const(third).argmax(i));
+    CHECK(std::as_const(third).runs(i).maxima.empty());  // those of a head are of other runs
   }
 }
 

@@ -279,6 +279,28 @@ TEST_CASE("a tap is the residual stream behind its layer") {
     CHECK_THROWS_AS((Tapped{fd::Gguf::parse(whole), {0, none}, 1}), fd::Error);
 }
 
+TEST_CASE("taps of several requests of a pass are those of their own rows") {
+  const auto bytes = TinyModel{}.file();
+  fd::Cpu cpu{{.threads = 2}};
+  auto model = fd::load(cpu, fd::Gguf::parse(bytes));
+  const std::vector<int> taps{1};
+  const fd::Want want{fd::RowNeed::kNothing, taps};
+  const auto begin = std::span(kText).first(3);
+  const auto rest = std::span(kText).subspan(3, 4);
+  Cache a{model.shape()}, b{model.shape()}, c{model.shape()};
+  a.stage(chain_nodes(begin));
+  b.stage(chain_nodes(rest));
+  c.stage(chain_nodes(rest));
+  fd::Scores first, second, alone;
+  std::vector<fd::Request<Cache>> both{{&a, 0, 3, want, &first}, {&b, 0, 4, want, &second}};
+  fd::Request<Cache> one{&c, 0, 4, want, &alone};
+  model.forward(std::span(both));
+  model.forward(std::span(&one, 1));
+  for (int row = 0; row < 4; ++row) {
+    CHECK(std::ranges::equal(std::as_const(second).tap(row, 0), std::as_const(alone).tap(row, 0)));
+  }
+}
+
 TEMPLATE_TEST_CASE("several requests of a pass may be of one cache", "", fd::Cpu, fd::Reference) {
   // Keys of 70 committed positions are put into two blocks by the pass, once.
   const auto bytes = TinyModel{}.file();

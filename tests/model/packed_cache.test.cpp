@@ -19,6 +19,7 @@
 
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/skip.hpp"
 #include "support/tiny_model.hpp"
 
 namespace fd = foredraft;
@@ -49,6 +50,7 @@ struct Setup {
   fs::path model = folder.path / "model.gguf";
   fs::path packed = folder.path / "model.gguf.packed";
   fd::Cpu cpu{{.threads = 2}};
+  int n_vocab = kModel.n_vocab;
   std::string note;
 
   Setup() { write_bytes(model, kModel.file()); }
@@ -56,7 +58,7 @@ struct Setup {
   fd::ModelWeights<fd::Cpu> weights(std::vector<fs::path> places) {
     const fd::Gguf file = fd::Gguf::open(model);
     fd::ModelConfig config = fd::read_config(file);
-    config.n_vocab = kModel.n_vocab;
+    config.n_vocab = n_vocab;
     note.clear();
     const fd::LoadOptions options{.packed_cache = std::move(places),
                                   .note = [&](const std::string& text) { note += text; }};
@@ -143,6 +145,26 @@ TEST_CASE("damage in any matrix is found, and the file made anew") {
   }
 }
 
+TEST_CASE("damage in a large matrix is found in any piece of it that is summed up alone") {
+  Setup s;
+  const TinyModel large{.type = fd::TensorType::kF32, .n_layers = 1, .n_vocab = 9000};
+  write_bytes(s.model, large.file());
+  s.n_vocab = large.n_vocab;
+  const auto plain = s.plain();
+  (void)s.cached();
+  const auto sound = read_bytes(s.packed);
+  fd::PackedEntry table;  // the embedding: the first matrix
+  std::memcpy(&table, sound.data() + sizeof(fd::PackedHeader), sizeof(table));
+  REQUIRE(table.bytes > 2 * fd::kChecksumPiece);
+  for (std::size_t at = 0; at < table.bytes; at += fd::kChecksumPiece) {
+    auto bytes = sound;
+    bytes[table.offset + at] ^= std::byte{4};
+    write_bytes(s.packed, bytes);
+    CHECK((s.cached() == plain));
+    CHECK(s.noted("it is damaged"));
+  }
+}
+
 TEST_CASE("what is no packed file of this model is replaced") {
   Setup s;
   const auto plain = s.plain();
@@ -194,6 +216,18 @@ TEST_CASE("a model that was replaced never meets the weights of the old one") {
   CHECK(s.note.empty());
 }
 
+TEST_CASE("whoever may not read the model may not read its packed file") {
+  Setup s;
+  for (const mode_t mode : {0600, 0640, 0444}) {
+    fs::remove(s.packed);
+    REQUIRE(::chmod(s.model.c_str(), mode) == 0);
+    (void)s.cached();
+    struct stat made{};
+    REQUIRE(::stat(s.packed.c_str(), &made) == 0);
+    CHECK((made.st_mode & 0777) == mode);
+  }
+}
+
 TEST_CASE("the first place that can be written is taken, and read again") {
   Setup s;
   const auto plain = s.plain();
@@ -220,7 +254,7 @@ TEST_CASE("a folder that cannot be written is passed over") {
   REQUIRE(::chmod(closed.c_str(), 0555) == 0);
   // Root may write everywhere, so this test becomes nobody for a moment.
   const bool root = ::geteuid() == 0;
-  if (root && ::seteuid(65534) != 0) return;
+  if (root && ::seteuid(65534) != 0) return skip("root cannot become another user here");
   const auto found = bytes_of(s.weights({closed / "x", open / "x"}));
   const std::string note = s.note;
   const auto again = bytes_of(s.weights({closed / "x", open / "x"}));
@@ -234,7 +268,7 @@ TEST_CASE("a folder that cannot be written is passed over") {
 }
 
 TEST_CASE("a packed file of another user is not believed") {
-  if (::geteuid() != 0) return;  // nobody else can give files away
+  if (::geteuid() != 0) return skip("only root can give files away");
   Setup s;
   const auto plain = s.plain();
   (void)s.cached();

@@ -2,6 +2,8 @@
 
 #include <foredraft/backend/reference/reference.hpp>
 
+#include <functional>
+
 #include "support/catch.hpp"
 #include "support/tiny_model.hpp"
 
@@ -44,6 +46,29 @@ TEST_CASE("weights hold the file's values, and optional tensors only where the f
       CHECK(weights.layers[1].up(0, static_cast<Eigen::Index>(i)) == row[i]);
     }
   }
+}
+
+TEST_CASE("a file whose tensors contradict its configuration is refused") {
+  const auto refusal = [](const std::function<void(fd::ModelConfig&)>& change) -> std::string {
+    Reading reading(TinyModel{});
+    change(reading.config);
+    try {
+      reading.weights();
+    } catch (const fd::Error& error) {
+      CHECK(error.code() == fd::ErrorCode::kShapeMismatch);
+      return error.found();
+    }
+    return "nothing";
+  };
+  CHECK(refusal([](fd::ModelConfig&) {}) == "nothing");
+  CHECK(refusal([](fd::ModelConfig& c) { c.n_vocab = c.n_vocab + 1; }) ==
+        "tensor 'token_embd.weight' of shape [307, 64]");
+  CHECK(refusal([](fd::ModelConfig& c) { c.d_ff = c.d_ff - 32; }) ==
+        "tensor 'blk.0.ffn_gate.weight' of shape [96, 64]");
+  CHECK(refusal([](fd::ModelConfig& c) { c.n_layers = 3; }) ==
+        "no tensor 'blk.2.attn_norm.weight'");
+  // So many layers are not even made room for.
+  CHECK(refusal([](fd::ModelConfig& c) { c.n_layers = 1 << 26; }) == "20 tensors");
 }
 
 TEST_CASE("a tensor that the model would leave out is refused by name") {

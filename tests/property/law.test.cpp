@@ -37,6 +37,19 @@ TEST_CASE("larger vocabularies and deeper drafts keep the law") {
   check(law::check_law(fd::BlockVerification{}, {kTwo}, {{4, 2}, {5, 2}}), 20);
 }
 
+TEST_CASE("three siblings of four tokens keep the law, however they were made") {
+  // With three tokens the third sibling without replacement is certain, so a wrong q of it is
+  // not seen.
+  toy::Target target(4, 0, 1.5, 5);
+  for (const fd::Siblings made :
+       {fd::Siblings::kPointMass, fd::Siblings::kIndependent, fd::Siblings::kWithoutReplacement}) {
+    const TreeFunction drafter = law::drafting<fd::Shape::kTree>(
+        4, [made](const Tokens&) { return law::Brood{made, 3}; }, setup::some_q(4));
+    CAPTURE(static_cast<int>(made));
+    CHECK(law::law_distance(target, drafter, setup::kRejection, kPlain, 1) <= kExact);
+  }
+}
+
 TEST_CASE("the law holds where probabilities are next to nothing, and where they are all alike") {
   const std::vector<fd::SamplingOptions> extreme{
       {.temperature = 0.02f}, {.temperature = 0.005f}, {.temperature = 50.0f}};

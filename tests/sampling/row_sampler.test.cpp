@@ -179,6 +179,20 @@ TEST_CASE("penalties count the draft down to the node, and nothing beside that p
 TEST_CASE("p under other options than the round's") {
   const fd::DraftTree draft = two_branches();
   const Rows rows(draft, std::vector<std::vector<float>>(4, {3, 2, 1}), {.temperature = 1.0f});
+  CHECK(rows.sampler.law(0).size() == 3);
   CHECK(rows.sampler.law(0, {.temperature = 1.0f, .top_k = 2}).ids ==
         std::vector<fd::TokenId>{0, 1});
+  CHECK(rows.sampler.law(0).size() == 3);
+}
+
+TEST_CASE("a round does not see the laws of the one before") {
+  const fd::DraftTree draft = two_branches();
+  const fd::SamplingOptions options{.temperature = 1.0f};
+  const Rows before(draft, std::vector<std::vector<float>>(4, {3, 2, 1}), options);
+  const Rows now(draft, std::vector<std::vector<float>>(4, {1, 2, 3}), options);
+  fd::RowSampler sampler;
+  sampler.begin(options, before.scores, draft, before.tokens);
+  CHECK(sampler.law(0).p[0] > 0.5);
+  sampler.begin(options, now.scores, draft, now.tokens);
+  CHECK(sampler.law(0).p[0] < 0.5);
 }

@@ -140,6 +140,33 @@ TEST_CASE("sums that promise more than there is leave all tokens to top-p") {
   }
 }
 
+TEST_CASE("top-p keeps no token more where the likeliest reach it exactly") {
+  // 1024 tokens of weight 1 are half of what the sums say there is; another hundred weigh little.
+  std::vector<float> logits(1124, 0.0f);
+  std::fill(logits.begin() + 1024, logits.end(), -5.0f);
+  std::vector<float> maxima(9, 0.0f);
+  std::vector<double> sums(9, 256.0);
+  maxima[8] = -5.0f;
+  sums[8] = 0.0;
+  fd::Transforms transforms;
+  fd::Law p;
+  transforms.apply({.temperature = 1.0f, .top_p = 0.5f}, logits, {}, p,
+                   {.maxima = maxima, .sums = sums, .temperature = 1.0f});
+  CHECK(p.size() == 1024);
+}
+
+TEST_CASE("the ids of one row do not show in the next, even where there are as many") {
+  fd::Transforms transforms;
+  fd::Law p;
+  transforms.apply({.temperature = 1.0f, .top_k = 3}, std::vector<float>{0, 0, 5, 0, 0, 5, 0, 5},
+                   {}, p);
+  CHECK(p.ids == Ids{2, 5, 7});
+  for (int times = 0; times < 2; ++times) {  // the buffers take turns
+    transforms.apply({.temperature = 1.0f}, std::vector<float>{1, 2, 3}, {}, p);
+    CHECK(p.ids == Ids{0, 1, 2});
+  }
+}
+
 TEST_CASE("top-p of flat and of steep rows, near its ends") {
   std::mt19937 random(5);
   for (const float spread : {0.0f, 1e-6f, 0.01f, 1.0f, 30.0f, 2000.0f}) {
@@ -175,6 +202,11 @@ TEST_CASE("ties go to the lower id") {
   CHECK(apply({.temperature = 1.0f, .top_k = 4}, logits).ids == Ids{0, 1, 2, 3});
   CHECK(apply({.temperature = 1.0f, .top_p = 0.4f}, logits).ids == Ids{1, 2});
   CHECK(apply({.temperature = 1.0f, .min_p = 1.0f}, logits).ids == Ids{1, 2, 3});
+}
+
+TEST_CASE("min-p keeps a token at its border, whatever it drops beside it") {
+  CHECK(apply({.temperature = 1.0f, .min_p = 1.0f}, {2.0f, 1.9999f, 2.0f}).ids == Ids{0, 2});
+  CHECK(apply({.temperature = 1.0f, .top_k = 3, .min_p = 1.0f}, {2, 1, 2, 0}).ids == Ids{0, 2});
 }
 
 TEST_CASE("each transform sees the law that the one before left") {

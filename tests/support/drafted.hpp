@@ -10,6 +10,10 @@ struct Drafted {
     drafted += result.stats.drafted;
     accepted += result.stats.accepted;
   }
+  void add(const Drafted& other) {
+    drafted += other.drafted;
+    accepted += other.accepted;
+  }
   bool both() const { return accepted > 0 && accepted < drafted; }
 
   std::int64_t drafted = 0;

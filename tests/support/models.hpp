@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "support/catch.hpp"
+#include "support/skip.hpp"
 
 /// Real models for tests: where examples/fetch_model.py puts them.
 inline std::filesystem::path model_folder() {
@@ -19,15 +19,11 @@ inline std::filesystem::path model_folder() {
   return cache / "foredraft" / "models";
 }
 
-/// Whether a test of this run went without its model: main() then reports it as skipped.
-inline bool model_was_missing = false;
-
-/// The file of a model, or nothing after a word in the test's output: large models are not fetched
-/// for every run.
+/// The file of a model, or nothing, and the test is skipped: large models are not fetched for every
+/// run.
 inline std::optional<std::filesystem::path> model_file(const std::string& name) {
   const std::filesystem::path file = model_folder() / (name + ".gguf");
   if (std::filesystem::exists(file)) return file;
-  model_was_missing = true;
-  WARN("SKIPPED: " << file << " is not there; examples/fetch_model.py fetches it");
+  skip("'" + file.string() + "' is not there; examples/fetch_model.py fetches it");
   return std::nullopt;
 }

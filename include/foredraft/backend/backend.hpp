@@ -1,9 +1,11 @@
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <vector>
 
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/core/dimension.hpp>
 #include <foredraft/core/half.hpp>
 #include <foredraft/core/q8_0.hpp>
 #include <foredraft/core/tensor.hpp>
@@ -13,13 +15,19 @@ namespace foredraft::inline v0 {
 /// The greatest sizes that the operators of one pass will meet. A backend reserves its memory by
 /// them before the pass.
 struct PassShape {
-  int n_rows = 0;
-  int d_model = 0;
-  int d_ff = 0;
-  int n_heads = 0;
-  int n_kv_heads = 0;
-  int d_head = 0;
+  Dim n_rows;
+  Dim d_model;
+  Dim d_ff;
+  Dim d_q;     ///< all query heads: n_heads * d_head
+  Dim d_kv;    ///< all heads of keys, or of values: n_kv_heads * d_head
+  Dim d_head;  ///< at most kMostHead
+
+  /// Columns of the widest activations.
+  Dim widest() const noexcept { return std::max({int{d_model}, int{d_ff}, int{d_q}, int{d_kv}}); }
 };
+
+/// Greatest d_head: operators count the elements of a block of keys in an `int`.
+inline constexpr int kMostHead = 1 << 16;
 
 namespace detail {
 /// A body of run() that does nothing, for the concept to name.
@@ -47,15 +55,15 @@ concept AttendsOver =
 ///     reserves memory by `shape` and may throw, before the first body begins; the body does not
 ///     throw. Calls from several threads follow each other;
 ///  3. inside, every lane calls the same operators in the same order with equal arguments, no
-///     larger than `shape`;
+///     larger than `shape`. The values of its widest activations, n_rows * widest(), fit an `int`;
 ///  4. when an operator returns on a lane, its results may be read on that lane, and its inputs may
 ///     be overwritten by the next operator. Before the next operator a lane may write what that one
 ///     does not touch;
 ///  5. what an operator computes for a row depends on that row, on the weights and on the keys and
 ///     values it may see, to the bit: not on other rows, their order or number, and not on the
 ///     number of lanes;
-///  6. a NaN stays within its own row, and head() reports it as argmax -1. Ties of the argmax go to
-///     the lowest id;
+///  6. a NaN stays within its own row, and head() reports it, or +inf, as argmax -1. Ties of the
+///     argmax go to the lowest id;
 ///  7. matrices are read-only after pack() and may be shared by any number of passes. They may
 ///     outlive the backend.
 /// Not required: copying or moving; one backend serves all models of a program and outlives them.

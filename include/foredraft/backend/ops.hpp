@@ -151,7 +151,7 @@ struct HeadArgs {
   std::span<const std::int32_t> rows;  // rows of the pass to compute, ascending
   RmsNorm norm;
   const Matrix* w = nullptr;  // [n_vocab, d_model]
-  /// Written: id of the greatest logit, ties to the lowest; -1 where a row holds NaN.
+  /// Written: id of the greatest logit, ties to the lowest; -1 where a row holds NaN or +inf.
   std::span<TokenId> argmax;  // [rows.size()]
   /// One pointer a row, written [n_vocab], or null where only the argmax is wanted.
   std::span<float* const> logits;  // [rows.size()]

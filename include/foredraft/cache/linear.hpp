@@ -6,6 +6,8 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <foredraft/backend/key_blocks.hpp>
@@ -46,7 +48,7 @@ class LinearCache {
   /// take memory
   /// @param max_staged most nodes of a pass, the block size of prefill included
   /// @errors kInvalidOption (q8_0 also where d_head is no multiple of 64), kOutOfMemory
-  explicit LinearCache(CacheShape shape, int n_ctx = 0, int max_staged = 512)
+  explicit LinearCache(CacheShape shape, Dim n_ctx = 0, Dim max_staged = 512)
       : shape_(shape), capacity_(n_ctx > 0 ? n_ctx : shape.n_ctx), max_staged_(max_staged) {
     if (shape.n_layers < 1 || shape.n_kv_heads < 1 || shape.d_head < 1 || capacity_ < 1 ||
         max_staged < 1) {
@@ -68,6 +70,16 @@ class LinearCache {
     nodes_.reserve(static_cast<std::size_t>(max_staged_));
     renumbered_.reserve(static_cast<std::size_t>(max_staged_));
   }
+
+  /// What is moved from is left without room for anything.
+  LinearCache(LinearCache&& other) noexcept { swap(other); }
+  LinearCache& operator=(LinearCache&& other) noexcept {
+    LinearCache(std::move(other)).swap(*this);
+    return *this;
+  }
+  LinearCache(const LinearCache&) = delete;
+  LinearCache& operator=(const LinearCache&) = delete;
+  ~LinearCache() = default;
 
   int size() const noexcept { return size_; }
   int capacity() const noexcept { return capacity_; }
@@ -158,14 +170,24 @@ class LinearCache {
     return snapshot;
   }
 
-  /// @errors kContextOverflow where the snapshot comes from a larger cache
+  /// @errors kContextOverflow where the snapshot comes from a larger cache; kInvalidOption where it
+  /// comes from one of another shape
   void restore(const Snapshot& snapshot) {
     if (snapshot.size > capacity_) {
       throw Error(ErrorCode::kContextOverflow,
                   "a snapshot of " + std::to_string(snapshot.size) + " positions",
                   "at most " + std::to_string(capacity_), "");
     }
-    const std::size_t row = static_cast<std::size_t>(snapshot.size) * row_size();
+    const std::size_t row = index(std::max(snapshot.size, 0)) * row_size();
+    if (snapshot.size < 0 || snapshot.k.size() != heads() * row ||
+        snapshot.v.size() != snapshot.k.size()) {
+      throw Error(ErrorCode::kInvalidOption,
+                  "a snapshot of " + std::to_string(snapshot.k.size()) + " keys and " +
+                      std::to_string(snapshot.v.size()) + " values",
+                  std::to_string(heads() * row) + " of each for " + std::to_string(snapshot.size) +
+                      " positions of this cache",
+                  "restore it in a cache of the same model");
+    }
     for (std::size_t head = 0; head < heads(); ++head) {
       std::copy_n(snapshot.k.data() + head * row, row, keys() + head * head_stride_);
       std::copy_n(snapshot.v.data() + head * row, row, values() + head * head_stride_);
@@ -208,6 +230,18 @@ class LinearCache {
 
  private:
   static constexpr NodeIndex kDropped = -2;
+
+  LinearCache() noexcept = default;
+  void swap(LinearCache& other) noexcept {
+    const auto all = [](LinearCache& c) {
+      return std::tie(c.shape_, c.capacity_, c.max_staged_, c.head_stride_, c.k_, c.v_, c.block_,
+                      c.size_, c.in_blocks_, c.chain_, c.nodes_, c.path_, c.path_begin_,
+                      c.renumbered_);
+    };
+    auto mine = all(*this);
+    auto theirs = all(other);
+    mine.swap(theirs);
+  }
 
   static std::size_t index(int i) noexcept { return static_cast<std::size_t>(i); }
   std::size_t row_size() const noexcept { return index(row_elements<T>(shape_.d_head)); }
@@ -285,8 +319,8 @@ class LinearCache {
   }
 
   CacheShape shape_;
-  int capacity_;
-  int max_staged_;
+  int capacity_ = 0;
+  int max_staged_ = 0;
   std::size_t head_stride_ = 0;  // elements between two heads
   Pages k_;
   Pages v_;

@@ -105,18 +105,20 @@ enum class Shape : std::uint8_t {
 ///
 /// A type `D` satisfies Drafter when, besides the syntax below:
 ///  1. propose(context, limit, draft) fills `draft`, which holds only the anchor, with at most
-///     limit.nodes nodes of at most limit.depth; no node at all is legal. It is called with depth 0
-///     too, at least every 32 final tokens, so that state which lags behind context.tokens can
-///     catch up. It may throw and may allocate;
-///  2. absorb(block) sees every prompt block, in order, before the block is committed. It may
-///     throw, has then done nothing, and is asked again;
-///  3. commit(round) learns what became final. It is noexcept and allocates nothing: it takes note,
-///     in memory that propose reserved. It is called after every round that made a token final, and
-///     not for a round that failed;
+///     limit.nodes nodes of at most limit.depth; no node at all is legal. It is called in every
+///     round but the first behind a prompt, with depth 0 too, so that state which lags behind
+///     context.tokens can catch up. It may throw and may allocate;
+///  2. absorb(block) sees every prompt block that the cache did not hold, in order, before the block
+///     is committed; never the prompt's last token, which is the first anchor. It may throw, has
+///     then done nothing, and is asked again;
+///  3. commit(round) learns what became final, at most DraftTree::kMaxNodes tokens. It is noexcept
+///     and allocates nothing: it takes note, in memory that was reserved before. It is called after
+///     every round that made a token final, the first behind a prompt included, though nothing was
+///     proposed for that one; and not for a round that failed;
 ///  4. state may lag behind the final tokens and never leads them: whatever stands for drafted
 ///     tokens is dropped unless they turn up among round.tokens;
-///  5. `proposal` and `shape` are upper bounds over all instances; max_depth() is asked when a
-///     decoder is built;
+///  5. `proposal` and `shape` are upper bounds over all instances; max_depth() is asked before
+///     every round and may change from one to the next;
 ///  6. truncate(n) forgets what was learnt beyond the first n tokens of the sequence; reset() is
 ///     truncate(0);
 ///  7. what it proposes changes the speed, not the law of the text: not the text itself at

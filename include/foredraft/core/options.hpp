@@ -101,13 +101,16 @@ inline void check(const SamplingOptions& options) {
   if (!(options.min_p >= 0.0f && options.min_p <= 1.0f)) {
     refuse("min_p " + std::to_string(options.min_p), "a value in [0, 1]", "0 keeps all tokens");
   }
-  if (!(options.repeat_penalty > 0.0f) || std::isinf(options.repeat_penalty)) {
-    refuse("repeat_penalty " + std::to_string(options.repeat_penalty), "a finite value above 0",
+  // Within these, no penalised logit leaves the range of a float.
+  constexpr float kMostPenalty = 1000.0f;
+  if (!(options.repeat_penalty >= 1 / kMostPenalty && options.repeat_penalty <= kMostPenalty)) {
+    refuse("repeat_penalty " + std::to_string(options.repeat_penalty), "a value from 0.001 to 1000",
            "1 penalises nothing");
   }
-  if (!std::isfinite(options.presence_penalty) || !std::isfinite(options.frequency_penalty)) {
-    refuse("a presence or frequency penalty that is not a number", "finite values",
-           "0 penalises nothing");
+  for (const float penalty : {options.presence_penalty, options.frequency_penalty}) {
+    if (std::abs(penalty) <= kMostPenalty) continue;  // false for NaN
+    refuse("a presence or frequency penalty of " + std::to_string(penalty),
+           "values from -1000 to 1000", "0 penalises nothing");
   }
   if (options.penalty_last_n < -1) {
     refuse("penalty_last_n " + std::to_string(options.penalty_last_n),

@@ -67,8 +67,8 @@ class Scores {
   int rows() const noexcept { return rows_; }
   RowNeed need() const noexcept { return need_; }
 
-  /// Greatest logit of a row, ties to the lowest id; -1 where the row holds a NaN or nothing but
-  /// -inf.
+  /// Greatest logit of a row, ties to the lowest id; -1 where the row holds a NaN, +inf, or nothing
+  /// but -inf.
   TokenId argmax(int row) const noexcept { return argmax_[static_cast<std::size_t>(row)]; }
 
   /// @shape [n_vocab]; empty unless kLogits or more was wanted
@@ -126,20 +126,20 @@ class Scores {
     }
   }
 
-  /// Id of the greatest value, ties to the lowest id; -1 where there is a NaN or no value above
-  /// -inf.
+  /// Id of the greatest value, ties to the lowest id; -1 where there is a NaN, +inf, or no value
+  /// above -inf.
   static TokenId argmax_of(std::span<const float> values) noexcept {
     TokenId best = -1;
     float greatest = -std::numeric_limits<float>::infinity();
-    bool nan = false;
+    bool damaged = false;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      nan |= values[i] != values[i];
+      damaged |= !(values[i] <= std::numeric_limits<float>::max());  // NaN too
       if (values[i] > greatest) {
         greatest = values[i];
         best = static_cast<TokenId>(i);
       }
     }
-    return nan ? -1 : best;
+    return damaged ? -1 : best;
   }
 
  private:

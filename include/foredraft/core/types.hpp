@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include <foredraft/core/dimension.hpp>
+
 namespace foredraft::inline v0 {
 
 /// Index into the target's vocabulary, 0 <= id < n_vocab.
@@ -26,10 +28,10 @@ struct Node {
 
 /// Dimensions that a cache of keys and values has to know of a model.
 struct CacheShape {
-  int n_layers = 0;
-  int n_kv_heads = 0;
-  int d_head = 0;
-  int n_ctx = 0;  ///< positions that the model was trained for; a cache may be made smaller
+  Dim n_layers;
+  Dim n_kv_heads;
+  Dim d_head;
+  Dim n_ctx;  ///< positions that the model was trained for; a cache may be made smaller
 };
 
 }  // namespace foredraft::inline v0

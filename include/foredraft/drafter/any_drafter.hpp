@@ -66,7 +66,10 @@ class AnyDrafter {
     void commit(const Round& round) noexcept override { drafter.commit(round); }
     void truncate(int n) noexcept override { drafter.truncate(n); }
     void reset() noexcept override { drafter.reset(); }
-    std::any snapshot() const override { return drafter.snapshot(); }
+    std::any snapshot() const override {
+      // In place: a snapshot that is itself an std::any would be copied, not held.
+      return std::any(std::in_place_type<typename D::Snapshot>, drafter.snapshot());
+    }
     void restore(const std::any& snapshot) override {
       const auto* held = std::any_cast<typename D::Snapshot>(&snapshot);
       if (held == nullptr) {

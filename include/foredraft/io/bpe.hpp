@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <limits>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include <foredraft/core/types.hpp>
+#include <foredraft/io/bucket_index.hpp>
 #include <foredraft/io/byte_alphabet.hpp>
 #include <foredraft/io/vocabulary.hpp>
 
@@ -27,14 +27,23 @@ class BytePairEncoder {
     for (unsigned byte = 0; byte < 256; ++byte) {
       bytes_[byte] = vocabulary.byte_token(static_cast<unsigned char>(byte)).value_or(kNoToken);
     }
-    rules_.reserve(vocabulary.merges().size());
-    std::uint32_t rank = 0;
+    std::vector<Rule> rules;
+    rules.reserve(vocabulary.merges().size());
     for (const Merge& merge : vocabulary.merges()) {
-      rules_.try_emplace(key(merge.left, merge.right), Rule{rank++, merge.result});
+      rules.push_back(
+          {key(merge.left, merge.right), static_cast<std::uint32_t>(rules.size()), merge.result});
     }
+    rules_ = BucketIndex<Rule>(
+        rules, [](const Rule& rule) { return hash(rule.pair); },
+        [](const Rule& a, const Rule& b) { return a.pair < b.pair; });
   }
 
  private:
+  struct Rule {
+    std::uint64_t pair;  // key()
+    std::uint32_t rank;
+    TokenId result;
+  };
   struct Symbol {
     TokenId id;
     std::uint32_t previous, next;  // kEnd at the ends
@@ -80,11 +89,6 @@ class BytePairEncoder {
   }
 
  private:
-  struct Rule {
-    std::uint32_t rank;
-    TokenId result;
-  };
-
   static constexpr TokenId kNoToken = -1;
   static constexpr std::uint32_t kEnd = std::numeric_limits<std::uint32_t>::max();
 
@@ -92,13 +96,20 @@ class BytePairEncoder {
     return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 |
            static_cast<std::uint32_t>(right);
   }
+  /// The golden ratio spreads neighbouring ids; the upper half of the product depends on all bits.
+  static std::size_t hash(std::uint64_t pair) noexcept {
+    return static_cast<std::size_t>((pair * 0x9e3779b97f4a7c15u) >> 32);
+  }
 
   void consider(std::uint32_t left, Workspace& work) const {
     const TokenId left_id = work.symbols[left].id;
     const TokenId right_id = work.symbols[work.symbols[left].next].id;
-    const auto rule = rules_.find(key(left_id, right_id));
-    if (rule == rules_.end()) return;
-    work.candidates.push_back({rule->second.rank, left, left_id, right_id, rule->second.result});
+    const std::uint64_t pair = key(left_id, right_id);
+    const Rule* const rule = rules_.find(hash(pair), [pair](const Rule& r) {
+      return r.pair < pair ? -1 : r.pair > pair ? 1 : 0;
+    });
+    if (rule == nullptr) return;
+    work.candidates.push_back({rule->rank, left, left_id, right_id, rule->result});
     std::push_heap(work.candidates.begin(), work.candidates.end());
   }
 
@@ -119,7 +130,7 @@ class BytePairEncoder {
   }
 
   std::array<TokenId, 256> bytes_{};
-  std::unordered_map<std::uint64_t, Rule> rules_;  // by the pair of tokens
+  BucketIndex<Rule> rules_;
 };
 
 }  // namespace foredraft::inline v0

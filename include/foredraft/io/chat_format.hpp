@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -51,18 +52,35 @@ struct ChatTemplate {
 
 namespace chat_format {
 
+inline constexpr std::string_view kClose = "<|im_end|>";
+
+/// Where a literal ends that begins at `begin`: at a quote or the like, at kClose, or with the text.
+inline std::size_t end_of_literal(std::string_view text, std::size_t begin) {
+  for (;; ++begin) {
+    begin = std::min(text.find_first_of("'\"{}\\<", begin), text.size());
+    if (begin == text.size() || text[begin] != '<' || text.substr(begin).starts_with(kClose)) {
+      return begin;
+    }
+  }
+}
+
 /// A default system message stands in a template as one literal from the opening of a system turn
 /// to its end; with a quote in between, the content comes from the conversation.
+/// @cost O(bytes)
 inline std::string default_system_of(std::string_view text) {
-  constexpr std::string_view kOpen = "<|im_start|>system", kClose = "<|im_end|>";
-  for (std::size_t at = text.find(kOpen); at != text.npos; at = text.find(kOpen, at + 1)) {
-    std::string_view rest = text.substr(at + kOpen.size());
+  constexpr std::string_view kOpen = "<|im_start|>system";
+  for (std::size_t at = text.find(kOpen); at != text.npos;) {
+    std::size_t begin = at + kOpen.size();
+    std::size_t end = begin;
     // The line break is one in SmolLM2's template and an escape in Qwen's.
-    if (!rest.starts_with('\n') && !rest.starts_with("\\n")) continue;
-    rest.remove_prefix(rest.starts_with('\n') ? 1 : 2);
-    const std::string_view literal = rest.substr(0, rest.find(kClose));
-    const bool closed = literal.size() < rest.size();
-    if (closed && literal.find_first_of("'\"{}\\") == literal.npos) return std::string(literal);
+    for (const std::string_view line_break : {"\n", "\\n"}) {
+      if (!text.substr(begin).starts_with(line_break)) continue;
+      begin += line_break.size();
+      end = end_of_literal(text, begin);
+      if (text.substr(end).starts_with(kClose)) return std::string(text.substr(begin, end - begin));
+      break;
+    }
+    at = text.find(kOpen, end);  // one before would have the same end
   }
   return {};
 }

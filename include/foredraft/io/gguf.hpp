@@ -1,10 +1,11 @@
 #pragma once
 
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <new>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/out_of_memory.hpp>
 #include <foredraft/core/tensor.hpp>
 #include <foredraft/io/gguf_header.hpp>
 #include <foredraft/io/gguf_value.hpp>
@@ -55,12 +57,8 @@ class Gguf {
 
   /// The same for bytes that the caller keeps alive and unchanged.
   static Gguf parse(std::span<const std::byte> bytes) {
-    try {
-      return Gguf(bytes, parse_gguf(bytes));
-    } catch (const std::bad_alloc&) {
-      throw Error(ErrorCode::kOutOfMemory, "no memory for the names in a GGUF file",
-                  "a small multiple of its header", "is memory limited (ulimit -v)?");
-    }
+    return or_out_of_memory("the names in a GGUF file",
+                            [bytes] { return Gguf(bytes, parse_gguf(bytes)); });
   }
 
   std::uint32_t version() const noexcept { return header_.version; }
@@ -92,6 +90,7 @@ class Gguf {
   }
 
   // Typed values: nothing where the key is absent, kCorruptFile where its value is of another kind.
+  // Arrays are copied, at up to eight times their size in the file: kOutOfMemory.
 
   /// Any integer type, as long as the value is not negative.
   std::optional<std::uint64_t> get_uint(std::string_view key) const {
@@ -118,12 +117,14 @@ class Gguf {
     if (!value->is_array() || value->element != GgufType::kString) {
       throw wrong_kind(key, *value, "an array of strings");
     }
-    std::vector<std::string_view> texts;
-    texts.reserve(static_cast<std::size_t>(value->count));
-    visit_strings(*value, [&](std::string_view s) { texts.push_back(s); });
-    return texts;
+    return or_out_of_memory(key, [value] {
+      std::vector<std::string_view> texts;
+      texts.reserve(static_cast<std::size_t>(value->count));
+      visit_strings(*value, [&](std::string_view s) { texts.push_back(s); });
+      return texts;
+    });
   }
-  /// f32, or f64 rounded to float.
+  /// f32, or f64 rounded to float as far as that goes.
   std::optional<std::vector<float>> get_floats(std::string_view key) const {
     return array<float>(key, "an array of floats", is_float);
   }
@@ -174,7 +175,7 @@ class Gguf {
                  expected, "the file was written wrongly, or is damaged");
   }
 
-  /// Element `index` as T; nothing where an integer does not fit.
+  /// Element `index` as T; nothing where it does not fit.
   template <typename T>
   static std::optional<T> convert(const GgufValue& value, std::size_t index) {
     return visit_number(value, index, [](auto number) -> std::optional<T> {
@@ -182,6 +183,11 @@ class Gguf {
       if constexpr (std::integral<T> && std::integral<Number> && !std::same_as<T, bool> &&
                     !std::same_as<Number, bool>) {
         if (!std::in_range<T>(number)) return std::nullopt;
+      }
+      if constexpr (std::floating_point<T> && std::floating_point<Number>) {
+        if (std::isfinite(number) && std::abs(number) > std::numeric_limits<T>::max()) {
+          return std::nullopt;  // to round it would be undefined
+        }
       }
       return static_cast<T>(number);
     });
@@ -202,14 +208,16 @@ class Gguf {
     const GgufValue* value = find(key);
     if (value == nullptr) return std::nullopt;
     if (!value->is_array() || !accepts(value->element)) throw wrong_kind(key, *value, expected);
-    std::vector<T> numbers;
-    numbers.reserve(static_cast<std::size_t>(value->count));
-    for (std::size_t i = 0; i < value->count; ++i) {
-      const auto number = convert<T>(*value, i);
-      if (!number) throw wrong_kind(key, *value, expected);
-      numbers.push_back(*number);
-    }
-    return numbers;
+    return or_out_of_memory(key, [&] {
+      std::vector<T> numbers;
+      numbers.reserve(static_cast<std::size_t>(value->count));
+      for (std::size_t i = 0; i < value->count; ++i) {
+        const auto number = convert<T>(*value, i);
+        if (!number) throw wrong_kind(key, *value, expected);
+        numbers.push_back(*number);
+      }
+      return numbers;
+    });
   }
 
   MappedFile mapping_;  // empty where the bytes belong to the caller

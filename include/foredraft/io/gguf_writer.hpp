@@ -155,6 +155,10 @@ class GgufWriter {
     try {
       write(out);
       out.close();
+      if (!out) {
+        throw Error(ErrorCode::kIo, "'" + part.string() + "': " + system_reason(),
+                    "room for the whole file");
+      }
       std::filesystem::rename(part, path, failed);
     } catch (...) {
       std::filesystem::remove(part, failed);

@@ -54,6 +54,7 @@ class Pretokenizer {
   /// Appends the words of `text`, as views into it.
   void split(std::string_view text, std::vector<std::string_view>& words) const {
     std::vector<MatchData> matches;
+    matches.reserve(stages_.size());  // so that growing cannot lose what was just made
     for (const Code& stage : stages_) {
       matches.emplace_back(pcre2_match_data_create_from_pattern_8(stage.get(), nullptr));
       if (!matches.back()) throw Error(ErrorCode::kOutOfMemory, "no memory to match in", "some");

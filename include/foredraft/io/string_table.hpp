@@ -1,15 +1,14 @@
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <functional>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
 #include <foredraft/core/types.hpp>
+#include <foredraft/io/bucket_index.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -42,34 +41,29 @@ class StringIndex {
   StringIndex() = default;
 
   /// Of equal strings the one that comes last in `order` is found.
+  /// @cost O(bytes), O(bytes log n) where a file made hashes collide
   StringIndex(const StringTable& table, std::span<const TokenId> order)
-      : slots_(std::bit_ceil(2 * order.size() + 1), kEmpty) {  // at most half full: short probes
-    for (const TokenId id : order) {
-      slots_[slot_of(table, table[static_cast<std::size_t>(id)])] = id;
-    }
-  }
+      : index_(
+            std::vector<TokenId>(order.rbegin(), order.rend()),
+            [&](TokenId id) { return hash(table[static_cast<std::size_t>(id)]); },
+            [&](TokenId a, TokenId b) {
+              return table[static_cast<std::size_t>(a)] < table[static_cast<std::size_t>(b)];
+            }) {}
 
   /// @cost O(bytes of text)
   std::optional<TokenId> find(const StringTable& table, std::string_view text) const noexcept {
-    if (slots_.empty()) return std::nullopt;
-    const TokenId id = slots_[slot_of(table, text)];
-    return id == kEmpty ? std::nullopt : std::optional<TokenId>(id);
+    const TokenId* id = index_.find(hash(text), [&](TokenId item) {
+      return table[static_cast<std::size_t>(item)].compare(text);
+    });
+    return id == nullptr ? std::nullopt : std::optional(*id);
   }
 
  private:
-  static constexpr TokenId kEmpty = std::numeric_limits<TokenId>::min();
-
-  /// The slot that holds `text`, or the free one where it would go.
-  std::size_t slot_of(const StringTable& table, std::string_view text) const noexcept {
-    const std::size_t mask = slots_.size() - 1;
-    std::size_t slot = std::hash<std::string_view>()(text) & mask;
-    while (slots_[slot] != kEmpty && table[static_cast<std::size_t>(slots_[slot])] != text) {
-      slot = (slot + 1) & mask;
-    }
-    return slot;
+  static std::size_t hash(std::string_view text) noexcept {
+    return std::hash<std::string_view>()(text);
   }
 
-  std::vector<TokenId> slots_;  // a power of two
+  BucketIndex<TokenId> index_;
 };
 
 }  // namespace foredraft::inline v0

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/out_of_memory.hpp>
 #include <foredraft/core/types.hpp>
 #include <foredraft/io/bpe.hpp>
 #include <foredraft/io/byte_alphabet.hpp>
@@ -48,28 +49,19 @@ class Tokenizer {
 
   /// From a model file, which is not needed any more afterwards.
   /// @errors see read_vocabulary
-  static Tokenizer from(const Gguf& file) { return Tokenizer(read_vocabulary(file)); }
+  static Tokenizer from(const Gguf& file) {
+    return or_out_of_memory("the tokenizer", [&file] { return Tokenizer(read_vocabulary(file)); });
+  }
 
   /// @cost O(n log n) in the bytes of a word (SentencePiece: of the text), O(n) in words
-  /// @errors kContextOverflow: a text of 1 GiB or more
+  /// @errors kContextOverflow: a text of 1 GiB or more; kOutOfMemory
   std::vector<TokenId> encode(std::string_view text, EncodeOptions options = {}) const {
     if (text.size() >= kTooLong) {
       throw Error(ErrorCode::kContextOverflow,
                   "a text of " + std::to_string(text.size()) + " bytes",
                   "less than " + std::to_string(kTooLong));
     }
-    std::vector<TokenId> out;
-    if (options.add_bos && vocabulary_.adds_bos()) out.push_back(vocabulary_.bos().value());
-    Workspace work;
-    const SpecialTokens& special = options.parse_special ? special_ : user_defined_;
-    for (std::size_t at = 0; at < text.size();) {
-      const auto found = special.find(vocabulary_, text, at);
-      encode_plain(text.substr(at, found ? found->begin - at : text.npos), work, out);
-      if (!found) break;
-      out.push_back(found->id);
-      at = found->begin + found->length;
-    }
-    return out;
+    return or_out_of_memory("the tokens of a text", [&] { return tokens_of(text, options); });
   }
 
   /// The text of the tokens; control tokens only where `special` asks for them. May end inside a
@@ -106,6 +98,22 @@ class Tokenizer {
     std::vector<std::string_view> words;
     BytePairEncoder::Workspace merging;
   };
+
+  std::vector<TokenId> tokens_of(std::string_view text, EncodeOptions options) const {
+    std::vector<TokenId> out;
+    if (options.add_bos && vocabulary_.adds_bos()) out.push_back(vocabulary_.bos().value());
+    Workspace work;
+    std::vector<SpecialTokens::Found> special;
+    (options.parse_special ? special_ : user_defined_).find(text, special);
+    std::size_t at = 0;
+    for (const auto& found : special) {
+      encode_plain(text.substr(at, found.begin - at), work, out);
+      out.push_back(found.id);
+      at = found.begin + found.length;
+    }
+    if (at < text.size()) encode_plain(text.substr(at), work, out);
+    return out;
+  }
 
   /// A text without special tokens, which begins the text or follows after one.
   void encode_plain(std::string_view text, Workspace& work, std::vector<TokenId>& out) const {

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstddef>
 #include <initializer_list>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include <foredraft/core/dimension.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/types.hpp>
 #include <foredraft/io/byte_alphabet.hpp>
@@ -117,6 +117,9 @@ class Vocabulary {
   std::size_t longest_text() const noexcept { return longest_text_; }  ///< in bytes, among find()'s
 
  private:
+  /// Of a token that SentencePieceEncoder may form: it looks up each part of the text that could be
+  /// one, by its bytes. Real ones have up to some hundred.
+  static constexpr std::size_t kLongestText = 1024;
   static constexpr std::string_view kRemedy =
       "the file was converted wrongly: convert it again, or fetch another";
 
@@ -132,9 +135,9 @@ class Vocabulary {
   }
 
   void check_lengths(std::size_t n_vocab) {
-    if (n_vocab == 0 || n_vocab > std::size_t{std::numeric_limits<TokenId>::max()}) {
+    if (n_vocab == 0 || n_vocab > std::size_t{Dim::kMost}) {
       throw Error(ErrorCode::kCorruptFile, "a vocabulary of " + std::to_string(n_vocab) + " tokens",
-                  "1 to 2147483647", kRemedy);
+                  "1 to " + std::to_string(Dim::kMost), kRemedy);
     }
     if (kinds_.empty()) kinds_.assign(n_vocab, TokenKind::kNormal);
     require_length("token types", kinds_.size(), n_vocab);
@@ -160,6 +163,11 @@ class Vocabulary {
       pieces_.push_back(decoded(texts[i], id));
       (is_text(id) ? text_tokens : order).push_back(id);
       if (is_text(id)) longest_text_ = std::max(longest_text_, texts[i].size());
+    }
+    if (type_ == VocabularyType::kSentencePiece && longest_text_ > kLongestText) {
+      throw Error(ErrorCode::kUnsupportedModel,
+                  "a token of " + std::to_string(longest_text_) + " bytes",
+                  "at most " + std::to_string(kLongestText), "choose another model");
     }
     order.insert(order.end(), text_tokens.begin(), text_tokens.end());
     index_ = StringIndex(texts_, order);
@@ -191,6 +199,10 @@ class Vocabulary {
   }
 
   void load_merges(const std::vector<std::string>& merges) {
+    if (merges.size() > std::size_t{Dim::kMost}) {
+      throw Error(ErrorCode::kCorruptFile, std::to_string(merges.size()) + " merges",
+                  "at most " + std::to_string(Dim::kMost), kRemedy);
+    }
     merges_.reserve(merges.size());
     for (const std::string& merge : merges) {
       const std::size_t space = std::min(merge.find(' '), merge.size());  // none in the alphabet

@@ -8,7 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include <foredraft/core/dimension.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/out_of_memory.hpp>
 #include <foredraft/core/types.hpp>
 #include <foredraft/io/gguf.hpp>
 #include <foredraft/io/quoted.hpp>
@@ -35,6 +37,19 @@ inline std::optional<TokenId> id(const Gguf& file, std::string_view key, std::si
               "the file was converted wrongly: convert it again, or fetch another");
 }
 
+/// Arrays are copied out of the file, so what they announce is held to what it can be before.
+inline void require_count(const Gguf& file, std::string_view key, std::uint64_t least,
+                          std::uint64_t most) {
+  const GgufValue* const value = file.find(key);
+  if (value == nullptr || !value->is_array() || value->count == 0) return;  // like no such key
+  if (value->count >= least && value->count <= most) return;
+  throw Error(ErrorCode::kCorruptFile,
+              std::string(key) + " of " + std::to_string(value->count) + " elements",
+              least == most ? std::to_string(most) + ", one for each token"
+                            : std::to_string(least) + " to " + std::to_string(most),
+              "the file was converted wrongly: convert it again, or fetch another");
+}
+
 inline std::vector<TokenKind> kinds(const Gguf& file) {
   std::vector<TokenKind> kinds;
   for (const std::int64_t number :
@@ -57,6 +72,38 @@ inline VocabularyType type(const Gguf& file) {
               "gpt2 or llama", "choose a model of another family");
 }
 
+inline VocabularyData data_of(const Gguf& file) {
+  constexpr auto kMost = std::uint64_t{Dim::kMost};
+  VocabularyData data;
+  data.type = type(file);
+  require_count(file, "tokenizer.ggml.tokens", 0, kMost);
+  data.texts = strings(file, "tokenizer.ggml.tokens");
+  require_count(file, "tokenizer.ggml.token_type", data.texts.size(), data.texts.size());
+  require_count(file, "tokenizer.ggml.scores", data.texts.size(), data.texts.size());
+  require_count(file, "tokenizer.ggml.merges", 0, kMost);
+  data.kinds = kinds(file);
+  data.scores = file.get_floats("tokenizer.ggml.scores").value_or(std::vector<float>());
+  data.pre = std::string(file.get_string("tokenizer.ggml.pre").value_or(""));
+  data.chat_template = std::string(file.get_string("tokenizer.chat_template").value_or(""));
+
+  const auto id_of = [&](std::string_view name) {
+    return id(file, "tokenizer.ggml." + std::string(name) + "_token_id", data.texts.size());
+  };
+  data.bos = id_of("bos");
+  data.eos = id_of("eos");
+  data.eot = id_of("eot");
+  data.eom = id_of("eom");
+  data.unknown = id_of("unknown");
+  data.padding = id_of("padding");
+
+  const bool sentence_piece = data.type == VocabularyType::kSentencePiece;
+  if (!sentence_piece) data.merges = strings(file, "tokenizer.ggml.merges");
+  const bool usually_bos = data.bos && (sentence_piece || data.pre == "llama-bpe");
+  data.add_bos = file.get_bool("tokenizer.ggml.add_bos_token").value_or(usually_bos);
+  data.add_space_prefix = file.get_bool("tokenizer.ggml.add_space_prefix").value_or(sentence_piece);
+  return data;
+}
+
 }  // namespace vocabulary_reader
 
 /// The vocabulary in the metadata of a model file.
@@ -64,33 +111,10 @@ inline VocabularyType type(const Gguf& file) {
 /// Defaults where a file says nothing: SentencePiece adds BOS (if it has one) and a space before
 /// the text; byte-level does neither, but for `llama-bpe`, which adds BOS.
 /// @errors kUnsupportedModel: another kind of tokenizer; kCorruptFile, kTokenOutOfRange: see
-/// Vocabulary
+/// Vocabulary; kOutOfMemory
 inline Vocabulary read_vocabulary(const Gguf& file) {
-  namespace read = vocabulary_reader;
-  VocabularyData data;
-  data.type = read::type(file);
-  data.texts = read::strings(file, "tokenizer.ggml.tokens");
-  data.kinds = read::kinds(file);
-  data.scores = file.get_floats("tokenizer.ggml.scores").value_or(std::vector<float>());
-  data.pre = std::string(file.get_string("tokenizer.ggml.pre").value_or(""));
-  data.chat_template = std::string(file.get_string("tokenizer.chat_template").value_or(""));
-
-  const auto id = [&](std::string_view name) {
-    return read::id(file, "tokenizer.ggml." + std::string(name) + "_token_id", data.texts.size());
-  };
-  data.bos = id("bos");
-  data.eos = id("eos");
-  data.eot = id("eot");
-  data.eom = id("eom");
-  data.unknown = id("unknown");
-  data.padding = id("padding");
-
-  const bool sentence_piece = data.type == VocabularyType::kSentencePiece;
-  if (!sentence_piece) data.merges = read::strings(file, "tokenizer.ggml.merges");
-  const bool usually_bos = data.bos && (sentence_piece || data.pre == "llama-bpe");
-  data.add_bos = file.get_bool("tokenizer.ggml.add_bos_token").value_or(usually_bos);
-  data.add_space_prefix = file.get_bool("tokenizer.ggml.add_space_prefix").value_or(sentence_piece);
-  return Vocabulary(std::move(data));
+  return or_out_of_memory("the vocabulary",
+                          [&file] { return Vocabulary(vocabulary_reader::data_of(file)); });
 }
 
 }  // namespace foredraft::inline v0

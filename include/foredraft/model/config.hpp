@@ -4,11 +4,14 @@
 #include <cmath>
 #include <cstdint>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include <foredraft/backend/backend.hpp>
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/core/dimension.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/types.hpp>
 #include <foredraft/io/gguf.hpp>
@@ -20,17 +23,19 @@ namespace foredraft::inline v0 {
 /// another in these values and in which tensors exist, not in code.
 struct ModelConfig {
   std::string family;  ///< as `general.architecture` spells it
-  int n_vocab = 0;
-  int n_ctx = 0;  ///< positions it was trained for
-  int n_layers = 0;
-  int n_heads = 0;
-  int n_kv_heads = 0;
-  int d_model = 0;
-  int d_head = 0;
-  int d_ff = 0;
+  Dim n_vocab;
+  Dim n_ctx;  ///< positions it was trained for
+  Dim n_layers;
+  Dim n_heads;
+  Dim n_kv_heads;
+  Dim d_model;
+  Dim d_head;
+  Dim d_q;   ///< n_heads * d_head
+  Dim d_kv;  ///< n_kv_heads * d_head
+  Dim d_ff;
   float norm_epsilon = 1e-5f;
   RopeKind rope = RopeKind::kAdjacent;
-  int n_rot = 0;
+  Dim n_rot;
   double rope_base = 10000.0;
   double rope_scale = 1.0;  ///< positions are multiplied by it (linear scaling)
   Activation activation = Activation::kSilu;
@@ -45,19 +50,26 @@ class ConfigReader {
  public:
   ConfigReader(const Gguf& file, std::string family) : file_(file), family_(std::move(family)) {}
 
-  int dimension(std::string_view key, std::optional<int> otherwise = {}) const {
+  /// The one way from a number of a file to a size.
+  Dim dimension(std::string_view key, std::optional<int> otherwise = {},
+                int most = Dim::kMost) const {
     const std::string name = family_ + "." + std::string(key);
     const auto value = file_.get_uint(name);
     if (!value && otherwise) return *otherwise;
-    // No real dimension comes near the limit; products of two of them still fit 64 bits.
-    constexpr std::uint64_t kMost = 1u << 26;
-    if (!value || *value == 0 || *value > kMost) {
+    if (!value || *value == 0 || *value > static_cast<std::uint64_t>(most)) {
       throw Error(ErrorCode::kCorruptFile,
                   value ? name + " = " + std::to_string(*value) : "no " + name,
-                  "a value from 1 to " + std::to_string(kMost),
-                  "the file is damaged or not a language model");
+                  "a value from 1 to " + std::to_string(most), kDamaged);
     }
     return static_cast<int>(*value);
+  }
+
+  /// All heads of one kind, side by side.
+  static Dim all_heads(Dim n_heads, Dim d_head) {
+    if (const auto width = checked_product(n_heads, d_head)) return *width;
+    throw Error(ErrorCode::kCorruptFile,
+                std::to_string(n_heads) + " heads of " + std::to_string(d_head) + " dimensions",
+                "at most " + std::to_string(Dim::kMost) + " dimensions in all", kDamaged);
   }
 
   double number(std::string_view key, double otherwise) const {
@@ -76,6 +88,14 @@ class ConfigReader {
                 "a finite value above 0", "the file is damaged");
   }
 
+  float epsilon(std::string_view key, double otherwise) const {
+    const double value = positive(key, otherwise);
+    if (value <= 1 && static_cast<float>(value) > 0) return static_cast<float>(value);
+    std::ostringstream found;
+    found << family_ << '.' << key << " = " << value;
+    throw Error(ErrorCode::kCorruptFile, found.str(), "a float above 0, at most 1", kDamaged);
+  }
+
   std::optional<std::string_view> text(std::string_view key) const {
     return file_.get_string(family_ + "." + std::string(key));
   }
@@ -87,6 +107,8 @@ class ConfigReader {
   }
 
  private:
+  static constexpr std::string_view kDamaged = "the file is damaged or not a language model";
+
   const Gguf& file_;
   std::string family_;
 };
@@ -197,11 +219,12 @@ inline ModelConfig read_config(const Gguf& file) {
   config.d_ff = reader.dimension("feed_forward_length");
   config.n_heads = reader.dimension("attention.head_count");
   config.n_kv_heads = reader.dimension("attention.head_count_kv", config.n_heads);
-  config.d_head =
-      reader.dimension("attention.key_length", std::max(1, config.d_model / config.n_heads));
+  config.d_head = reader.dimension(
+      "attention.key_length", std::clamp(config.d_model / config.n_heads, 1, kMostHead), kMostHead);
+  config.d_q = reader.all_heads(config.n_heads, config.d_head);
+  config.d_kv = reader.all_heads(config.n_kv_heads, config.d_head);
   config.n_rot = reader.dimension("rope.dimension_count", config.d_head);
-  config.norm_epsilon =
-      static_cast<float>(reader.positive("attention.layer_norm_rms_epsilon", 1e-5));
+  config.norm_epsilon = reader.epsilon("attention.layer_norm_rms_epsilon", 1e-5);
   config.rope_base = reader.positive("rope.freq_base", 10000.0);
   config.rope = config.family == "qwen2" ? RopeKind::kHalves : RopeKind::kAdjacent;
 

@@ -8,6 +8,7 @@
 #include <foredraft/backend/backend.hpp>
 #include <foredraft/backend/cpu/packed_matrix.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/out_of_memory.hpp>
 #include <foredraft/io/gguf.hpp>
 #include <foredraft/io/tokenizer.hpp>
 #include <foredraft/model/config.hpp>
@@ -37,15 +38,8 @@ ModelWeights<B> read_packed(B& backend, const Gguf& file, const ModelConfig& con
   }
 }
 
-}  // namespace detail
-
-/// Make a model from an open GGUF file. The file may be closed afterwards: weights are packed into
-/// the backend's memory.
-/// @errors kUnsupportedModel, kShapeMismatch, kCorruptFile, kOutOfMemory; kInvalidOption and
-///   kTokenOutOfRange for options that are out of range or would have no effect
-/// @cost one read of the file; with options.packed_cache, one read of the packed file
 template <typename B>
-Model<B> load(B& backend, const Gguf& file, const LoadOptions& options = {}) {
+Model<B> load(B& backend, const Gguf& file, const LoadOptions& options) {
   ModelConfig config = read_config(file);
   Tokenizer tokenizer = Tokenizer::from(file);
   config.n_vocab = static_cast<int>(tokenizer.vocabulary().size());
@@ -60,8 +54,20 @@ Model<B> load(B& backend, const Gguf& file, const LoadOptions& options = {}) {
   ModelWeights<B> weights =
       options.packed_cache.empty()
           ? read_weights(backend, file, config, options, std::move(head_tokens))
-          : detail::read_packed(backend, file, config, options);
+          : read_packed(backend, file, config, options);
   return Model<B>(backend, std::move(config), std::move(weights), std::move(tokenizer));
+}
+
+}  // namespace detail
+
+/// Make a model from an open GGUF file. The file may be closed afterwards: weights are packed into
+/// the backend's memory.
+/// @errors kUnsupportedModel, kShapeMismatch, kCorruptFile, kOutOfMemory; kInvalidOption and
+///   kTokenOutOfRange for options that are out of range or would have no effect
+/// @cost one read of the file; with options.packed_cache, one read of the packed file
+template <typename B>
+Model<B> load(B& backend, const Gguf& file, const LoadOptions& options = {}) {
+  return or_out_of_memory("a model", [&] { return detail::load(backend, file, options); });
 }
 
 /// @errors also kIo

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -12,6 +14,9 @@
 #include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/backend/ops.hpp>
 #include <foredraft/core/concepts.hpp>
+#include <foredraft/core/dimension.hpp>
+#include <foredraft/core/error.hpp>
+#include <foredraft/detail/pool.hpp>
 #include <foredraft/io/tokenizer.hpp>
 #include <foredraft/io/vocabulary_difference.hpp>
 #include <foredraft/model/config.hpp>
@@ -23,9 +28,10 @@ namespace foredraft::inline v0 {
 
 /// A transformer decoder on backend `B`: one template for all families; what differs is in
 /// ModelConfig and in which weights exist. Weights are read-only; the caches belong to the
-/// sequences.
+/// sequences, and what a pass works on belongs to the pass: many threads may forward() at the same
+/// time, each with caches of its own. (Cpu runs one pass after the other.)
 ///
-/// The backend is referred to and has to outlive the model. One forward() at a time.
+/// The backend is referred to and has to outlive the model.
 template <typename B>
 class Model {
  public:
@@ -37,9 +43,7 @@ class Model {
       : backend_(&backend),
         config_(std::move(config)),
         weights_(std::move(weights)),
-        tokenizer_(std::move(tokenizer)),
-        rotations_(config_.rope, config_.n_rot, config_.rope_base, config_.rope_scale,
-                   weights_.rope_factors) {}
+        tokenizer_(std::move(tokenizer)) {}
 
   int vocab_size() const noexcept { return config_.n_vocab; }
   CacheShape shape() const noexcept { return config_.cache_shape(); }
@@ -51,20 +55,21 @@ class Model {
   std::string piece(TokenId token) const { return std::string(tokenizer_.piece(token)); }
 
   /// One pass over the weights for all rows of all requests.
-  /// @errors kTokenOutOfRange, kInvalidOption for a tap behind no layer, std::bad_alloc; nothing has
-  /// happened then
+  /// @errors kTokenOutOfRange, kInvalidOption for a tap behind no layer, kOutOfMemory for more rows
+  /// than a pass can have, std::bad_alloc; nothing has happened then
   template <typename C>
   void forward(std::span<Request<C>> requests) {
-    Pass<typename C::value_type> pass = prepare(requests);
+    const auto work = workspaces_.borrow([this] { return Workspace{rotations()}; });
+    Pass<typename C::value_type> pass = prepare(requests, *work);
     if (pass.tokens.empty()) return;
     backend_->run(pass.shape, [&](auto& lane) noexcept {
-      lane.embed(EmbedArgs<Matrix>{&weights_.embedding, pass.tokens.data(), pass.n_rows(), 1.0f,
-                                   x_.data()});
+      lane.embed(
+          EmbedArgs<Matrix>{&weights_.embedding, pass.tokens.data(), pass.n_rows(), 1.0f, pass.x});
       for (std::size_t layer = 0; layer < weights_.layers.size(); ++layer) {
         run_layer(lane, weights_.layers[layer], pass, layer);
         if (lane.index() == 0) copy_taps(requests, pass, static_cast<int>(layer));
       }
-      lane.head(HeadArgs<Matrix>{x_.data(),
+      lane.head(HeadArgs<Matrix>{pass.x,
                                  pass.head_rows,
                                  {weights_.output_norm.data(), config_.norm_epsilon},
                                  &weights_.output(),
@@ -78,10 +83,19 @@ class Model {
   }
 
  private:
+  /// Memory that passes use one after the other.
+  struct Workspace {
+    RopeRotations rotations;
+    std::vector<float> x = {};  // [n_rows, d_model] residual stream
+    std::vector<float> q = {};  // [n_rows, d_q]
+  };
+
   /// What one forward pass works on.
   template <typename T>
   struct Pass {
     PassShape shape;
+    float* x = nullptr;                   // of the workspace
+    float* q = nullptr;                   // likewise
     std::vector<TokenId> tokens;          // [n_rows]
     std::vector<SequenceRows> sequences;  // [n_requests]
     std::vector<KvLayer<T>> kv;           // [n_layers, n_requests]
@@ -110,7 +124,7 @@ class Model {
     };
     const float scale = 1.0f / std::sqrt(static_cast<float>(c.d_head));
 
-    lane.qkv(QkvArgs<Matrix, T>{x_.data(),
+    lane.qkv(QkvArgs<Matrix, T>{pass.x,
                                 rows,
                                 {w.attn_norm.data(), c.norm_epsilon},
                                 &w.wq,
@@ -125,22 +139,18 @@ class Model {
                                 pass.rope,
                                 pass.sequences,
                                 pass.kv_of(layer),
-                                q_.data()});
-    lane.attend(AttendArgs<Matrix, T>{q_.data(), rows, c.n_heads, c.n_kv_heads, c.d_head, scale,
-                                      pass.sequences, pass.kv_of(layer), &w.wo, x_.data()});
-    lane.feed_forward(FeedForwardArgs<Matrix>{x_.data(),
-                                              rows,
-                                              {w.ffn_norm.data(), c.norm_epsilon},
-                                              c.activation,
-                                              &w.gate,
-                                              &w.up,
-                                              &w.down});
+                                pass.q});
+    lane.attend(AttendArgs<Matrix, T>{pass.q, rows, c.n_heads, c.n_kv_heads, c.d_head, scale,
+                                      pass.sequences, pass.kv_of(layer), &w.wo, pass.x});
+    lane.feed_forward(FeedForwardArgs<Matrix>{
+        pass.x, rows, {w.ffn_norm.data(), c.norm_epsilon}, c.activation, &w.gate, &w.up, &w.down});
   }
 
   /// Collect the rows of all requests and reserve all memory: nothing allocates once the pass runs.
   template <typename C>
-  Pass<typename C::value_type> prepare(std::span<Request<C>> requests) {
+  Pass<typename C::value_type> prepare(std::span<Request<C>> requests, Workspace& work) {
     Pass<typename C::value_type> pass;
+    pass.shape = shape_of(requests);
     std::vector<Position> positions;
     for (Request<C>& request : requests) {
       check_taps(request.want.taps);
@@ -179,14 +189,30 @@ class Model {
         if (ordered_by_another[i]) kv.in_blocks = positions_in_key_blocks(kv.size);
       }
     }
-    pass.rope = rotations_.table(positions);
+    pass.rope = work.rotations.table(positions);
     pass.argmax.resize(pass.head_rows.size());
-    pass.shape = {pass.n_rows(),   config_.d_model,    config_.d_ff,
-                  config_.n_heads, config_.n_kv_heads, config_.d_head};
-    const auto rows = static_cast<std::size_t>(pass.n_rows());
-    grow(x_, rows * static_cast<std::size_t>(config_.d_model));
-    grow(q_, rows * static_cast<std::size_t>(config_.n_heads * config_.d_head));
+    pass.x = grown(work.x, area(pass.shape.n_rows, config_.d_model));
+    pass.q = grown(work.q, area(pass.shape.n_rows, config_.d_q));
     return pass;
+  }
+
+  /// @errors kOutOfMemory for activations that no `int` counts, which operators rely on
+  template <typename C>
+  PassShape shape_of(std::span<Request<C>> requests) const {
+    std::int64_t n_rows = 0;
+    for (const Request<C>& request : requests) n_rows += request.count;
+    PassShape shape{{}, config_.d_model, config_.d_ff, config_.d_q, config_.d_kv, config_.d_head};
+    if (n_rows > std::numeric_limits<int>::max() / std::max(1, int{shape.widest()})) {
+      throw Error(ErrorCode::kOutOfMemory, "a pass of " + std::to_string(n_rows) + " rows",
+                  "fewer than 2^31 activations", "forward fewer rows at once");
+    }
+    shape.n_rows = static_cast<int>(n_rows);
+    return shape;
+  }
+
+  RopeRotations rotations() const {
+    return {config_.rope, config_.n_rot, config_.rope_base, config_.rope_scale,
+            weights_.rope_factors};
   }
 
   void check_taps(std::span<const int> taps) const {
@@ -197,8 +223,9 @@ class Model {
     }
   }
 
-  static void grow(std::vector<float>& buffer, std::size_t size) {
+  static float* grown(std::vector<float>& buffer, std::size_t size) {
     if (buffer.size() < size) buffer.resize(size);
+    return buffer.data();
   }
 
   template <typename C, typename T>
@@ -210,7 +237,7 @@ class Model {
         if (taps[tap] != layer) continue;
         for (int row = 0; row < requests[r].count; ++row) {
           const float* from =
-              x_.data() + static_cast<std::size_t>(pass.sequences[r].first_row + row) * d_model;
+              pass.x + static_cast<std::size_t>(pass.sequences[r].first_row + row) * d_model;
           std::copy_n(from, d_model, requests[r].scores->tap(row, static_cast<int>(tap)).data());
         }
       }
@@ -239,10 +266,7 @@ class Model {
   ModelConfig config_;
   ModelWeights<B> weights_;
   Tokenizer tokenizer_;
-  RopeRotations rotations_;
-  // Activations of a pass, kept between passes.
-  std::vector<float> x_;  // [n_rows, d_model] residual stream
-  std::vector<float> q_;  // [n_rows, n_heads, d_head]
+  detail::Pool<Workspace> workspaces_;
 };
 
 /// Two models may work on one text only where each id stands for the same piece.

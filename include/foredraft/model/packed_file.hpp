@@ -219,6 +219,7 @@ class FileInTheMaking {
       const std::size_t most = std::min(bytes.size(), std::size_t{1} << 30);
       const ssize_t written = ::pwrite(file_, bytes.data(), most, static_cast<off_t>(offset));
       if (written < 0 && errno == EINTR) continue;
+      if (written == 0) errno = ENOSPC;  // the call names no reason
       if (written <= 0) fail();
       bytes = bytes.subspan(static_cast<std::size_t>(written));
       offset += static_cast<std::uint64_t>(written);

@@ -29,7 +29,8 @@ class RopeRotations {
     }
   }
 
-  /// Rotations of the given positions, one row each. The table is good until the next call.
+  /// Rotations of the given positions, one row each. The table is good until the next call. One
+  /// thread at a time.
   RopeTable table(std::span<const Position> positions) {
     const std::size_t pairs = frequencies_.size();
     cos_rows_.resize(positions.size() * pairs);

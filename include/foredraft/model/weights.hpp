@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <foredraft/core/dimension.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/tensor.hpp>
 #include <foredraft/core/types.hpp>
@@ -27,13 +28,13 @@ struct LayerWeights {
   using Vector = std::vector<float>;
 
   Vector attn_norm;  // [d_model]
-  Matrix wq;         // [n_heads * d_head, d_model]
-  Matrix wk;         // [n_kv_heads * d_head, d_model]
-  Matrix wv;         // [n_kv_heads * d_head, d_model]
-  Matrix wo;         // [d_model, n_heads * d_head]
-  Vector q_bias;     // [n_heads * d_head] or empty
-  Vector k_bias;     // [n_kv_heads * d_head] or empty
-  Vector v_bias;     // [n_kv_heads * d_head] or empty
+  Matrix wq;         // [d_q, d_model]
+  Matrix wk;         // [d_kv, d_model]
+  Matrix wv;         // [d_kv, d_model]
+  Matrix wo;         // [d_model, d_q]
+  Vector q_bias;     // [d_q] or empty
+  Vector k_bias;     // [d_kv] or empty
+  Vector v_bias;     // [d_kv] or empty
   Vector ffn_norm;   // [d_model]
   Matrix gate;       // [d_ff, d_model]
   Matrix up;         // [d_ff, d_model]
@@ -76,14 +77,14 @@ class WeightReader {
   bool has(const std::string& name) const { return file_.find_tensor(name) != nullptr; }
 
   /// A matrix exactly as the file has it.
-  typename B::Matrix unchanged(const std::string& name, int n_out, int n_in) {
+  typename B::Matrix unchanged(const std::string& name, Dim n_out, Dim n_in) {
     typename B::Matrix packed = pack(checked_view(name, n_out, n_in));
     report(name);
     return packed;
   }
 
   /// A matrix as the options want it. @param tokens the rows to keep; empty: all
-  typename B::Matrix matrix(const std::string& name, int n_out, int n_in,
+  typename B::Matrix matrix(const std::string& name, Dim n_out, Dim n_in,
                             std::span<const TokenId> tokens = {}) {
     typename B::Matrix packed = changed(name, n_out, n_in, tokens);
     report(name);
@@ -91,7 +92,7 @@ class WeightReader {
   }
 
   /// The output head where another part of the model has the same tensor and reports it.
-  typename B::Matrix second_copy(const std::string& name, int n_out, int n_in,
+  typename B::Matrix second_copy(const std::string& name, Dim n_out, Dim n_in,
                                  std::span<const TokenId> tokens) {
     return changed(name, n_out, n_in, tokens);
   }
@@ -101,14 +102,14 @@ class WeightReader {
     return tensor != nullptr && wanted_type(file_.view(*tensor)) != tensor->type;
   }
 
-  std::vector<float> vector(const std::string& name, int n) {
+  std::vector<float> vector(const std::string& name, Dim n) {
     const auto values = backend_.vector(checked_view(name, 1, n));
     report(name);
     return {values.begin(), values.end()};
   }
 
   /// A vector that a family may lack.
-  std::vector<float> optional_vector(const std::string& name, int n) {
+  std::vector<float> optional_vector(const std::string& name, Dim n) {
     return has(name) ? vector(name, n) : std::vector<float>{};
   }
 
@@ -133,7 +134,7 @@ class WeightReader {
     return to && shrinks(view.type, view.n_in, *to) ? *to : view.type;
   }
 
-  typename B::Matrix changed(const std::string& name, int n_out, int n_in,
+  typename B::Matrix changed(const std::string& name, Dim n_out, Dim n_in,
                              std::span<const TokenId> tokens) {
     const TensorView view = checked_view(name, n_out, n_in);
     const TensorType to = wanted_type(view);
@@ -145,7 +146,7 @@ class WeightReader {
     return source_ ? source_(view) : backend_.pack(view);
   }
 
-  TensorView checked_view(const std::string& name, int n_out, int n_in) {
+  TensorView checked_view(const std::string& name, Dim n_out, Dim n_in) {
     const auto* tensor = file_.find_tensor(name);
     const std::string expected = "[" + std::to_string(n_out) + ", " + std::to_string(n_in) + "]";
     if (tensor == nullptr) {
@@ -211,8 +212,6 @@ ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
                              const MatrixSource<B>& source = {}) {
   detail::WeightReader<B> reader(backend, file, options, source);
   if (options.requantize) detail::check_requantize(file, *options.requantize);
-  const int q_rows = c.n_heads * c.d_head;
-  const int kv_rows = c.n_kv_heads * c.d_head;
   const std::string embedding = "token_embd.weight";
   const std::string head = "output.weight";
   ModelWeights<B> weights{
@@ -236,13 +235,13 @@ ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
     const std::string layer = "blk." + std::to_string(i) + ".";
     weights.layers.push_back({
         reader.vector(layer + "attn_norm.weight", c.d_model),
-        reader.matrix(layer + "attn_q.weight", q_rows, c.d_model),
-        reader.matrix(layer + "attn_k.weight", kv_rows, c.d_model),
-        reader.matrix(layer + "attn_v.weight", kv_rows, c.d_model),
-        reader.matrix(layer + "attn_output.weight", c.d_model, q_rows),
-        reader.optional_vector(layer + "attn_q.bias", q_rows),
-        reader.optional_vector(layer + "attn_k.bias", kv_rows),
-        reader.optional_vector(layer + "attn_v.bias", kv_rows),
+        reader.matrix(layer + "attn_q.weight", c.d_q, c.d_model),
+        reader.matrix(layer + "attn_k.weight", c.d_kv, c.d_model),
+        reader.matrix(layer + "attn_v.weight", c.d_kv, c.d_model),
+        reader.matrix(layer + "attn_output.weight", c.d_model, c.d_q),
+        reader.optional_vector(layer + "attn_q.bias", c.d_q),
+        reader.optional_vector(layer + "attn_k.bias", c.d_kv),
+        reader.optional_vector(layer + "attn_v.bias", c.d_kv),
         reader.vector(layer + "ffn_norm.weight", c.d_model),
         reader.matrix(layer + "ffn_gate.weight", c.d_ff, c.d_model),
         reader.matrix(layer + "ffn_up.weight", c.d_ff, c.d_model),

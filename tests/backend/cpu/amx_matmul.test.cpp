@@ -14,6 +14,7 @@
 #include "backend/cpu/emulated_tiles.hpp"
 #include "backend/cpu/random_matrix.hpp"
 #include "support/catch.hpp"
+#include "support/skip.hpp"
 
 namespace fd = foredraft;
 namespace cpu = foredraft::cpu;
@@ -32,7 +33,15 @@ const cpu::KernelTable* vectors() {
   for (const cpu::KernelTable* table : cpu::available_tables()) {
     if (table->isa == cpu::Isa::kAvx512Vnni && cpu::executable(table->isa)) return table;
   }
-  WARN("not run: this machine does not execute avx512-vnni, or this program lacks it");
+  skip("this machine does not execute avx512-vnni, or this program lacks it");
+  return nullptr;
+}
+
+const cpu::KernelTable* compiled_for_tiles() {
+  for (const cpu::KernelTable* table : cpu::available_tables()) {
+    if (table->isa == cpu::Isa::kAmx) return table;
+  }
+  skip("this program lacks amx");
   return nullptr;
 }
 
@@ -243,23 +252,23 @@ TEST_CASE("mistakes in the use of tiles would be seen") {
   }
 }
 
-TEST_CASE("the table of amx as it was compiled has the bits of avx512-vnni") {
+TEST_CASE("the table of amx has the attention of avx512-vnni") {
   const cpu::KernelTable* kernels = vectors();
-  const cpu::KernelTable* amx = nullptr;
-  for (const cpu::KernelTable* table : cpu::available_tables()) {
-    if (table->isa == cpu::Isa::kAmx) amx = table;
-  }
+  const cpu::KernelTable* amx = compiled_for_tiles();
   if (kernels == nullptr || amx == nullptr) return;
   CHECK(amx->attend_half == kernels->attend_half);
   CHECK(amx->attend_q8_0 == kernels->attend_q8_0);
+}
+
+TEST_CASE("the table of amx as it was compiled has the bits of avx512-vnni") {
+  const cpu::KernelTable* kernels = vectors();
+  const cpu::KernelTable* amx = compiled_for_tiles();
+  if (kernels == nullptr || amx == nullptr) return;
   if (cpu::executable(cpu::Isa::kAmx)) {
     check_same_bits(*kernels, amx->matmul);
     return;
   }
-  if (!amx_under_test::Trap::possible()) {
-    WARN("not run: tile instructions cannot be emulated here");
-    return;
-  }
+  if (!amx_under_test::Trap::possible()) return skip("tile instructions cannot be emulated here");
   EmulatedUnit::record() = {};
   {
     const amx_under_test::Trap trap;

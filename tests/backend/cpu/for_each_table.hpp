@@ -7,7 +7,7 @@
 #include "support/catch.hpp"
 
 /// Run a check with the kernels of every instruction set that the program holds and this machine
-/// runs.
+/// executes. Those that it does not are named by the tests of backend/cpu/kernel_table.test.cpp.
 template <typename Check>
 void for_each_table(Check&& check) {
   for (const foredraft::cpu::KernelTable* table : foredraft::cpu::available_tables()) {

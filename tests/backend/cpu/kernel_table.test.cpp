@@ -1,8 +1,11 @@
 #include <foredraft/backend/cpu/kernel_table.hpp>
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/skip.hpp"
 
 namespace cpu = foredraft::cpu;
 
@@ -43,4 +46,30 @@ TEST_CASE("the compiled library holds every instruction set of the processor fam
   for (const cpu::KernelTable* table : cpu::available_tables()) found.push_back(table->isa);
   CHECK(found == expected);
 }
+
+// One test for each set, so that ctest's summary names those whose kernels were not run.
+
+namespace {
+
+void check_executed(cpu::Isa isa) {
+  if (!cpu::executable(isa)) {
+    return skip("this machine does not execute " + std::string(cpu::name_of(isa)));
+  }
+  const auto tables = cpu::available_tables();
+  CHECK(
+      std::any_of(tables.begin(), tables.end(), [isa](auto* table) { return table->isa == isa; }));
+}
+
+}  // namespace
+
+TEST_CASE("the tests run kernels of portable") { check_executed(cpu::Isa::kPortable); }
+#if defined(__x86_64__)
+TEST_CASE("the tests run kernels of avx2") { check_executed(cpu::Isa::kAvx2); }
+TEST_CASE("the tests run kernels of avx-vnni") { check_executed(cpu::Isa::kAvxVnni); }
+TEST_CASE("the tests run kernels of avx512") { check_executed(cpu::Isa::kAvx512); }
+TEST_CASE("the tests run kernels of avx512-vnni") { check_executed(cpu::Isa::kAvx512Vnni); }
+TEST_CASE("the tests run kernels of amx") { check_executed(cpu::Isa::kAmx); }
+#elif defined(__aarch64__)
+TEST_CASE("the tests run kernels of neon") { check_executed(cpu::Isa::kNeon); }
+#endif
 #endif

@@ -1,9 +1,11 @@
 #include <foredraft/backend/cpu/lane.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <span>
+#include <thread>
 #include <type_traits>
 #include <vector>
 
@@ -136,8 +138,11 @@ TEST_CASE("attend adds the product of wo with what was attended") {
                                                    .path_begin = path_begin}};
     std::vector<float> x = mini::normals(n * 72, 4);
     std::vector<float> expected = x;
-    const fd::PassShape shape{
-        .n_rows = n_rows, .d_model = 72, .n_heads = kHeads, .n_kv_heads = kHeads, .d_head = kHead};
+    const fd::PassShape shape{.n_rows = n_rows,
+                              .d_model = 72,
+                              .d_q = kHeads * kHead,
+                              .d_kv = kHeads * kHead,
+                              .d_head = kHead};
     const auto run = [&](auto& backend, const auto& matrix, std::vector<float>& sum) {
       using M = std::remove_cvref_t<decltype(matrix)>;
       backend.run(shape, [&](auto& lane) noexcept {
@@ -296,6 +301,86 @@ TEST_CASE("head") {
   });
 }
 
+namespace {
+
+/// Kernels with a stage direction for two lanes and four tiles: lane 0 comes so late that lane 1 has
+/// done its own two and begun with the first of lane 0's; lane 1 then waits for lane 0's second one.
+struct LateFirstLane {
+  static inline const fd::cpu::KernelTable* kernels = nullptr;
+  static inline std::thread::id first_lane;
+  static inline std::atomic<int> tiles_of_first = 0;
+  static inline std::atomic<int> tiles_of_second = 0;
+
+  static bool is_first() noexcept { return std::this_thread::get_id() == first_lane; }
+  static void wait_for(const std::atomic<int>& tiles, int n) noexcept {
+    // Bounded, so that another order of work fails the test and does not hang it.
+    for (int i = 0; i < 10'000'000 && tiles < n; ++i) std::this_thread::yield();
+  }
+  static void rms_norm(const float* x, const float* weight, float epsilon, int n,
+                       float* y) noexcept {
+    if (is_first()) wait_for(tiles_of_second, 3);
+    kernels->rms_norm(x, weight, epsilon, n, y);
+  }
+  static float argmax(const float* values, int n, fd::TokenId first_id,
+                      fd::cpu::Best& best) noexcept {
+    if (!is_first() && ++tiles_of_second == 3) wait_for(tiles_of_first, 1);
+    const float greatest = kernels->argmax(values, n, first_id, best);
+    if (is_first()) ++tiles_of_first;
+    return greatest;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a row with NaN has no best token, whichever lane sees it") {
+  const std::vector<float> x(16, 1.0f);
+  const std::vector<std::int32_t> rows{0};
+  for (const int threads : {1, 2, 3}) {
+    fd::Cpu cpu{{.threads = threads}};
+    for (const std::size_t damaged : {0u, 200u, 511u}) {
+      std::vector<float> values(512 * 16, 1.0f);
+      values[damaged * 16] = std::nanf("");
+      const auto w = cpu.pack({TensorType::kF32, 512, 16, std::as_bytes(std::span(values))});
+      std::vector<fd::TokenId> argmax(1);
+      cpu.run({.n_rows = 1, .d_model = 16, .d_head = 16}, [&](auto& lane) noexcept {
+        lane.head(fd::HeadArgs<fd::Cpu::Matrix>{
+            x.data(), rows, {x.data(), 1e-5f}, &w, argmax, {}, {}, {}});
+      });
+      CAPTURE(threads, damaged);
+      CHECK(argmax[0] == -1);
+    }
+  }
+}
+
+TEST_CASE("of equal logits the lowest id wins, whichever lane has found it") {
+  std::vector<float> values(512 * 16);
+  values[5 * 16] = values[200 * 16] = 1.0f;  // the first two tiles
+  fd::Cpu packing{{.threads = 1}};
+  const auto w = packing.pack({TensorType::kF32, 512, 16, std::as_bytes(std::span(values))});
+  const std::vector<float> x(16, 1.0f);
+  const std::vector<std::int32_t> rows{0};
+  std::vector<fd::TokenId> argmax(1, -1);
+
+  for (const fd::cpu::KernelTable* table : fd::cpu::available_tables()) {
+    if (table->isa == usable_isas().back()) LateFirstLane::kernels = table;
+  }
+  fd::cpu::KernelTable kernels = *LateFirstLane::kernels;
+  kernels.rms_norm = &LateFirstLane::rms_norm;
+  kernels.argmax = &LateFirstLane::argmax;
+  LateFirstLane::first_lane = std::this_thread::get_id();
+  fd::cpu::ThreadPool pool(2);
+  fd::cpu::Scratch scratch;
+  scratch.reserve({.n_rows = 1, .d_model = 16, .d_head = 16}, 2);
+  pool.run([&](int index) {
+    fd::cpu::Lane lane(kernels, pool, scratch, index);
+    lane.head(
+        fd::HeadArgs<fd::Cpu::Matrix>{x.data(), rows, {x.data(), 1e-5f}, &w, argmax, {}, {}, {}});
+  });
+  CHECK(LateFirstLane::tiles_of_first == 1);
+  CHECK(LateFirstLane::tiles_of_second == 3);
+  CHECK(argmax[0] == 5);
+}
+
 TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend reads them", "",
                    float, fd::f16) {
   for_each_case([](fd::Cpu& cpu, TensorType type, int n_rows) {
@@ -305,8 +390,8 @@ TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend re
     constexpr int kRows = 80;  // of the caches
     const fd::PassShape shape{.n_rows = n_rows,
                               .d_model = 512,
-                              .n_heads = kHeads,
-                              .n_kv_heads = kKvHeads,
+                              .d_q = kHeads * kHead,
+                              .d_kv = kKvHeads * kHead,
                               .d_head = kHead};
     const Pair wq(cpu, type, kHeads * kHead, 512, 12);
     const Pair wk(cpu, type, kKvHeads * kHead, 512, 13);

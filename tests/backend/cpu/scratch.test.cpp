@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "support/catch.hpp"
+#include "support/sanitizers.hpp"
 
 namespace fd = foredraft;
 namespace cpu = foredraft::cpu;
@@ -20,7 +21,7 @@ TEST_CASE("a buffer is aligned, grows and never shrinks") {
   CHECK(buffer.data() == data);
 }
 
-#if !defined(__SANITIZE_ADDRESS__)  // which ends the program instead of refusing
+#if !defined(FOREDRAFT_UNDER_ASAN)  // which ends the program instead of refusing
 TEST_CASE("memory that cannot be had is an error") {
   cpu::AlignedBuffer<std::byte> buffer;
   try {
@@ -61,12 +62,11 @@ TEST_CASE("a lane's own inputs fit what is reserved for them") {
 
 TEST_CASE("scratch for a pass") {
   cpu::Scratch scratch;
-  scratch.reserve(
-      {.n_rows = 4, .d_model = 64, .d_ff = 100, .n_heads = 4, .n_kv_heads = 2, .d_head = 16}, 3);
+  scratch.reserve({.n_rows = 4, .d_model = 64, .d_ff = 100, .d_q = 64, .d_kv = 32, .d_head = 16},
+                  3);
   CHECK(scratch.lanes.size() == 3);
   const float* tile = scratch.lanes[2].tile.data();
-  scratch.reserve(
-      {.n_rows = 2, .d_model = 64, .d_ff = 90, .n_heads = 4, .n_kv_heads = 2, .d_head = 16}, 3);
+  scratch.reserve({.n_rows = 2, .d_model = 64, .d_ff = 90, .d_q = 64, .d_kv = 32, .d_head = 16}, 3);
   CHECK(scratch.lanes[2].tile.data() == tile);
   const cpu::Intermediate hidden = scratch.intermediate(fd::TensorType::kQ4_K, 2, 90);
   CHECK((hidden.in.format == cpu::ActivationFormat::kInt8Per256 && hidden.in.n_rows == 2));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/sanitizers.hpp"
 
 using foredraft::cpu::WeightMemory;
 
@@ -61,7 +62,7 @@ TEST_CASE("a piece outlives the memory it was taken from, and a slab does not ou
   CHECK(slab.expired());
 }
 
-#if !defined(__SANITIZE_ADDRESS__)  // which ends the program instead
+#if !defined(FOREDRAFT_UNDER_ASAN)  // which ends the program instead
 TEST_CASE("no room is said, and leaves what is there usable") {
   WeightMemory memory(4096);
   const auto before = memory.take(100);

@@ -90,7 +90,8 @@ const KernelTable& neon_kernels() noexcept;
 
 /// The tables that this program holds, in the order of Isa.
 ///
-/// With foredraft::compiled these are all instruction sets of the processor family. Without it, it
+/// With foredraft::compiled these are all instruction sets of the processor family, or the two that
+/// FOREDRAFT_NARROW_KERNELS leaves. Without it, it
 /// is the one that the program's own flags name, for AMX also the one without; all its units that
 /// use Cpu must then be compiled with the same flags.
 inline std::vector<const KernelTable*> available_tables() {
@@ -99,10 +100,12 @@ inline std::vector<const KernelTable*> available_tables() {
   return {&kernel_table<NativeArch>(), &AmxTable<NativeArch, &kernel_table<NativeArch>>::table()};
 #elif !defined(FOREDRAFT_COMPILED)
   return {&kernel_table<NativeArch>()};
+#elif defined(__x86_64__) && defined(FOREDRAFT_NARROW_KERNELS)
+  return {&portable_kernels(), &avx2_kernels()};
 #elif defined(__x86_64__)
   return {&portable_kernels(), &avx2_kernels(),        &avx_vnni_kernels(),
           &avx512_kernels(),   &avx512_vnni_kernels(), &amx_kernels()};
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && !defined(FOREDRAFT_NARROW_KERNELS)
   return {&portable_kernels(), &neon_kernels()};
 #else
   return {&portable_kernels()};

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <limits>
 #include <type_traits>
 
 #include <foredraft/backend/cpu/kernel_table.hpp>
@@ -212,7 +213,8 @@ class Lane {
           all.id = one.id;
         }
       }
-      a.argmax[static_cast<std::size_t>(i)] = all.nan ? -1 : all.id;
+      const bool damaged = all.nan || all.value == std::numeric_limits<float>::infinity();
+      a.argmax[static_cast<std::size_t>(i)] = damaged ? -1 : all.id;
     }
     barrier();
   }

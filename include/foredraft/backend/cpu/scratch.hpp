@@ -138,8 +138,6 @@ struct Scratch {
   /// @errors kOutOfMemory
   void reserve(const PassShape& shape, int n_lanes) {
     const auto rows = static_cast<std::size_t>(shape.n_rows);
-    const auto d_kv =
-        static_cast<std::size_t>(shape.n_kv_heads) * static_cast<std::size_t>(shape.d_head);
     if (lanes.empty()) lanes = std::vector<Lane>(static_cast<std::size_t>(n_lanes));
     for (Lane& lane : lanes) {
       lane.row.reserve(static_cast<std::size_t>(shape.d_model));
@@ -149,11 +147,11 @@ struct Scratch {
       for (std::atomic<int>& taken : lane.taken) taken.store(0, std::memory_order_relaxed);
     }
     inputs.reserve(Inputs::bytes(shape.n_rows, shape.d_model));
-    k.reserve(rows * d_kv);
-    v.reserve(rows * d_kv);
+    k.reserve(area(shape.n_rows, shape.d_kv));
+    v.reserve(area(shape.n_rows, shape.d_kv));
     best.reserve(static_cast<std::size_t>(n_lanes) * rows);
-    const int widest = std::max(shape.d_ff, shape.n_heads * shape.d_head);
-    values.reserve(rows * static_cast<std::size_t>(widest));
+    const Dim widest = std::max(int{shape.d_ff}, int{shape.d_q});
+    values.reserve(area(shape.n_rows, widest));
     std::size_t most = 0;
     for (int format = 0; format < Inputs::kFormats; ++format)
       most = std::max(most, Inputs::area(format, shape.n_rows, widest));

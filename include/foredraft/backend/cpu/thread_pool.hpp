@@ -41,8 +41,8 @@ class ThreadPool {
   explicit ThreadPool(int threads = 0) : size_(checked_size(threads)) {
     const bool oversubscribed = size_ > usable_cpus();
     spins_ = oversubscribed ? 0 : kSpins;
-    workers_.reserve(static_cast<std::size_t>(size_ - 1));
     try {
+      workers_.reserve(static_cast<std::size_t>(size_ - 1));
       for (int lane = 1; lane < size_; ++lane) workers_.emplace_back([this, lane] { serve(lane); });
     } catch (const std::exception& refused) {
       const std::string started = std::to_string(workers_.size() + 1);

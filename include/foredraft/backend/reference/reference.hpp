@@ -115,7 +115,7 @@ class Reference {
             product(*a.w, normalised(a.x, a.rows[i], a.norm, a.w->cols()), nullptr);
         float greatest = -std::numeric_limits<float>::infinity();
         TokenId best = -1;
-        bool nan = false;
+        bool damaged = false;
         for (Eigen::Index n = 0; n < logits.size(); ++n) {
           const auto value = static_cast<float>(logits[n]);
           if (!a.logits.empty() && a.logits[i] != nullptr) a.logits[i][n] = value;
@@ -123,13 +123,13 @@ class Reference {
             float& most = a.maxima[i][static_cast<std::size_t>(n) / Scores::kRun];
             most = static_cast<std::size_t>(n) % Scores::kRun == 0 ? value : std::max(most, value);
           }
-          nan |= std::isnan(value);
+          damaged |= std::isnan(value) || value == std::numeric_limits<float>::infinity();
           if (value > greatest) {
             greatest = value;
             best = static_cast<TokenId>(n);
           }
         }
-        a.argmax[i] = nan ? -1 : best;
+        a.argmax[i] = damaged ? -1 : best;
         if (!a.sums.empty() && a.sums[i].to != nullptr) add_up_runs(logits, a.sums[i]);
       }
     }
@@ -197,7 +197,7 @@ class Reference {
                               const std::vector<int>& stored, int row, int head) {
       const std::ptrdiff_t kv_head = head / (a.n_heads / a.n_kv_heads);
       const auto begin = kv_head * static_cast<std::ptrdiff_t>(kv.head_stride);
-      const float* q = a.q + (row * a.n_heads + head) * a.d_head;
+      const float* q = a.q + std::ptrdiff_t{row} * a.n_heads * a.d_head + head * a.d_head;
       Vector weights(static_cast<Eigen::Index>(stored.size()));
       for (std::size_t p = 0; p < stored.size(); ++p) {
         const Vector key = key_of(kv.k + begin, stored[p], a.d_head, kv.size);
@@ -207,7 +207,7 @@ class Reference {
       weights /= weights.sum();
       Vector sums = Vector::Zero(a.d_head);
       for (std::size_t p = 0; p < stored.size(); ++p) {
-        const T* v = kv.v + begin + stored[p] * row_elements<T>(a.d_head);
+        const T* v = kv.v + begin + std::ptrdiff_t{stored[p]} * row_elements<T>(a.d_head);
         sums += weights[static_cast<Eigen::Index>(p)] * values_of(v, a.d_head);
       }
       return sums;
