@@ -15,12 +15,12 @@ namespace foredraft::inline v0 {
 /// The greatest sizes that the operators of one pass will meet. A backend reserves its memory by
 /// them before the pass.
 struct PassShape {
-  Dim n_rows;
-  Dim d_model;
-  Dim d_ff;
-  Dim d_q;     ///< all query heads: n_heads * d_head
-  Dim d_kv;    ///< all heads of keys, or of values: n_kv_heads * d_head
-  Dim d_head;  ///< at most kMostHead
+  Dim n_rows = 0;
+  Dim d_model = 0;
+  Dim d_ff = 0;
+  Dim d_q = 0;     ///< all query heads: n_heads * d_head
+  Dim d_kv = 0;    ///< all heads of keys, or of values: n_kv_heads * d_head
+  Dim d_head = 0;  ///< at most kMostHead
 
   /// Columns of the widest activations.
   Dim widest() const noexcept { return std::max({int{d_model}, int{d_ff}, int{d_q}, int{d_kv}}); }

@@ -28,10 +28,10 @@ struct Node {
 
 /// Dimensions that a cache of keys and values has to know of a model.
 struct CacheShape {
-  Dim n_layers;
-  Dim n_kv_heads;
-  Dim d_head;
-  Dim n_ctx;  ///< positions that the model was trained for; a cache may be made smaller
+  Dim n_layers = 0;
+  Dim n_kv_heads = 0;
+  Dim d_head = 0;
+  Dim n_ctx = 0;  ///< positions that the model was trained for; a cache may be made smaller
 };
 
 }  // namespace foredraft::inline v0

@@ -23,19 +23,19 @@ namespace foredraft::inline v0 {
 /// another in these values and in which tensors exist, not in code.
 struct ModelConfig {
   std::string family;  ///< as `general.architecture` spells it
-  Dim n_vocab;
-  Dim n_ctx;  ///< positions it was trained for
-  Dim n_layers;
-  Dim n_heads;
-  Dim n_kv_heads;
-  Dim d_model;
-  Dim d_head;
-  Dim d_q;   ///< n_heads * d_head
-  Dim d_kv;  ///< n_kv_heads * d_head
-  Dim d_ff;
+  Dim n_vocab = 0;
+  Dim n_ctx = 0;  ///< positions it was trained for
+  Dim n_layers = 0;
+  Dim n_heads = 0;
+  Dim n_kv_heads = 0;
+  Dim d_model = 0;
+  Dim d_head = 0;
+  Dim d_q = 0;   ///< n_heads * d_head
+  Dim d_kv = 0;  ///< n_kv_heads * d_head
+  Dim d_ff = 0;
   float norm_epsilon = 1e-5f;
   RopeKind rope = RopeKind::kAdjacent;
-  Dim n_rot;
+  Dim n_rot = 0;
   double rope_base = 10000.0;
   double rope_scale = 1.0;  ///< positions are multiplied by it (linear scaling)
   Activation activation = Activation::kSilu;
