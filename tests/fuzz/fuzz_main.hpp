@@ -59,10 +59,9 @@ inline bool wants_seeds(int argc, char** argv) {
 
 }  // namespace fuzz
 
-#if defined(FOREDRAFT_LIBFUZZER) || defined(__SANITIZE_ADDRESS__)
-/// Memory that cannot be had is an error like others, and no end of the program.
+/// Asked by AddressSanitizer alone: memory that cannot be had is an error like others, and no end of
+/// the program.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
-#endif
 
 #ifdef FOREDRAFT_LIBFUZZER
 

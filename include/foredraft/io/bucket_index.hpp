@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -77,14 +78,26 @@ class BucketIndex {
   std::size_t size() const noexcept { return items_.size(); }
 
  private:
-  /// Equal items stay in their order. Most buckets have two or three, for which std::stable_sort
-  /// would allocate.
+  /// Equal items stay in their order. Most buckets have two or three; those that a file filled are
+  /// sorted by their places, too.
   template <typename At, typename Less>
   static void sort(At begin, At end, Less& less) {
-    if (end - begin > 16) return std::stable_sort(begin, end, less);
-    for (At at = begin + 1; at < end; ++at) {
-      std::rotate(std::upper_bound(begin, at, *at, less), at, at + 1);
+    if (end - begin <= 16) {
+      for (At at = begin + 1; at < end; ++at) {
+        std::rotate(std::upper_bound(begin, at, *at, less), at, at + 1);
+      }
+      return;
     }
+    std::vector<std::ptrdiff_t> places(static_cast<std::size_t>(end - begin));
+    std::iota(places.begin(), places.end(), std::ptrdiff_t{0});
+    std::sort(places.begin(), places.end(), [&](std::ptrdiff_t a, std::ptrdiff_t b) {
+      if (less(begin[a], begin[b])) return true;
+      return !less(begin[b], begin[a]) && a < b;
+    });
+    std::vector<Item> sorted;
+    sorted.reserve(places.size());
+    for (const std::ptrdiff_t place : places) sorted.push_back(begin[place]);
+    std::copy(sorted.begin(), sorted.end(), begin);
   }
 
   std::uint32_t bucket_of(std::size_t hash) const noexcept {
