@@ -128,7 +128,7 @@ inline void check_case(LawReport& report, HashTarget& target,
 template <Acceptance A>
 LawReport check_law(const A& rule,
                     const std::vector<SamplingOptions>& transforms = law_transforms(),
-                    std::initializer_list<LawSize> sizes = {{2, 0}, {3, 1}, {2, 2}}) {
+                    std::initializer_list<LawSize> sizes = {{2, 0}, {3, 1}, {2, 2}, {4, 1}}) {
   LawReport report;
   const TreeRule any = TreeRule::of(rule);
   for (const SamplingOptions& sampling : transforms) {
