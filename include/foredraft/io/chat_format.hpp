@@ -134,6 +134,8 @@ inline ChatTemplate recognize_chat_template(std::string_view text) {
 ///
 /// Contents are put in as they are. Marks of turns in them are read as such by parse_special, as in
 /// other engines: do not build conversations with more authority than the least trusted content.
+/// kGemma puts a system message before the first user's; without one it is left out, as its template
+/// does.
 /// @errors kEmptyPrompt: no messages; kInvalidOption: a role that the format does not have, or a
 ///   system message that is not the first; for kGemma also turns that do not alternate, as in its
 ///   template

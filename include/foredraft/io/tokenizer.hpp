@@ -33,8 +33,11 @@ struct EncodeOptions {
 /// Immutable: many threads may use one. Text is any bytes; see Pretokenizer and
 /// SentencePieceEncoder for what is done with those that are not UTF-8.
 ///
-/// decode(encode(text)) == text where the vocabulary has a token for each byte, and, for
-/// SentencePiece, the text has no U+2581; for parse_special, with decode's `special`.
+/// decode(encode(text)) == text where the vocabulary has a token for each byte; for parse_special,
+/// with decode's `special`. Not so
+///  - for SentencePiece, where the text has a U+2581, or the vocabulary none; and with a space
+///    prefix, of which the text behind a special token gets one, too;
+///  - where a user-defined token is spelled as the vocabulary writes a space or a byte.
 class Tokenizer {
  public:
   /// @errors kUnsupportedModel: a pre-tokenizer that is not known
