@@ -8,7 +8,8 @@ from conan.tools.layout import basic_layout
 
 
 class ForedraftConan(ConanFile):
-    """Header library: `foredraft::foredraft`, and `foredraft::io` unless the option io is off."""
+    """Header library: `foredraft::loop`, `foredraft::foredraft`, and `foredraft::io` unless the option
+    io is off."""
 
     name = "foredraft"
     description = "Speculative decoding of language models, header-only C++20"
@@ -58,10 +59,14 @@ class ForedraftConan(ConanFile):
 
     def package_info(self):
         self.cpp_info.set_property("cmake_build_modules", ["cmake/foredraft_kernels.cmake"])
+        loop = self.cpp_info.components["loop"]
+        loop.set_property("cmake_target_name", "foredraft::loop")
+        loop.bindirs = loop.libdirs = []
+        loop.requires = ["xsimd::xsimd"]
         core = self.cpp_info.components["core"]
         core.set_property("cmake_target_name", "foredraft::foredraft")
         core.bindirs = core.libdirs = []
-        core.requires = ["eigen::eigen", "xsimd::xsimd"]
+        core.requires = ["loop", "eigen::eigen"]
         if self.settings.os == "Linux":
             core.system_libs = ["pthread"]
         if self.options.io:

@@ -1,8 +1,8 @@
 """Draw the result files: python3 bench/plots.py [FOLDER]
 
-For each machine of bench/results, in docs/design/images/MACHINE: rows.svg, what further rows of a forward pass cost,
-ours and theirs; roofline.svg, each pass between the speed of memory and that of the int8 dot product. In
-docs/design/images: panel.svg, the layout of packed weights. With FOLDER, only the plots of the files in it, in its own
+For each machine of bench/results, in docs/design/images/MACHINE: speed.svg, plain decoding and checking drafts, ours and
+theirs; rows.svg, what further rows of a forward pass cost; roofline.svg, each pass between the speed of memory and that of
+the int8 dot product. In docs/design/images: panel.svg, the layout of packed weights. With FOLDER, only the plots of the files in it, in its own
 folder images. A plot whose result files are missing keeps what it had.
 """
 import math
@@ -32,6 +32,33 @@ def save(figure, path):
     figure.savefig(path, metadata={"Date": None}, facecolor="white", bbox_inches="tight", pad_inches=0.08)
     plt.close(figure)
     print(path, path.stat().st_size // 1024, "KB")
+
+
+def plot_speed(peers, images):
+    """Bars: tokens/s of plain decoding, and of passes that check 8 tokens, for each model."""
+    if not peers:
+        return
+    engines = ("foredraft", "ik_llama.cpp", "llama.cpp")
+    figure, axes = plt.subplots(1, len(peers), figsize=(3.4 * len(peers) + 0.4, 2.9), squeeze=False)
+    for axis, (model, result) in zip(axes[0], peers.items()):
+        tests = result["tokens_per_second"]
+        plain = next(test for test in tests if test.startswith("tg"))
+        for place, engine in enumerate(engines):
+            # With repacked weights or without: what is quicker.
+            speeds = [max(by["median"] for name, by in tests[test].items() if name.split()[0] == engine)
+                      for test in (plain, "pp8")]
+            bars = axis.bar([group + 0.27 * (place - 1) for group in (0, 1)], speeds, width=0.25, color=COLORS[engine],
+                            label=engine)
+            axis.bar_label(bars, fmt="%.0f", padding=2, fontsize=8)
+        axis.set_title(model, fontsize=9)
+        axis.set_xticks([0, 1], ["plain decoding", "checking drafts,\n8 tokens a pass"])
+        axis.grid(False)
+        axis.set_yticks([])
+        axis.spines["left"].set_visible(False)
+        axis.margins(y=0.1)
+    axes[0][0].set_ylabel("tokens/s")
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="upper center", ncols=3, bbox_to_anchor=(0.5, -0.03))
+    save(figure, images / "speed.svg")
 
 
 def plot_rows(peers, goals, images):
@@ -189,6 +216,7 @@ def plot_panel(images):
 
 def plot_machine(results, images):
     peers, goals = load(results, "peers"), load(results, "goals")
+    plot_speed(peers, images)
     plot_rows(peers, goals, images)
     plot_roofline(peers, goals, images)
 

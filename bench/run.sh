@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that docs/design/measurements.md shows, measured on this machine, from nothing:
+# Everything that docs/design/measurements.md and the pages of its machines show, measured on this machine, from nothing:
 #
 #   bash bench/run.sh FOLDER [options of bench/run_all.py]
 #

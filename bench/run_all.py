@@ -2,7 +2,7 @@
 
 Writes FOLDER/{micro,loading,isas,goals-MODEL,bench-MODEL,peers-MODEL,perplexity-MODEL}.json. Plots go to FOLDER/images
 and tables to standard output; if FOLDER is bench/results/MACHINE, into docs/design/images/MACHINE and the tables of
-docs/design/measurements.md that name it. Nothing else may run meanwhile. A step that fails is reported and left out; the
+the pages under docs/design that name it. Nothing else may run meanwhile. A step that fails is reported and left out; the
 others go on. About 30 minutes for three models. Plots and tables are made at the end whatever the steps were, so that
 they always show the same files; `--steps plots` makes nothing else.
 
@@ -83,7 +83,7 @@ def loading(args):
                             f"{file}.packed"])
             starts = {"packs": [], "maps": []}
             for turn in range(repetitions + 1):
-                for kind, options in (("packs", []), ("maps", ["--packed-cache"])):
+                for kind, options in (("packs", []), ("maps", ["--keep-packed"])):
                     begin = time.perf_counter()
                     done = subprocess.run([foredraft, "generate", "-m", file, "-p", "Hello", "-n", "1", "-t",
                                            str(args.threads), *options], check=True, capture_output=True, timeout=600)

@@ -1,7 +1,8 @@
-"""Put the result files into the documentation: python3 bench/tables.py [FOLDER]
+"""Put the result files into the documentation: python3 bench/tables.py [FOLDER | --check]
 
-Rewrites what stands between `<!-- begin NAME MACHINE -->` and `<!-- end -->` in docs/design/measurements.md from the
-files in bench/results/MACHINE, for the names below. A table without result files is left as it is. With FOLDER, all
+Rewrites what stands between `<!-- begin NAME MACHINE -->` and `<!-- end -->` in the pages under docs/design from the
+files in bench/results/MACHINE (without MACHINE: from those of all machines), for the names below. A table without result
+files is left as it is. With --check nothing is written, and a page that would change is an error. With FOLDER, all
 tables of the files in it are printed instead.
 """
 import json
@@ -9,10 +10,13 @@ import pathlib
 import re
 import statistics
 import sys
+from typing import Callable, NamedTuple
 
 import measured
 
-PAGE = measured.ROOT / "docs/design/measurements.md"
+PAGES = measured.ROOT / "docs/design"
+# Machines in the order of the summary, and what they are called there.
+MACHINES = {"zen4": "Zen 4", "granite-rapids": "Granite Rapids", "zen5": "Zen 5"}
 
 
 def number(value):
@@ -24,23 +28,23 @@ def table(head, rows):
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows])
 
 
-def source(files):
-    """Where numbers come from, as a sentence."""
+def source(results, pattern, files):
+    """Where numbers come from, as a sentence. The files say commit, date and compiler."""
     first = next(iter(files.values()))
     engine = first.get("engines", {}).get("foredraft", first)
     machine = first["machine"]
     busy = machine.get("busy_before", 0)
-    disturbed = f"; {100 * busy:.0f} % of the machine was busy with something else" if busy > 0.05 else ""
-    commits = list(dict.fromkeys(file["commit"] for file in files.values()))
-    return (f"{machine['cpu']}, {machine['cores']} cores, threads: {engine['threads']}, {engine['isa']}, "
-            f"{first['date'][:10]}, commit {' and '.join(commits)}{disturbed}.")
+    disturbed = f" {100 * busy:.0f} % of the machine was busy with something else." if busy > 0.05 else ""
+    folder = results.relative_to(measured.ROOT) if results.is_relative_to(measured.ROOT) else results
+    return (f"{machine['cpu']}, {machine['cores']} cores, threads: {engine['threads']}, {engine['isa']}. "
+            f"From `{folder}/{pattern}`.{disturbed}")
 
 
 def passes(results):
     """Tokens/s of forward passes and T(M)/T(1), ours and theirs, for every model."""
     files = measured.load(results, "peers")
-    picture = f"![Time of M rows over the time of one, ours and theirs](images/{results.name}/rows.svg)"
-    parts = [source(files), picture] if files else []
+    picture = f"![Time of M rows over the time of one, ours and theirs](../images/{results.name}/rows.svg)"
+    parts = [source(results, "peers-*.json", files), picture] if files else []
     for model, result in files.items():
         speeds = result["tokens_per_second"]
         head = [model] + [f"M={t[2:]}" if t.startswith("pp") else "plain decoding" for t in speeds]
@@ -62,66 +66,124 @@ def bench(results):
     tests = [one["test"] for one in next(iter(files.values()))["results"]]
     rows = [[model, *(f"{number(one['tokens_per_second'])} ± {number(one['stddev'])}" for one in result["results"])]
             for model, result in files.items()]
-    return source(files) + "\n\n" + table(["tokens/s", *(f"`{test}`" for test in tests)], rows)
+    return source(results, "bench-*.json", files) + "\n\n" + table(["tokens/s", *(f"`{test}`" for test in tests)], rows)
 
 
-def peers(results):
-    """How much faster than the peers, for every model."""
-    files = measured.load(results, "peers")
-    if not files:
+class Row(NamedTuple):
+    """A ratio that every model has, and what it is held to."""
+    name: str
+    get: Callable  # value of a model's record: its result files by kind; KeyError where a file lacks it
+    limits: tuple = ()  # for each model in the order of measured.ORDER; None: no goal
+    at_most: bool = False
+    amx: float = None  # instead of limits[0] where tiles multiply
+    otherwise: Callable = None  # another way to reach the goal: whether a record does
+
+
+def median(*keys):
+    """Getter of a median deep in a record."""
+    def get(record):
+        for key in keys:
+            record = record[key]
+        return record["median"]
+    return get
+
+
+def rows_over_one(position, limits):
+    return [Row(f"K3: T({m})/T(1) at {position} positions", median("goals", "K3", position, m), (limit,), True, amx)
+            for m, (limit, amx) in limits.items()]
+
+
+SAMPLED = ("temperature 0.8, top-k 40, top-p 0.95", "temperature 0.8, top-p 0.95", "temperature 1",
+           "rejection, temperature 1")
+DECODING_OF_STREAM = median("peers", "goals", "decoding_of_stream_read")
+ROWS = [
+    Row("K1: weights/s of one row / stream read beside it", median("goals", "K1", "of_stream_read_beside"),
+        (.90, .82, .75)),
+    Row("K2: plain decoding / llama.cpp", median("peers", "goals", "K2", "llama.cpp"), (1.30, 1.9, 2.0),
+        otherwise=lambda record: DECODING_OF_STREAM(record) >= .92),
+    Row("K2: plain decoding / ik_llama.cpp", median("peers", "goals", "K2", "ik_llama.cpp"), (1.05,) * 3),
+    *rows_over_one("256", {"4": (1.10, 1.05), "8": (1.5, 1.15), "16": (3.0, 1.3)}),
+    Row("K4: prompt of 512 / llama.cpp", median("peers", "goals", "K4", "llama.cpp"), (2.5,) * 3),
+    Row("K4: prompt of 512 / ik_llama.cpp", median("peers", "goals", "K4", "ik_llama.cpp"), (1.2,) * 3),
+    *(Row(f"K5: use of the dot product, 8 rows from L2, {kind}", median("goals", "K5", kind), (.73,) * 3)
+      for kind in ("Q4_K", "Q6_K", "Q4_1", "Q5_0", "Q8_0")),
+    Row("K6: host work of a round, greedy, us", median("goals", "K6", "greedy", "microseconds_a_round"), (20,) * 3, True),
+    *(Row(f"K6: a row read, {kind}, us", median("goals", "K6", kind, "microseconds_a_row"), (50,) * 3, True)
+      for kind in SAMPLED),
+    Row("K8: attention at 4096, one row / stream read", median("goals", "K8", "M1_of_stream_read"), (.75,) * 3),
+    Row("K8: attention at 4096, 8 rows / multiply-add peak", median("goals", "K8", "M8_of_fma_peak"), (.65,) * 3),
+    Row("K8: time with a q8_0 cache / f16, one row", median("goals", "K8", "q8_0_time_of_f16", "1"), (.80,) * 3, True)]
+# Beside the goals, on the page of a machine.
+MORE_ROWS = [
+    Row("K1 against the best stream read of the run", lambda record: record["goals"]["K1"]["of_best_stream_read"]),
+    Row("weights read in plain decoding / stream read", DECODING_OF_STREAM),
+    *rows_over_one("4096", {m: (None, None) for m in ("4", "8", "16")}),
+    Row("a pass of 8 rows / llama.cpp", median("peers", "goals", "M8", "llama.cpp")),
+    Row("a pass of 8 rows / ik_llama.cpp", median("peers", "goals", "M8", "ik_llama.cpp")),
+    Row("stream read, all threads, GB/s", median("goals", "stream_read_GB_per_s", "all_threads")),
+    Row("int8 dot product, one thread, GMAC/s", median("goals", "dot_int8_GMAC_per_s_1_thread"))]
+
+
+def records(results):
+    """{model: {kind: result}} of a machine, in the order of the plots."""
+    found = {}
+    for kind in ("goals", "peers"):
+        for model, file in measured.load(results, kind).items():
+            found.setdefault(model, {})[kind] = file
+    return found
+
+
+def cell(row, model, record):
+    """The value, bold where it misses its goal; nothing where it was not measured."""
+    try:
+        text = f"{row.get(record):.2f}"
+    except KeyError:
         return ""
-    rows = []
-    for goal, name in (("K2", "plain decoding (K2)"), ("M8", "8 rows"), ("K4", "prompt of 512 (K4)")):
-        for peer in ("llama.cpp", "ik_llama.cpp"):
-            values = [result["goals"].get(goal, {}).get(peer) for result in files.values()]
-            if any(values):
-                rows.append([f"{name} / {peer}"] + [number(v["median"]) if v else "" for v in values])
-    rows.append(["weights read, plain decoding / stream read"]
-                + [f"{r['goals']['decoding_of_stream_read']['median']:.2f}" for r in files.values()])
-    return source(files) + "\n\n" + table(["foredraft / peer, median of turns", *files], rows)
+    limit = dict(zip(measured.ORDER, row.limits)).get(model)
+    if limit is not None and row.amx and record["goals"]["isa"] == "amx":
+        limit = row.amx
+    if limit is None or (float(text) <= limit if row.at_most else float(text) >= limit):
+        return text
+    return text if row.otherwise and row.otherwise(record) else f"**{text}**"
+
+
+def limit_of(row):
+    limits = [f"{limit:g}" for limit in dict.fromkeys(row.limits) if limit is not None]
+    sign = "<= " if row.at_most else ">= "
+    return sign + ", ".join(limits) + (f" ({row.amx:g} with AMX)" if row.amx else "") if limits else ""
 
 
 def goals(results):
-    """The goals K1, K3, K5, K6 and K8 beside what was measured."""
-    files = measured.load(results, "goals")
-    if not files:
+    """The goals beside what was measured on one machine."""
+    models = records(results)
+    if not models:
         return ""
-
-    def row(name, goal, get):
-        values = []
-        for result in files.values():
-            try:
-                values.append(f"{get(result):.2f}")
-            except (KeyError, TypeError):
-                values.append("")
-        return [name, goal, *values]
-
-    rows = [row("K1: weights/s at M=1 / stream read beside it", ".90, .82, .75",
-                lambda r: r["K1"]["of_stream_read_beside"]["median"]),
-            row("K1 against the best stream read of the run", "", lambda r: r["K1"]["of_best_stream_read"])]
-    for position, limits in (("256", {4: "1.10", 8: "1.5", 16: "3.0"}), ("4096", {4: "", 8: "", 16: ""})):
-        for m, limit in limits.items():
-            rows.append(row(f"K3: T({m})/T(1) at {position} positions", limit,
-                            lambda r, m=m, p=position: r["K3"][p][str(m)]["median"]))
-    for kind in ("Q4_K", "Q6_K", "Q4_1", "Q5_0", "Q8_0"):
-        rows.append(row(f"K5: use of the dot product, M=8 from L2, {kind}", ".73",
-                        lambda r, k=kind: r["K5"][k]["median"]))
-    rows += [
-        row("K6: host work of a round, greedy, us", "20",
-            lambda r: r["K6"]["greedy"]["microseconds_a_round"]["median"]),
-        *(row(f"K6: a row read, {kind}, us", "50", lambda r, k=kind: r["K6"][k]["microseconds_a_row"]["median"])
-          for kind in ("temperature 0.8, top-k 40, top-p 0.95", "temperature 0.8, top-p 0.95", "temperature 1",
-                       "rejection, temperature 1")),
-        row("K8: attention at 4096, M=1 / stream read", ".75", lambda r: r["K8"]["M1_of_stream_read"]["median"]),
-        row("K8: attention at 4096, M=8 / float multiply-add peak", ".65",
-            lambda r: r["K8"]["M8_of_fma_peak"]["median"]),
-        row("K8: time with a q8_0 cache / f16, M=1", ".80", lambda r: r["K8"]["q8_0_time_of_f16"]["1"]["median"]),
-        row("stream read, all threads, GB/s", "", lambda r: r["stream_read_GB_per_s"]["all_threads"]["median"]),
-        row("int8 dot product, one thread, GMAC/s", "", lambda r: r["dot_int8_GMAC_per_s_1_thread"]["median"])]
+    rows = [[row.name, limit_of(row), *(cell(row, model, record) for model, record in models.items())]
+            for row in ROWS + MORE_ROWS]
     picture = ("![Forward passes between the speed of memory and that of the dot product]"
-               f"(images/{results.name}/roofline.svg)")
-    rows = [cells for cells in rows if any(cells[2:])]  # older files lack the newer ones
-    return "\n\n".join([source(files), picture, table(["", "goal", *files], rows)])
+               f"(../images/{results.name}/roofline.svg)")
+    first = next(iter(models.values()))
+    where = source(results, "{goals,peers}-*.json", {"first": first.get("goals") or first["peers"]})
+    return "\n\n".join([where, picture, table(["", "goal", *models],
+                                              [cells for cells in rows if any(cells[2:])])])
+
+
+def summary(results):
+    """The goals on all machines: three models in a cell."""
+    by_machine = {name: records(results / folder) for folder, name in MACHINES.items()}
+    rows = []
+    for row in ROWS:
+        cells = [[cell(row, model, record) for model, record in models.items()] for models in by_machine.values()]
+        rows.append([row.name, limit_of(row), *(" · ".join(values) if any(values) else "" for values in cells)])
+    return table(["", "goal", *by_machine], rows)
+
+
+def agreement(results):
+    """How far logits are from llama.cpp's."""
+    models = json.loads((results / "agreement.json").read_text())["models"]
+    return table(["model", "difference", "same best token"],
+                 [[model, f"{one['mean_difference']:.3f}", f"{one['same_best']} of {one['positions']}"]
+                  for model, one in models.items()])
 
 
 def operators(results):
@@ -145,7 +207,7 @@ def operators(results):
         rows.append([f"`{name}`", "" if name.startswith("peak") else number(time / 1000), ", ".join(rate),
                      ", ".join(part)])
     first = {"micro": {**result, "threads": 1}}
-    return source(first) + "\n\n" + table(["operator", "us", "rate", "limit"], rows)
+    return source(results, "micro.json", first) + "\n\n" + table(["operator", "us", "rate", "limit"], rows)
 
 
 def isas(results):
@@ -161,7 +223,7 @@ def isas(results):
         rows.append([f"`{isa}`", *(number(speeds[t]["median"]) for t in ("tg16", "pp4", "pp8", "pp16", "pp128")),
                      *(f"{ratio:.2f}" for ratio in ratios)])
     head = ["plain decoding", "M=4", "M=8", "M=16", "M=128", "T(4)/T(1)", "T(8)/T(1)", "T(16)/T(1)"]
-    where = source({"isas": {**result, "isa": "all of its instruction sets"}})
+    where = source(results, "isas.json", {"isas": {**result, "isa": "all of its instruction sets"}})
     return where + "\n\n" + table([result["model"] + ", tokens/s", *head], rows)
 
 
@@ -180,7 +242,8 @@ def matmul(results):
     columns = [("memory", "1"), ("memory", "4"), ("memory", "8"), ("cache", "1"), ("cache", "8"), ("memory", "512")]
     head = ["GB/s (of the stream read), M=1", "M=4", "M=8", "GMAC/s (of the peak) from cache, M=1", "M=8", "M=512"]
     rows = [[kind, *[by.get(column, "") for column in columns]] for kind, by in cells.items()]
-    return source({"micro": {**result, "threads": 1}}) + "\n\n" + table(["format", *head], rows)
+    where = source(results, "micro.json", {"micro": {**result, "threads": 1}})
+    return where + "\n\n" + table(["format", *head], rows)
 
 
 def perplexity(results):
@@ -197,7 +260,7 @@ def perplexity(results):
         rows.append([model, str(one["predicted_tokens"]), f"{one['perplexity']:.3f}", f"{one['exact_perplexity']:.3f}",
                      difference(one), difference(result["q8_0_cache"]) if "q8_0_cache" in result else ""])
     head = ["model", "tokens", "int8 activations", "float activations", "difference", "q8_0 cache instead of f16"]
-    return source(files) + "\n\n" + table(head, rows)
+    return source(results, "perplexity-*.json", files) + "\n\n" + table(head, rows)
 
 
 def loading(results):
@@ -219,35 +282,50 @@ def loading(results):
             row("tokenizer alone, s", lambda r: seconds(r["hot"]["seconds_tokenizer"])),
             row("weights, GB/s of the file a core", lambda r: number(r["hot"]["GB_per_s_a_core"]["median"])),
             row("loading, file dropped from memory, s", lambda r: seconds(r["cold"]["seconds"])),
-            row("with `--packed-cache`, file in memory, s", lambda r: seconds(r["packed_hot"]["seconds"])),
+            row("with `--keep-packed`, file in memory, s", lambda r: seconds(r["packed_hot"]["seconds"])),
             row("weights alone, s", lambda r: seconds(r["packed_hot"]["seconds_weights"])),
-            row("with `--packed-cache`, file dropped, s", lambda r: seconds(r["packed_cold"]["seconds"])),
+            row("with `--keep-packed`, file dropped, s", lambda r: seconds(r["packed_cold"]["seconds"])),
             row("the first time, which writes it, s", lambda r: f"{r['seconds_first_with_writing']:.2f}"),
             row("`foredraft generate -n 1`, s", lambda r: seconds(r["seconds_generate_1"]["packs"])),
-            row("`foredraft generate -n 1 --packed-cache`, s", lambda r: seconds(r["seconds_generate_1"]["maps"])),
+            row("`foredraft generate -n 1 --keep-packed`, s", lambda r: seconds(r["seconds_generate_1"]["maps"])),
             row("plain decoding, mapped / packed", lambda r:
                 f"{r['decoding_tokens_per_s']['mapped_of_packed']['median']:.2f}")]
     formats = result["repack_GB_per_s_1_thread"]
     repack = table(["format", *formats],
                    [["repacking, GB/s of the file, 1 thread", *[number(f["median"]) for f in formats.values()]]])
-    return "\n\n".join([source({"loading": result}), table(["", *models], rows), repack])
+    return "\n\n".join([source(results, "loading.json", {"loading": result}), table(["", *models], rows), repack])
 
 
-TABLES = {"passes": passes, "bench": bench, "peers": peers, "loading": loading, "goals": goals, "isas": isas,
-          "matmul": matmul, "operators": operators, "perplexity": perplexity}
-MARKED = re.compile(r"(<!-- begin (?P<name>\w+) (?P<machine>[\w-]+) -->\n).*?(<!-- end -->)", re.S)
+TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmul": matmul, "operators": operators,
+          "loading": loading, "perplexity": perplexity}
+OF_ALL_MACHINES = {"summary": summary, "agreement": agreement}
+MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
+
+
+def filled(text):
+    """A page with its tables as the result files have them."""
+    def fill(marked):
+        make = {**TABLES, **OF_ALL_MACHINES}[marked["name"]]
+        made = make(measured.RESULTS / (marked["machine"] or ""))
+        return f"{marked[1]}\n{made}\n\n{marked[4]}" if made else marked[0]
+
+    return MARKED.sub(fill, text)
 
 
 def main():
-    if len(sys.argv) > 1:
-        print("\n\n".join(make(pathlib.Path(sys.argv[1])) for make in TABLES.values()))
+    check = sys.argv[1:] == ["--check"]
+    if len(sys.argv) > 1 and not check:
+        print("\n\n".join(make(pathlib.Path(sys.argv[1]).resolve()) for make in TABLES.values()))
         return
-
-    def fill(marked):
-        made = TABLES[marked["name"]](measured.RESULTS / marked["machine"])
-        return f"{marked[1]}\n{made}\n\n{marked[4]}" if made else marked[0]
-
-    PAGE.write_text(MARKED.sub(fill, PAGE.read_text()))
+    stale = []
+    for page in sorted(PAGES.rglob("*.md")):
+        text = page.read_text()
+        if filled(text) != text:
+            stale.append(str(page.relative_to(measured.ROOT)))
+            if not check:
+                page.write_text(filled(text))
+    if check and stale:
+        sys.exit("not as in bench/results, run python3 bench/tables.py: " + ", ".join(stale))
 
 
 if __name__ == "__main__":

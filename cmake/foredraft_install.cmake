@@ -1,5 +1,5 @@
 # Install rules. Every target has an export file of its own, so that a program which needs only the
-# headers is not asked for PCRE2.
+# loop is not asked for Eigen, and one which reads no files not for PCRE2.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/foredraft)
@@ -17,7 +17,10 @@ function(foredraft_install target component)
     DESTINATION ${package_dir})
 endfunction()
 
-foredraft_install(foredraft core)
+foredraft_install(foredraft_loop loop)
+if(TARGET foredraft)
+  foredraft_install(foredraft core)
+endif()
 if(TARGET foredraft_io)
   foredraft_install(foredraft_io io)
 endif()

@@ -25,7 +25,7 @@ int main() {
 
   // With match the seed alone decides the text: drafting changes the number of rounds, never a
   // character.
-  const fd::Options sampled{.max_tokens = 24, .temperature = 0.7f, .seed = 3};
+  const fd::Options sampled{.max_tokens = 24, .sampling = {.temperature = 0.7f}, .seed = 3};
   show("match, plain  ", fd::NoDraft{}, fd::SampleAndMatch{}, sampled);
   show("match, lookup ", fd::PromptLookup{}, fd::SampleAndMatch{}, sampled);
 

@@ -8,7 +8,7 @@
 namespace fd = foredraft;
 
 /// Remembers, for each token, the token that came after it last.
-class LastSuccessor {
+class LastSuccessor : public fd::DrafterBase {
  public:
   // What it proposes at most: tokens found by any means, one after the other.
   static constexpr fd::Proposal proposal = fd::Proposal::kPointMass;
@@ -30,10 +30,8 @@ class LastSuccessor {
     }
   }
 
-  // It learns from the context alone, so the rest of the contract is short. What another text taught
-  // it is forgotten: the next propose() learns what it needs again.
-  void absorb(const fd::PromptBlock&) {}
-  void commit(const fd::Round&) noexcept {}
+  // It learns from the context alone, so DrafterBase says the rest but for this. What another text
+  // taught it is forgotten: the next propose() learns what it needs again.
   void reset() noexcept {
     successor_.clear();
     learnt_ = 0;

@@ -31,25 +31,23 @@ struct EngineCache {
   using Snapshot = std::vector<int>;
   Engine* engine;
   int committed = 0;
-  std::vector<fd::Node> nodes = {};
+  fd::StagedTree nodes = fd::StagedTree(64);
 
   int size() const { return committed; }
   int capacity() const { return 1024; }
-  int max_staged() const { return 64; }
-  int staged() const { return static_cast<int>(nodes.size()); }
-  void stage(std::span<const fd::Node> more) {
-    nodes.insert(nodes.end(), more.begin(), more.end());
-  }
+  int max_staged() const { return nodes.max_size(); }
+  int staged() const { return nodes.size(); }
+  void stage(std::span<const fd::Node> more) { nodes.stage(more); }
   void commit(std::span<const fd::NodeIndex> path) noexcept {
     committed += static_cast<int>(path.size());  // of a chain, the first nodes are accepted
     discard();
   }
-  void discard() noexcept { engine->remove_from(committed), nodes.clear(); }
+  void discard() noexcept { engine->remove_from(committed), nodes.discard(); }
   Snapshot snapshot() const {
     return {engine->sequence.begin(), engine->sequence.begin() + committed};
   }
   void restore(const Snapshot& tokens) {
-    engine->sequence = tokens, nodes.clear();
+    engine->sequence = tokens, nodes.discard();
     committed = static_cast<int>(tokens.size());
   }
 };
@@ -63,8 +61,7 @@ struct EngineTarget {
     for (auto& [cache, first, count, want, scores] : requests) {
       scores->reset(want, count, vocab_size());
       for (int row = 0; row < count; ++row) {
-        const auto node = static_cast<std::size_t>(first + row);
-        scores->set_row(row, cache->engine->decode(cache->nodes[node].token));
+        scores->set_row(row, cache->engine->decode(cache->nodes.token(first + row)));
       }
     }
   }

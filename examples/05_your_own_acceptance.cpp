@@ -10,7 +10,7 @@ namespace fd = foredraft;
 /// Token by token: accept a draft with probability p / q, replace the first one that fails.
 struct TokenByToken {
   static constexpr fd::Shape shape = fd::Shape::kChain;
-  static constexpr bool uses_law = true;  // it reads q
+  static constexpr bool uses_law() noexcept { return true; }  // it reads q
   static constexpr bool lossless = true;
 
   bool subtract_q = true;  // without it: the textbook mistake, a replacement drawn from p itself

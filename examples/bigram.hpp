@@ -18,41 +18,7 @@ namespace bigram {
 namespace fd = foredraft;
 
 /// All that a bigram has to remember of a sequence is its tokens.
-class Cache {
- public:
-  using Snapshot = std::vector<fd::TokenId>;
-  explicit Cache(int n_ctx = 4096) : n_ctx_(n_ctx) {
-    tokens_.reserve(static_cast<std::size_t>(n_ctx));
-  }
-
-  int size() const { return static_cast<int>(tokens_.size()); }
-  int capacity() const { return n_ctx_; }
-  int max_staged() const { return 512; }
-  int staged() const { return static_cast<int>(staged_.size()); }
-  fd::TokenId token(fd::NodeIndex node) const {
-    return staged_[static_cast<std::size_t>(node)].token;
-  }
-
-  void stage(std::span<const fd::Node> nodes) {
-    staged_.insert(staged_.end(), nodes.begin(), nodes.end());
-  }
-  void commit(std::span<const fd::NodeIndex> path) noexcept {
-    for (const fd::NodeIndex node : path) tokens_.push_back(token(node));
-    staged_.clear();  // this target forwards a round at once, so nothing has to stay staged
-  }
-  void discard() noexcept { staged_.clear(); }
-  void truncate(int n) noexcept {
-    staged_.clear();
-    if (n < size()) tokens_.resize(static_cast<std::size_t>(n));
-  }
-  Snapshot snapshot() const { return tokens_; }
-  void restore(const Snapshot& snapshot) { tokens_ = snapshot, staged_.clear(); }
-
- private:
-  int n_ctx_;
-  std::vector<fd::TokenId> tokens_;
-  std::vector<fd::Node> staged_;
-};
+using Cache = fd::TokenCache;
 
 class Model {
  public:

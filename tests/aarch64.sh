@@ -25,7 +25,7 @@ TEXT
 
 install=yes jobs=$(nproc) targets=(tests.backend) configure=()
 # Operators against the reference: the reference's Eigen is what takes minutes.
-select=(-L '^backend$' -E '^backend[.]cpu[.]lane:(qkv|feed-forward|head)')
+select=(-L '^backend$' -E '^backend[.]cpu[.]worker:(qkv|feed-forward|head)')
 while (( $# > 0 )); do
   case $1 in
     --all) targets+=(tests.model tests.io foredraft_program); select=(-L '^(backend|model|io)$') ;;

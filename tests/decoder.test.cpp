@@ -47,7 +47,8 @@ TEST_CASE("greedy text is the plain text at every depth, chain and tree") {
 TEST_CASE("match gives the same text for a seed with any drafter") {
   toy::Target target(32, 2);
   for (const std::uint64_t seed : {0ull, 1ull, 99ull}) {
-    const fd::Options options{.max_tokens = 200, .temperature = 1.0f, .top_k = 12, .seed = seed};
+    const fd::Options options{
+        .max_tokens = 200, .sampling = {.temperature = 1.0f, .top_k = 12}, .seed = seed};
     const auto truth = plain(target, options).tokens;
     fd::Decoder lookup{target, toy::TokenCache{}, fd::PromptLookup{}, fd::SampleAndMatch{}};
     CHECK(lookup.generate(kPrompt, options).tokens == truth);
@@ -301,10 +302,11 @@ TEST_CASE("bad input is refused with its code") {
   CHECK(code_of(std::vector<fd::TokenId>(8, 1), {}) == "context-overflow");
   CHECK(code_of(std::vector<fd::TokenId>{1, 16}, {}) == "token-out-of-range");
   CHECK(code_of(std::vector<fd::TokenId>{-1}, {}) == "token-out-of-range");
-  CHECK(code_of(two, {.temperature = 1}) == "invalid-option");  // greedy acceptance would ignore it
-  CHECK(code_of(two, {.temperature = -1}) == "invalid-option");
-  CHECK(code_of(two, {.temperature = std::nanf("")}) == "invalid-option");
-  CHECK(code_of(two, {.top_k = 3}) == "invalid-option");
+  CHECK(code_of(two, {.sampling = {.temperature = 1}}) ==
+        "invalid-option");  // greedy acceptance would ignore it
+  CHECK(code_of(two, {.sampling = {.temperature = -1}}) == "invalid-option");
+  CHECK(code_of(two, {.sampling = {.temperature = std::nanf("")}}) == "invalid-option");
+  CHECK(code_of(two, {.sampling = {.top_k = 3}}) == "invalid-option");
   CHECK(code_of(two, {.n_draft = -1}) == "invalid-option");
   CHECK(code_of(two, {.stop = {""}}) == "invalid-option");
   CHECK(code_of(two, {.max_tokens = 2}) == "none");
@@ -364,8 +366,10 @@ TEST_CASE("end tokens of a call take the place of those that the target knows") 
 TEST_CASE("sequences keep equal seeds apart") {
   toy::Target target(16, 0);
   const auto text = [&](std::uint64_t seed, std::uint32_t sequence) {
-    return plain(target,
-                 {.max_tokens = 30, .temperature = 1.0f, .seed = seed, .sequence = sequence})
+    return plain(target, {.max_tokens = 30,
+                          .sampling = {.temperature = 1.0f},
+                          .seed = seed,
+                          .sequence = sequence})
         .tokens;
   };
   CHECK(text(7, 1) == text(7, 1));
@@ -457,7 +461,8 @@ TEST_CASE("an infinite logit is refused at every temperature") {
     for (const float repeat : {1.0f, 1.5f}) {
       fd::Decoder decoder{target, toy::TokenCache{}, fd::PromptLookup{}, fd::SampleAndMatch{}};
       try {
-        decoder.generate(kPrompt, {.temperature = temperature, .repeat_penalty = repeat});
+        decoder.generate(kPrompt,
+                         {.sampling = {.temperature = temperature, .repeat_penalty = repeat}});
         FAIL("made text");
       } catch (const fd::Error& error) {
         CHECK(error.code() == fd::ErrorCode::kInvalidLogits);

@@ -1,6 +1,7 @@
 #include <foredraft/generate.hpp>
 
 #include <foredraft/foredraft.hpp>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -77,9 +78,7 @@ struct LoggingDrafter : fd::NoDraft {
 struct Fixture {
   explicit Fixture(std::function<fd::TokenId(int, const fd::Context&)> drafts, int max_staged = 16)
       : next(std::move(drafts)),
-        sequence(target, LoggingCache(log, max_staged), drafter(), fd::Greedy{}) {
-    sequence.tokens.reserve(64);
-  }
+        sequence(target, LoggingCache(log, max_staged), drafter(), fd::Greedy{}) {}
   LoggingDrafter drafter() {
     LoggingDrafter drafter;
     drafter.log = &log;
@@ -88,15 +87,17 @@ struct Fixture {
     return drafter;
   }
   fd::FinishReason run(const fd::Options& options) {
-    fd::Philox rng;
-    const fd::detail::Call call{
-        options, &rng, fd::RowNeed::kArgmax, false, [](fd::TokenId) { return false; }, {}};
-    if (!fd::prefill(sequence, call, stats)) return fd::FinishReason::kCancelled;
-    return fd::generate(sequence, call, stats, [this](const fd::Emitted& emitted) {
+    const auto call = std::make_shared<fd::Call>(options, target, fd::Greedy{});
+    const auto emit = [this](const fd::Emitted& emitted) {
       log.push_back("emit");
       tokens.push_back(emitted.token);
-    });
+    };
+    const auto reason = fd::prefill(sequence, call) ? fd::generate(sequence, call, emit)
+                                                    : fd::FinishReason::kCancelled;
+    stats = call->stats;
+    return reason;
   }
+  Tokens text() const { return {sequence.tokens().begin(), sequence.tokens().end()}; }
   fd::TokenId truth_after(const Tokens& text) const {
     return fd::Scores::argmax_of(target.toy.logits_after(text));
   }
@@ -118,15 +119,15 @@ TEST_CASE("the steps come in one order, and the cache never holds the anchor") {
   f.next = [&f](int, const fd::Context& context) {
     return (f.truth_after(Tokens(context.tokens.begin(), context.tokens.end())) + 1) % 16;
   };
-  f.sequence.tokens = {3, 1, 4, 1, 5};
+  f.sequence.begin(Tokens{3, 1, 4, 1, 5});
   CHECK(f.run({.max_tokens = 3, .prefill_block = 3}) == fd::FinishReason::kLength);
   CHECK(f.log == Log{"stage 3",   "forward 3", "absorb 0+3", "commit 3",  // the prompt
                      "stage 1",   "forward 1", "absorb 3+1", "commit 1",  // but its last token
                      "stage 1",   "forward 1", "commit 1",   "learn 1",  "emit",  // no draft yet
                      "propose 1", "stage 2",   "forward 2",  "commit 1", "learn 1", "emit",
                      "propose 0", "stage 1",   "forward 1",  "commit 1", "learn 1", "emit"});
-  CHECK(f.sequence.cache.size() + 1 == static_cast<int>(f.sequence.tokens.size()));
-  CHECK(f.sequence.cache.staged() == 0);
+  CHECK(f.sequence.cache().size() + 1 == static_cast<int>(f.sequence.tokens().size()));
+  CHECK(f.sequence.cache().staged() == 0);
 }
 
 TEST_CASE("a right draft is one round, and depth keeps to every limit") {
@@ -136,7 +137,7 @@ TEST_CASE("a right draft is one round, and depth keeps to every limit") {
     for (int i = 1; i < node; ++i) text.push_back(f.truth_after(text));
     return f.truth_after(text);
   };
-  f.sequence.tokens = {3};
+  f.sequence.begin(Tokens{3});
   CHECK(f.run({.max_tokens = 8, .n_draft = 9}) == fd::FinishReason::kLength);
   // The drafter's own greatest depth is 3; the last draft is one shorter than what is left.
   CHECK(f.log == Log{"stage 1", "forward 1", "commit 1",  "learn 1", "emit",      "propose 3",
@@ -145,16 +146,16 @@ TEST_CASE("a right draft is one round, and depth keeps to every limit") {
                      "learn 3", "emit",      "emit",      "emit"});
   CHECK(f.stats.accepted == 5);
   CHECK(f.stats.bonus == 2);
-  for (std::size_t i = 1; i < f.sequence.tokens.size(); ++i) {
-    CHECK(f.sequence.tokens[i] ==
-          f.truth_after(Tokens(f.sequence.tokens.begin(),
-                               f.sequence.tokens.begin() + static_cast<std::ptrdiff_t>(i))));
+  const Tokens text = f.text();
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    CHECK(text[i] ==
+          f.truth_after(Tokens(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(i))));
   }
 }
 
 TEST_CASE("a cache that stages few rows bounds prompt blocks and drafts") {
   Fixture f([](int, const fd::Context&) { return 0; }, 2);
-  f.sequence.tokens = {3, 1, 4, 1};
+  f.sequence.begin(Tokens{3, 1, 4, 1});
   f.run({.max_tokens = 4});
   CHECK(std::count(f.log.begin(), f.log.end(), "stage 2") >=
         2);  // two blocks hold the prompt's three rows
@@ -165,36 +166,36 @@ TEST_CASE("a cache that stages few rows bounds prompt blocks and drafts") {
 TEST_CASE("a failing proposal, prompt block or verification changes nothing that is seen later") {
   for (const bool in_proposal : {true, false}) {
     Fixture f([](int, const fd::Context&) { return 1; });
-    f.sequence.tokens = {3, 1, 4};
+    f.sequence.begin(Tokens{3, 1, 4});
     f.run({.max_tokens = 2});
-    const Tokens before = f.sequence.tokens;
-    const int committed = f.sequence.cache.size();
+    const Tokens before = f.text();
+    const int committed = f.sequence.cache().size();
     if (in_proposal) {
       f.next = [](int, const fd::Context&) -> fd::TokenId { throw std::runtime_error("no draft"); };
     } else {
       f.target.toy.before_forward = [] { throw std::runtime_error("no rows"); };
     }
     CHECK_THROWS_AS(f.run({.max_tokens = 5}), std::runtime_error);
-    CHECK(f.sequence.tokens == before);
-    CHECK(f.sequence.cache.size() == committed);
-    CHECK(f.sequence.cache.staged() == 0);
+    CHECK(f.text() == before);
+    CHECK(f.sequence.cache().size() == committed);
+    CHECK(f.sequence.cache().staged() == 0);
     f.next = [](int, const fd::Context&) { return 1; };
     f.target.toy.before_forward = nullptr;
     CHECK(f.run({.max_tokens = 5}) == fd::FinishReason::kLength);
     Fixture whole([](int, const fd::Context&) { return 1; });
-    whole.sequence.tokens = {3, 1, 4};
+    whole.sequence.begin(Tokens{3, 1, 4});
     whole.run({.max_tokens = 7});
-    CHECK(f.sequence.tokens == whole.sequence.tokens);
+    CHECK(f.text() == whole.text());
   }
 }
 
 TEST_CASE("a cancelled prompt is read on where it was left") {
   Fixture f([](int, const fd::Context&) { return 1; });
-  f.sequence.tokens = {3, 1, 4, 1, 5, 9};
+  f.sequence.begin(Tokens{3, 1, 4, 1, 5, 9});
   int polls = 0;
   CHECK(f.run({.max_tokens = 5, .cancelled = [&] { return ++polls == 3; }, .prefill_block = 2}) ==
         fd::FinishReason::kCancelled);
-  CHECK(f.sequence.cache.size() == 4);
+  CHECK(f.sequence.cache().size() == 4);
   CHECK(f.run({.max_tokens = 1, .prefill_block = 2}) == fd::FinishReason::kLength);
   CHECK(std::count(f.log.begin(), f.log.end(), "absorb 0+2") == 1);
   CHECK(std::count(f.log.begin(), f.log.end(), "absorb 4+1") == 1);

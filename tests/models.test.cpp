@@ -36,8 +36,9 @@ TEST_CASE("the README's program") {
   fd::Decoder decoder{target, fd::LinearCache<fd::f16>{target.shape()}, fd::ModelDrafter{draft},
                       fd::RejectionSampling{}};
   const auto prompt = target.tokenizer().encode("Once upon a time");
-  const auto result = decoder.generate(prompt, {.max_tokens = 64, .temperature = 0.7f},
-                                       [&](const fd::Emitted& token) { out << token.text; });
+  const auto result =
+      decoder.generate(prompt, {.max_tokens = 64, .sampling = {.temperature = 0.7f}},
+                       [&](const fd::Emitted& token) { out << token.text; });
   out << result.stats;  // rounds, drafted, accepted per position, tokens/s, where the time went
   // README: end
 

@@ -14,7 +14,7 @@ themselves; ctest's summary names them.
 
   --fast          leave out the model and the tests labelled golden, differential and property
   --sanitize      build with AddressSanitizer and UndefinedBehaviorSanitizer, into build/dev: with the
-                  kernels of portable and avx2; clang (CXX=clang++) compiles that several times faster
+                  kernels of portable and avx2; clang (CXX=clang++) compiles it in half the time
   --threads       build with ThreadSanitizer, into build/tsan, likewise
   --werror        treat warnings as errors
   --only FOLDER   build and run the tests of tests/FOLDER alone; may be repeated

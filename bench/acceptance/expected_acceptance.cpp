@@ -189,7 +189,7 @@ class Measurement {
         cache_(target.shape(), kContext),
         draft_model_(draft, Cache{draft.shape(), kContext}),
         a_(a) {
-    fd::check_same_vocabulary(target, draft);
+    fd::require_same_vocabulary(target.info(), draft.info());
   }
 
   /// All rounds along one text. Its sequence number keeps the noise of prompts apart.
@@ -198,7 +198,7 @@ class Measurement {
     // By match, the text does not depend on how it is drafted.
     decoder_.generate(prompt, {.max_tokens = a_.n_tokens,
                                .n_draft = a_.depth,
-                               .temperature = temperature,
+                               .sampling = {.temperature = temperature},
                                .seed = a_.seed,
                                .sequence = sequence});
     const std::span<const fd::TokenId> text = decoder_.tokens();
@@ -257,7 +257,7 @@ class Measurement {
   /// One pass for the target's rows of all chains; with them come the tokens of the text up to the
   /// next round, which are kept.
   void verify(std::span<const fd::TokenId> text) {
-    auto nodes = fd::detail::chain_of(text, 0, static_cast<int>(text.size()));
+    auto nodes = fd::chain_of(text, 0, static_cast<int>(text.size()));
     const int n_text = static_cast<int>(nodes.size());
     for (const fd::Node& drafted : tree_.nodes().subspan(1)) {
       nodes.push_back({drafted.token, drafted.parent == 0 ? 0 : drafted.parent - 1 + n_text});
@@ -270,7 +270,7 @@ class Measurement {
     }
     requests.push_back({&cache_, n_text, tree_.drafted(), {fd::RowNeed::kLogits, {}}, &scores_});
     target_.forward(std::span(requests));
-    cache_.commit(fd::detail::first_nodes(n_text));
+    cache_.commit(fd::first_nodes(n_text));
     cache_.discard();
   }
 

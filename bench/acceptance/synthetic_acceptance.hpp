@@ -15,7 +15,7 @@ namespace fd = foredraft;
 /// nothing else: it knows no p.
 struct SyntheticAcceptance {
   static constexpr fd::Shape shape = fd::Shape::kChain;
-  static constexpr bool uses_law = false;
+  static constexpr bool uses_law() noexcept { return false; }
   static constexpr bool lossless = false;
 
   /// Of the i-th draft, given that those before it were accepted; the last rate holds for all

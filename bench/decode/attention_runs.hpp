@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstddef>
 #include <span>
 #include <vector>
 
 #include <foredraft/backend/cpu/cpu.hpp>
 #include <foredraft/backend/cpu/panel_layout.hpp>
-#include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/cache/linear.hpp>
 #include <foredraft/model/config.hpp>
 
@@ -36,7 +34,7 @@ class AttentionRuns {
       caches_.emplace_back(config.cache_shape(), n_positions + kMostRows, kMostRows);
       fill(caches_.back());
     } while (static_cast<double>(caches_.size()) * bytes() < kEnough);
-    const auto width = static_cast<std::size_t>(config.d_q);
+    const auto width = static_cast<std::size_t>(layer().attention.d_q);
     const std::vector<std::byte> zeros(*fd::row_bytes(fd::TensorType::kQ4_0, width) *
                                        fd::cpu::kPanelRows);
     wo_ = cpu.pack({fd::TensorType::kQ4_0, fd::cpu::kPanelRows, width, zeros});
@@ -47,19 +45,19 @@ class AttentionRuns {
     Cache& cache = caches_[next_++ % caches_.size()];
     cache.stage(chain(m));
     const std::vector<fd::SequenceRows> rows{cache.rows(0, m, 0)};
-    std::vector<fd::KvLayer<T>> layers;
-    for (int layer = 0; layer < config_.n_layers; ++layer) layers.push_back(cache.layer(layer));
-    const auto q = random_floats(fd::area(m, config_.d_q));
+    std::vector<typename Cache::Rows::Layer> layers;
+    for (int i = 0; i < n_layers(); ++i) layers.push_back(cache.layer(i));
+    const fd::AttentionShape& a = layer().attention;
+    const auto q = random_floats(fd::area(m, a.d_q));
     std::vector<float> x(static_cast<std::size_t>(m * fd::cpu::kPanelRows));
-    const fd::PassShape shape{m,           config_.d_model, config_.d_ff,
-                              config_.d_q, config_.d_kv,    config_.d_head};
-    const float scale = 1.0f / std::sqrt(static_cast<float>(config_.d_head));
+    const fd::PassShape shape{m,     config_.d_model, layer().feed_forward.d_ff,
+                              a.d_q, a.d_kv,          a.d_head};
     const auto begin = std::chrono::steady_clock::now();
-    cpu_.run(shape, [&](auto& lane) noexcept {
+    cpu_.run(shape, [&](auto& worker) noexcept {
       for (const auto& layer : layers) {
-        lane.attend(fd::AttendArgs<fd::Cpu::Matrix, T>{q.data(), m, config_.n_heads,
-                                                       config_.n_kv_heads, config_.d_head, scale,
-                                                       rows, std::span(&layer, 1), &wo_, x.data()});
+        worker.attend(fd::AttendArgs<fd::cpu::Worker, typename Cache::Rows>{
+            q.data(), m, a.n_heads, a.n_kv_heads, a.d_head, a.scale, rows, std::span(&layer, 1),
+            &wo_, x.data()});
       }
     });
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
@@ -72,11 +70,14 @@ class AttentionRuns {
   /// Multiply-adds of one run; a row sees the committed positions, those before it and itself.
   double macs(int m) const {
     const double seen = m * (n_positions_ + (m + 1) / 2.0);
-    return 2.0 * config_.n_layers * config_.d_q * seen;
+    return 2.0 * n_layers() * layer().attention.d_q * seen;
   }
 
  private:
   using Cache = fd::LinearCache<T>;
+
+  int n_layers() const { return static_cast<int>(config_.layers.size()); }
+  const fd::LayerShape& layer() const { return config_.layers.front(); }  // all are alike
 
   static std::vector<fd::Node> chain(int n) {
     std::vector<fd::Node> nodes;
@@ -86,11 +87,11 @@ class AttentionRuns {
 
   /// Noise for keys and values, and n_positions_ committed.
   void fill(Cache& cache) const {
-    const auto row = static_cast<std::size_t>(fd::row_elements<T>(config_.d_head));
+    const auto row = static_cast<std::size_t>(fd::row_elements<T>(layer().attention.d_head));
     const auto noise = random_elements<T>(row * 61, 0.3f);
-    for (int layer = 0; layer < config_.n_layers; ++layer) {
-      const auto kv = cache.layer(layer);
-      for (int head = 0; head < config_.n_kv_heads; ++head) {
+    for (int index = 0; index < n_layers(); ++index) {
+      const auto kv = cache.layer(index);
+      for (int head = 0; head < layer().attention.n_kv_heads; ++head) {
         const std::size_t from = static_cast<std::size_t>(head) * kv.head_stride;
         for (std::size_t i = 0; i < static_cast<std::size_t>(n_positions_ + kMostRows) * row; ++i)
           kv.k[from + i] = kv.v[from + i] = noise[i % noise.size()];
@@ -103,15 +104,6 @@ class AttentionRuns {
       for (int i = 0; i < n; ++i) path.push_back(i);
       cache.commit(path);
     }
-    std::vector<T> scratch(fd::kKeyBlock * row);
-    for (int layer = 0; layer < config_.n_layers; ++layer) {
-      const auto kv = cache.layer(layer);
-      for (int head = 0; head < config_.n_kv_heads; ++head) {
-        fd::complete_key_blocks(kv.k + static_cast<std::size_t>(head) * kv.head_stride,
-                                config_.d_head, kv.in_blocks, kv.size, scratch.data());
-      }
-    }
-    cache.key_blocks_completed();
   }
 
   fd::Cpu& cpu_;

@@ -128,11 +128,12 @@ Json host_work(const Arguments& a, bench::Model& model) {
     fd::Options options;
   };
   const fd::Options greedy{.max_tokens = 96, .ignore_end = true};
-  const fd::Options top_k{
-      .max_tokens = 96, .temperature = 0.8f, .top_k = 40, .top_p = 0.95f, .ignore_end = true};
+  const fd::Options top_k{.max_tokens = 96,
+                          .sampling = {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f},
+                          .ignore_end = true};
   const fd::Options top_p{
-      .max_tokens = 96, .temperature = 0.8f, .top_p = 0.95f, .ignore_end = true};
-  const fd::Options uncut{.max_tokens = 96, .temperature = 1.0f, .ignore_end = true};
+      .max_tokens = 96, .sampling = {.temperature = 0.8f, .top_p = 0.95f}, .ignore_end = true};
+  const fd::Options uncut{.max_tokens = 96, .sampling = {.temperature = 1.0f}, .ignore_end = true};
   const Kind kinds[] = {{"greedy", fd::SampleAndMatch{}, greedy},
                         {"temperature 0.8, top-k 40, top-p 0.95", fd::SampleAndMatch{}, top_k},
                         {"temperature 0.8, top-p 0.95", fd::SampleAndMatch{}, top_p},
@@ -144,7 +145,7 @@ Json host_work(const Arguments& a, bench::Model& model) {
     double of_greedy = 0;
     for (const Kind& kind : kinds) {
       const auto work = bench::host_work(model, kind.rule, kind.options);
-      if (kind.options.temperature == 0.0f) of_greedy = work.per_round;
+      if (kind.options.sampling.temperature == 0.0f) of_greedy = work.per_round;
       if (turn == 0) continue;
       per_round[kind.name].push_back(1e6 * work.per_round);
       rows[kind.name].push_back(work.rows);
@@ -156,7 +157,8 @@ Json host_work(const Arguments& a, bench::Model& model) {
     Json one{{"microseconds_a_round", summary(per_round[kind.name])},
              {"rows_read_a_round", bench::median(rows[kind.name])},
              {"drafted_a_round", bench::median(drafted[kind.name])}};
-    if (kind.options.temperature > 0) one["microseconds_a_row"] = summary(per_row[kind.name]);
+    if (kind.options.sampling.temperature > 0)
+      one["microseconds_a_row"] = summary(per_row[kind.name]);
     result[kind.name] = one;
   }
   return result;
@@ -211,7 +213,8 @@ Json attention(const Arguments& a, fd::Cpu& cpu, const fd::ModelConfig& config) 
   bench::StreamRead stream(cpu);
   bench::AttentionRuns<fd::f16> half(cpu, config, positions);
   std::optional<bench::AttentionRuns<fd::q8_0>> quantized;
-  if (config.d_head % fd::kHeadMultiple<fd::q8_0> == 0) quantized.emplace(cpu, config, positions);
+  if (config.layers.front().attention.d_head % fd::cpu::kHeadMultiple<fd::q8_0> == 0)
+    quantized.emplace(cpu, config, positions);
   Values read, use, peak, seconds, seconds_of_rows, smaller, smaller_of_rows;
   for (int turn = 0; turn <= a.repetitions; ++turn) {  // the first one warms up
     if (turn == 1) read = use = peak = seconds = seconds_of_rows = smaller = smaller_of_rows = {};

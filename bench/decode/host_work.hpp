@@ -3,6 +3,9 @@
 #include <string>
 
 #include <foredraft/acceptance/any_acceptance.hpp>
+#include <foredraft/acceptance/greedy.hpp>
+#include <foredraft/acceptance/rejection_sampling.hpp>
+#include <foredraft/acceptance/sample_and_match.hpp>
 #include <foredraft/decoder.hpp>
 #include <foredraft/drafter/prompt_lookup.hpp>
 

@@ -87,7 +87,7 @@ void measure(fd::Cpu& cpu, const std::filesystem::path& path, const fd::LoadOpti
   const auto timed = [&](std::vector<double>& seconds, auto&& work) {
     if (cold) {
       drop_from_memory(path);
-      for (const auto& place : options.packed_cache) drop_from_memory(place);
+      for (const auto& place : options.packed_files) drop_from_memory(place);
     }
     const auto begin = bench::Clock::now();
     const auto kept = work();
@@ -98,7 +98,7 @@ void measure(fd::Cpu& cpu, const std::filesystem::path& path, const fd::LoadOpti
     const fd::Gguf file = fd::Gguf::open(path);
     fd::ModelConfig config = fd::read_config(file);
     config.n_vocab = static_cast<int>(file.find("tokenizer.ggml.tokens")->count);
-    return options.packed_cache.empty() ? fd::read_weights(cpu, file, config, options)
+    return options.packed_files.empty() ? fd::read_weights(cpu, file, config, options)
                                         : fd::read_weights_packed(cpu, file, config, options);
   });
   timed(times.all, [&] { return fd::load(cpu, path, options); });
@@ -140,7 +140,7 @@ Json loading(const std::string& name, const std::string& packed, int threads, in
   (void)fd::load(cpu, path);
   double first = 0;
   if (!packed.empty()) {
-    mapping.packed_cache = {packed};
+    mapping.packed_files = {packed};
     const auto begin = bench::Clock::now();
     (void)fd::load(cpu, path, mapping);
     first = bench::seconds_since(begin);

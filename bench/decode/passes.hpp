@@ -112,11 +112,12 @@ class Passes {
   /// Noise for keys and values.
   void fill(Cache& cache) const {
     const auto& c = model_.config();
-    const auto row = static_cast<std::size_t>(c.d_head);
+    const fd::AttentionShape& a = c.layers.front().attention;  // all are alike
+    const auto row = static_cast<std::size_t>(a.d_head);
     const auto noise = random_floats(row * 61, 0.3f);
-    for (int layer = 0; layer < c.n_layers; ++layer) {
+    for (int layer = 0; layer < static_cast<int>(c.layers.size()); ++layer) {
       const auto kv = cache.layer(layer);
-      for (int head = 0; head < c.n_kv_heads; ++head) {
+      for (int head = 0; head < a.n_kv_heads; ++head) {
         const std::size_t from = static_cast<std::size_t>(head) * kv.head_stride;
         for (std::size_t i = 0; i < static_cast<std::size_t>(n_positions_) * row; ++i) {
           kv.k[from + i] = fd::f16(noise[i % noise.size()]);
@@ -139,16 +140,11 @@ class Passes {
 
   void go_to(int position) {
     cache_.truncate(position);
-    if (cache_.size() == position) return;
     while (cache_.size() < position) {
       const int count = std::min(position - cache_.size(), kBlock);
       cache_.stage(chain(0, count));
       cache_.commit(path(count));
     }
-    // The next pass puts all these keys in order. A text has it done block by block.
-    cache_.stage(chain(0, 1));
-    forward(1, 0);
-    cache_.discard();
   }
 
   /// One pass; the best token of the last `n_read` rows is wanted.

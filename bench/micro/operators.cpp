@@ -20,7 +20,6 @@
 #include <vector>
 
 #include <foredraft/acceptance/residual.hpp>
-#include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/core/half.hpp>
 #include <foredraft/core/pages.hpp>
 #include <foredraft/core/rng.hpp>
@@ -57,8 +56,11 @@ void attention(benchmark::State& state) {
   // The same keys and values again and again: what they hold does not matter.
   const auto values = bench::random_elements<T>(head, 0.3f);
   std::vector<T> keys = values;
-  std::vector<T> scratch(fd::kKeyBlock * values.size() / static_cast<std::size_t>(positions));
-  fd::complete_key_blocks(keys.data(), kHead, 0, positions - n_rows, scratch.data());
+  const auto row = static_cast<std::size_t>(fd::row_elements<T>(kHead));
+  for (std::size_t i = 0; i < fd::idx(fd::cpu::positions_in_key_blocks(positions - n_rows));
+       i += fd::cpu::kKeyBlock) {
+    fd::cpu::rows_to_key_block(&values[i * row], kHead, &keys[i * row]);
+  }
   const fd::Pages pages = fd::take_pages(2 * n_heads * head * sizeof(T), true);
   if (pages == nullptr) throw std::bad_alloc();
   T* const memory = reinterpret_cast<T*>(pages.get());
@@ -122,13 +124,15 @@ void store_keys_and_values(benchmark::State& state) {
 
 /// The keys of a layer's newest 32 positions, put in order for attention: once in 32 tokens.
 void complete_key_blocks(benchmark::State& state) {
-  constexpr std::size_t kBlock = std::size_t{fd::kKeyBlock} * kHead;
+  constexpr std::size_t kBlock = std::size_t{fd::cpu::kKeyBlock} * kHead;
   std::vector<fd::f16> keys(kKvHeads * kBlock);
-  std::vector<fd::f16> scratch(kBlock);
+  std::vector<fd::f16> rows(kBlock);
   benchmark::DoNotOptimize(keys.data());
   for (auto _ : state) {
-    for (std::size_t head = 0; head < keys.size(); head += kBlock)
-      fd::complete_key_blocks(&keys[head], kHead, 0, fd::kKeyBlock, scratch.data());
+    for (std::size_t head = 0; head < keys.size(); head += kBlock) {
+      std::copy_n(&keys[head], kBlock, rows.data());
+      fd::cpu::rows_to_key_block(rows.data(), kHead, &keys[head]);
+    }
     benchmark::ClobberMemory();
   }
   bench::count_bytes(state, static_cast<double>(keys.size() * sizeof(fd::f16)), false);
@@ -209,8 +213,8 @@ void head(benchmark::State& state, fd::RowNeed need) {
   const fd::PassShape shape{static_cast<int>(n_rows), kModel,           kFeedForward,
                             kHeads * kHead,           kKvHeads * kHead, kHead};
   for (auto _ : state) {
-    cpu.run(shape, [&](auto& lane) noexcept {
-      lane.head({x.data(), rows, {x.data(), 1e-6f}, &weights[0], best, logits, maxima, sums});
+    cpu.run(shape, [&](auto& worker) noexcept {
+      worker.head({x.data(), rows, {x.data(), 1e-6f}, &weights[0], best, logits, maxima, sums});
     });
     benchmark::DoNotOptimize(best.data());
   }
@@ -218,8 +222,8 @@ void head(benchmark::State& state, fd::RowNeed need) {
   bench::count_macs(state, static_cast<double>(n_rows) * kModel * kVocab, Machine::get().dot);
 }
 
-/// A row of logits as the head hands it over to a rule that reads probabilities, these as unequal as
-/// those of a language's tokens (Zipf).
+/// A row of logits as the head hands it over to a rule that reads probabilities, these as unequal
+/// as those of a language's tokens (Zipf).
 struct Row {
   explicit Row(const fd::SamplingOptions& options, unsigned seed = 1) {
     fd::Scores& to = scores;

@@ -44,11 +44,11 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-/// f(lane) on all lanes at once. @return its time
+/// f(worker) on all workers at once. @return its time
 template <typename F>
 double time_of(fd::Cpu& cpu, F&& f) {
   const auto begin = Clock::now();
-  cpu.run(fd::PassShape{}, [&](auto& lane) noexcept { f(lane); });
+  cpu.run(fd::PassShape{}, [&](auto& worker) noexcept { f(worker); });
   return seconds_since(begin);
 }
 
@@ -60,9 +60,9 @@ double rate(fd::Cpu& cpu, Loop loop, double work_per_step) {
   constexpr std::int64_t kSteps = 200'000;  // about a millisecond
   double best = 0;
   for (int i = 0; i < 5; ++i) {
-    const double seconds = time_of(cpu, [&](auto& lane) {
+    const double seconds = time_of(cpu, [&](auto& worker) {
       const double result = static_cast<double>(loop(kSteps));
-      if (lane.index() == 0) g_sink.store(result, std::memory_order_relaxed);
+      if (worker.index() == 0) g_sink.store(result, std::memory_order_relaxed);
     });
     best = std::max(best, work_per_step * static_cast<double>(kSteps) * cpu.threads() / seconds);
   }
@@ -72,14 +72,14 @@ double rate(fd::Cpu& cpu, Loop loop, double work_per_step) {
 }  // namespace
 
 StreamRead::StreamRead(fd::Cpu& cpu, std::size_t bytes) : cpu_(cpu) {
-  const auto lanes = static_cast<std::size_t>(cpu.threads());
-  bytes_ = std::max(bytes / lanes / fd::kHugePage, std::size_t{1}) * fd::kHugePage * lanes;
+  const auto workers = static_cast<std::size_t>(cpu.threads());
+  bytes_ = std::max(bytes / workers / fd::kHugePage, std::size_t{1}) * fd::kHugePage * workers;
   memory_ = fd::take_pages(bytes_, true);
   if (memory_ == nullptr) throw std::bad_alloc();
-  // Each lane has its part near itself.
-  time_of(cpu_, [&](auto& lane) {
-    const std::size_t part = bytes_ / static_cast<std::size_t>(lane.count());
-    std::memset(memory_.get() + static_cast<std::size_t>(lane.index()) * part, 1, part);
+  // Each worker has its part near itself.
+  time_of(cpu_, [&](auto& worker) {
+    const std::size_t part = bytes_ / static_cast<std::size_t>(worker.count());
+    std::memset(memory_.get() + static_cast<std::size_t>(worker.index()) * part, 1, part);
   });
   double best = 0;
   for (const int streams : {1, 2, 4}) {
@@ -98,11 +98,11 @@ double StreamRead::bytes_per_second() { return timed(streams_, ahead_); }
 
 double StreamRead::timed(int streams, std::size_t ahead) {
   const ProbeTable& probes = probes_of(cpu_.isa());
-  const double seconds = time_of(cpu_, [&](auto& lane) {
-    const std::size_t part = bytes_ / static_cast<std::size_t>(lane.count());
-    const auto sum = probes.read(memory_.get() + static_cast<std::size_t>(lane.index()) * part,
+  const double seconds = time_of(cpu_, [&](auto& worker) {
+    const std::size_t part = bytes_ / static_cast<std::size_t>(worker.count());
+    const auto sum = probes.read(memory_.get() + static_cast<std::size_t>(worker.index()) * part,
                                  part, streams, ahead);
-    if (lane.index() == 0) g_sink.store(sum, std::memory_order_relaxed);
+    if (worker.index() == 0) g_sink.store(sum, std::memory_order_relaxed);
   });
   return static_cast<double>(bytes_) / seconds;
 }

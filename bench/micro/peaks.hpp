@@ -28,7 +28,7 @@ struct ProbeTable {
 
 const ProbeTable& probes_of(fd::cpu::Isa isa);
 
-/// Reads memory that is too large for any cache, with all lanes of a backend, each its own part.
+/// Reads memory that is too large for any cache, with all workers of a backend, each its own part.
 class StreamRead {
  public:
   /// The quickest of several ways to read is found once, here.
@@ -52,7 +52,7 @@ class StreamRead {
   std::size_t ahead_ = 0;
 };
 
-/// int8 products a second, all lanes together: the best of a few runs of a millisecond.
+/// int8 products a second, all workers together: the best of a few runs of a millisecond.
 double dot_peak(fd::Cpu& cpu);
 /// Float multiply-adds a second, likewise.
 double fma_peak(fd::Cpu& cpu);

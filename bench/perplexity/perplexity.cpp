@@ -37,10 +37,10 @@ using Json = nlohmann::ordered_json;
 using Tokens = std::vector<fd::TokenId>;
 
 /// The kernels of Cpu with the file's values as float weights: no activation is ever rounded.
-class FloatCpu {
+class FloatCpu : public fd::HostMemory {
  public:
   using Matrix = fd::Cpu::Matrix;
-  using Lane = fd::Cpu::Lane;
+  using Worker = fd::Cpu::Worker;
 
   explicit FloatCpu(fd::Cpu& cpu) : cpu_(cpu) {}
 
@@ -49,7 +49,7 @@ class FloatCpu {
     return cpu_.pack({fd::TensorType::kF32, weights.n_out, weights.n_in,
                       std::as_bytes(std::span<const float>(values))});
   }
-  std::vector<float> vector(const fd::TensorView& weights) { return cpu_.vector(weights); }
+  Vector vector(const fd::TensorView& weights) { return cpu_.vector(weights); }
   template <typename Body>
   void run(const fd::PassShape& shape, Body&& body) {
     cpu_.run(shape, std::forward<Body>(body));
@@ -160,7 +160,7 @@ int run(const Arguments& a) {
     tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(a.tokens)));
     out["tokens"] = tokens.size();
     ours = losses<fd::LinearCache<fd::f16>>(model, tokens, a.window, "cpu");
-    if (model.config().d_head % fd::kHeadMultiple<fd::q8_0> == 0) {
+    if (model.shape().layers.front().d_head % fd::cpu::kHeadMultiple<fd::q8_0> == 0) {
       const auto small = losses<fd::LinearCache<fd::q8_0>>(model, tokens, a.window, "q8_0 cache");
       out["q8_0_cache"] = compare(small, ours);  // "exact" is the f16 cache here
     }

@@ -9,7 +9,7 @@
 #include <foredraft/backend/cpu/activations.hpp>
 #include <foredraft/backend/cpu/kernel_table.hpp>
 #include <foredraft/backend/cpu/packed_matrix.hpp>
-#include <foredraft/backend/key_blocks.hpp>
+#include <foredraft/backend/row_format.hpp>
 #include <foredraft/core/half.hpp>
 #include <foredraft/core/tensor.hpp>
 

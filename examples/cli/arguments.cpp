@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
 #include <optional>
 #include <sstream>
 #include <string_view>
@@ -240,10 +239,9 @@ std::string read_text_file(const std::string& file) {
 }
 
 void TextArgument::add_to(CLI::App& app, const std::string& what) {
-  text_option_ = app.add_option("-p,--prompt", text_, what)->type_name("TEXT");
-  file_option_ = app.add_option("-f,--file", file_,
-                                "read it from a file, byte for byte; - is the standard input")
-                     ->type_name("FILE");
+  text_option_ = add_value(app, "-p,--prompt TEXT", text_, what);
+  file_option_ = add_value(app, "-f,--file FILE", file_,
+                           "read it from a file, byte for byte; - is the standard input");
 }
 
 void TextArgument::check() const {
@@ -266,17 +264,14 @@ std::string TextArgument::read() const {
 }
 
 void MachineArguments::add_to(CLI::App& app) {
-  limit(app.add_option("-t,--threads", threads, "threads; 0: as many as this machine grants [0]"),
-        0, fd::cpu::ThreadPool::kMaxThreads)
-      ->type_name("N");
+  add_number(app, "-t,--threads N", threads, 0, fd::cpu::ThreadPool::kMaxThreads,
+             "threads; 0: as many as this machine grants [0]");
   std::vector<std::string> names;
   for (const fd::cpu::Isa isa : fd::cpu::kAllIsas) names.emplace_back(fd::cpu::name_of(isa));
-  limit(app.add_option("--isa", isa_name,
-                       "instruction set: " + joined(names, ", ") + " [the widest there is]"),
-        names)
-      ->type_name("NAME");
+  add_choice(app, "--isa NAME", isa_name, names,
+             "instruction set: " + joined(names, ", ") + " [the widest there is]");
   app.add_flag(
-      "--packed-cache", packed_cache,
+      "--keep-packed", keep_packed,
       "keep the weights as they lie in memory in a file beside the model, MODEL.packed, or "
       "in the user's cache where that folder cannot be written, and map it at the next "
       "start; it is checked, and made anew where it does not fit the model. Not for a "
@@ -295,8 +290,7 @@ std::optional<fd::cpu::Isa> MachineArguments::isa() const {
 }
 
 void add_model_option(CLI::App& app, std::string& model) {
-  app.add_option("-m,--model", model, "GGUF file, or the name of a fetched model")
-      ->type_name("FILE|NAME")
+  add_value(app, "-m,--model FILE|NAME", model, "GGUF file, or the name of a fetched model")
       ->required();
 }
 

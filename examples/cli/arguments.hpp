@@ -24,14 +24,31 @@ std::shared_ptr<CLI::Formatter> help_formatter();
 /// CLI11's complaint in the form of all errors.
 UsageError usage_error(const CLI::ParseError& complaint, const CLI::App& app);
 
-// What CLI11 checks, too, but as errors that say what was expected. All return the option.
-
-/// A whole number from `first` to `last`, in decimal. @errors UsageError
+/// A whole number from `first` to `last`, in decimal: CLI11 checks it, too, but this error says
+/// what was expected. @errors UsageError
 CLI::Option* limit(CLI::Option* option, std::int64_t first, std::uint64_t last);
 /// One of `names`. @errors UsageError
 CLI::Option* limit(CLI::Option* option, const std::vector<std::string>& names);
 /// Not the empty text, which would be taken for no such option. @errors UsageError
 CLI::Option* require_text(CLI::Option* option);
+
+/// App::add_option() with the name of the value behind those of the option: "-t,--threads N".
+template <typename Value>
+CLI::Option* add_value(CLI::App& app, const std::string& names, Value& value,
+                       const std::string& about) {
+  const std::size_t space = names.find(' ');
+  return app.add_option(names.substr(0, space), value, about)->type_name(names.substr(space + 1));
+}
+template <typename Value>
+void add_number(CLI::App& app, const std::string& names, Value& value, std::int64_t first,
+                std::uint64_t last, const std::string& about) {
+  limit(add_value(app, names, value, about), first, last);
+}
+template <typename Value>
+void add_choice(CLI::App& app, const std::string& names, Value& value,
+                const std::vector<std::string>& choices, const std::string& about) {
+  limit(add_value(app, names, value, about), choices);
+}
 
 /// The file as it is, byte for byte. @errors kIo
 std::string read_text_file(const std::string& file);
@@ -52,11 +69,11 @@ class TextArgument {
   CLI::Option* file_option_ = nullptr;
 };
 
-/// -t, --isa and --packed-cache: how a model is loaded and run, whatever is done with it.
+/// -t, --isa and --keep-packed: how a model is loaded and run, whatever is done with it.
 struct MachineArguments {
   int threads = 0;
   std::string isa_name;
-  bool packed_cache = false;
+  bool keep_packed = false;
 
   void add_to(CLI::App& app);
   /// @errors UsageError where this machine cannot run it

@@ -1,22 +1,25 @@
-#include <cmath>
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
-#include <foredraft/version.hpp>
 
 #include "arguments.hpp"
 #include "bench_report.hpp"
 #include "commands.hpp"
-#include "engine.hpp"
 #include "model_path.hpp"
+#include "models.hpp"
 #include "output.hpp"
+#include "passes.hpp"
 #include "terminal.hpp"
 
 namespace cli {
@@ -68,24 +71,6 @@ std::vector<int> parse_sizes(const std::string& option, const std::string& text)
   return sizes;
 }
 
-/// Tokens that look like no text in particular, the same in every run.
-std::vector<fd::TokenId> some_tokens(int count, int n_vocab) {
-  std::vector<fd::TokenId> tokens;
-  std::uint64_t state = 1;
-  for (int i = 0; i < count; ++i) {
-    state = state * 6364136223846793005u + 1442695040888963407u;  // Knuth, MMIX
-    tokens.push_back(static_cast<fd::TokenId>((state >> 33) % static_cast<unsigned>(n_vocab)));
-  }
-  return tokens;
-}
-
-double measure(Engine& engine, const BenchTest& test) {
-  const auto tokens = some_tokens(test.decodes ? 1 : test.n, engine.config().n_vocab);
-  const double seconds =
-      test.decodes ? engine.time_of_decoding(tokens[0], test.n) : engine.time_of_pass(tokens);
-  return test.n / std::max(seconds, 1e-9);
-}
-
 std::string processor_name() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {
@@ -105,6 +90,82 @@ void check_longest(int longest, int trained) {
                   "give smaller sizes with -p and -n");
 }
 
+constexpr std::size_t kBlock = 512;  // tokens in one pass, as a prompt is read
+
+/// Tokens that look like no text in particular, the same in every run.
+std::vector<fd::TokenId> some_tokens(int count, int n_vocab) {
+  std::vector<fd::TokenId> tokens;
+  std::uint64_t state = 1;
+  for (int i = 0; i < count; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;  // Knuth, MMIX
+    tokens.push_back(static_cast<fd::TokenId>((state >> 33) % static_cast<unsigned>(n_vocab)));
+  }
+  return tokens;
+}
+
+/// The best token of a row. @errors kInvalidLogits
+fd::TokenId valid_best(const fd::Scores& scores, int row) {
+  const fd::TokenId best = scores.argmax(row);
+  if (best >= 0) return best;
+  throw fd::Error(fd::ErrorCode::kInvalidLogits, "a row of logits with NaN or no finite value",
+                  "finite logits, -inf for impossible tokens",
+                  "the model is damaged, or was converted wrongly");
+}
+
+/// ppN: up to 64 tokens every row's best token is computed, as in a verification; beyond that only
+/// the last row's, as in a prompt.
+void read(Model& model, PlainCache& cache, std::span<const fd::TokenId> tokens) {
+  const bool verification = tokens.size() <= fd::DraftTree::kMaxNodes;
+  fd::Scores scores;
+  while (!tokens.empty()) {
+    const auto block = tokens.first(std::min(tokens.size(), kBlock));
+    tokens = tokens.subspan(block.size());
+    const std::size_t n_read = verification ? block.size() : tokens.empty() ? 1 : 0;
+    forward(model, cache, block, n_read, fd::RowNeed::kArgmax, scores);
+    for (std::size_t row = 0; row < n_read; ++row) valid_best(scores, static_cast<int>(row));
+  }
+}
+
+/// tgN: one by one, each the best behind the one before.
+void decode(Model& model, PlainCache& cache, fd::TokenId token, int n) {
+  fd::Scores scores;
+  for (int i = 0; i < n; ++i) {
+    forward(model, cache, std::span(&token, 1), 1, fd::RowNeed::kArgmax, scores);
+    token = valid_best(scores, 0);
+  }
+}
+
+/// Run a test once. @units tokens a second
+double rate_of(const BenchTest& test, Model& model, PlainCache& cache) {
+  const auto tokens = some_tokens(test.decodes ? 1 : test.n, model.vocab_size());
+  cache.truncate(0);
+  const auto begin = std::chrono::steady_clock::now();
+  if (test.decodes) {
+    decode(model, cache, tokens[0], test.n);
+  } else {
+    read(model, cache, tokens);
+  }
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  return test.n / std::max(seconds.count(), 1e-9);
+}
+
+/// Round 0 warms up buffers and the memory of the one cache: what is timed is a pass of a program
+/// that has run for a while, not how the system clears pages. Tests take turns, so that a slow
+/// minute of the machine hits all of them and not one.
+void measure(std::vector<BenchTest>& tests, int repetitions, Model& model, int longest) {
+  PlainCache cache(model.shape(), longest, int{kBlock});
+  ProgressBar bar("measuring");
+  const std::size_t steps = tests.size() * static_cast<std::size_t>(repetitions + 1);
+  std::size_t done = 0;
+  for (int round = 0; round <= repetitions; ++round) {
+    for (BenchTest& test : tests) {
+      bar.show(done++, steps);
+      const double rate = rate_of(test, model, cache);
+      if (round > 0) test.rates.push_back(rate);
+    }
+  }
+}
+
 int run(const Arguments& a) {
   std::vector<BenchTest> tests;
   for (const int n : parse_sizes("-p", a.prompts)) tests.push_back({false, n, {}});
@@ -112,41 +173,27 @@ int run(const Arguments& a) {
   if (tests.empty()) throw UsageError("no test", "sizes above 0", "give them with -p or -n");
   const auto isa = a.machine.isa();
   const auto path = find_model(a.model);
-  int longest = 0;
-  for (const BenchTest& test : tests) longest = std::max(longest, test.n);
-
-  Engine engine({.model = path,
+  const int longest = std::ranges::max_element(tests, {}, &BenchTest::n)->n;
+  Models models({.target = path,
                  .threads = a.machine.threads,
                  .isa = isa,
                  .n_ctx = longest,
                  .check = [&](const fd::ModelConfig& c) { check_longest(longest, c.n_ctx); },
-                 .packed_cache = a.machine.packed_cache});
-  {
-    // Round 0 warms up caches and buffers. Tests take turns, so that a slow minute of the machine
-    // hits all of them and not one.
-    ProgressBar bar("measuring");
-    const std::size_t steps = tests.size() * static_cast<std::size_t>(a.repetitions + 1);
-    std::size_t done = 0;
-    for (int round = 0; round <= a.repetitions; ++round) {
-      for (BenchTest& test : tests) {
-        bar.show(done++, steps);
-        const double rate = measure(engine, test);
-        if (round > 0) test.rates.push_back(rate);
-      }
-    }
-  }
-  const BenchMachine machine{
-      processor_name(), static_cast<int>(std::thread::hardware_concurrency()), engine.threads(),
-      std::string(engine.isa()),
-      std::to_string(FOREDRAFT_VERSION_MAJOR) + "." + std::to_string(FOREDRAFT_VERSION_MINOR) +
-          "." + std::to_string(FOREDRAFT_VERSION_PATCH)};
-  const BenchModel model{path.stem().string(), std::filesystem::file_size(path),
-                         engine.config().family};
+                 .keep_packed = a.machine.keep_packed});
+  measure(tests, a.repetitions, models.target, longest);
+
+  const BenchReport report{.cpu = processor_name(),
+                           .cores = static_cast<int>(std::thread::hardware_concurrency()),
+                           .threads = models.cpu.threads(),
+                           .isa = models.isa(),
+                           .model = path.stem().string(),
+                           .model_bytes = std::filesystem::file_size(path),
+                           .family = models.target.config().family,
+                           .tests = tests};
   if (a.format == "json") {
-    print_json(bench_json(machine, model, tests));
+    print_json(report.json());
   } else {
-    write_out(a.format == "csv" ? bench_csv(machine, model, tests)
-                                : bench_table(machine, model, tests));
+    write_out(a.format == "csv" ? report.csv() : report.table());
   }
   return 0;
 }
@@ -163,20 +210,14 @@ void add_bench(CLI::App& app, Action& action) {
       "before it is measured, and repetitions take turns.");
   const auto a = std::make_shared<Arguments>();
   add_model_option(*command, a->model);
-  command
-      ->add_option("-p,--n-prompt", a->prompts,
-                   "sizes of forward passes, as in 1,2,8-16+4,32-512*2 [" + a->prompts + "]")
-      ->type_name("LIST");
-  command
-      ->add_option("-n,--n-gen", a->generations,
-                   "tokens to decode, in the same form [" + a->generations + "]")
-      ->type_name("LIST");
-  limit(command->add_option("-r,--repetitions", a->repetitions, "measurements of each test [5]"), 1,
-        1000)
-      ->type_name("N");
-  limit(command->add_option("-o,--output", a->format, "md, csv or json [md]"),
-        {"md", "csv", "json"})
-      ->type_name("FORMAT");
+  add_value(*command, "-p,--n-prompt LIST", a->prompts,
+            "sizes of forward passes, as in 1,2,8-16+4,32-512*2 [" + a->prompts + "]");
+  add_value(*command, "-n,--n-gen LIST", a->generations,
+            "tokens to decode, in the same form [" + a->generations + "]");
+  add_number(*command, "-r,--repetitions N", a->repetitions, 1, 1000,
+             "measurements of each test [5]");
+  add_choice(*command, "-o,--output FORMAT", a->format, {"md", "csv", "json"},
+             "md, csv or json [md]");
   a->machine.add_to(*command);
   command->callback([a, &action] { action = [a] { return run(*a); }; });
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 
 #include "terminal.hpp"
@@ -10,12 +9,6 @@
 namespace cli {
 
 namespace {
-
-std::string number(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
 
 /// A field in quotes, as RFC 4180 has it.
 std::string field(const std::string& text) {
@@ -40,36 +33,33 @@ double BenchTest::deviation() const {
   if (rates.size() < 2) return 0;
   double sum = 0;
   for (const double rate : rates) sum += (rate - mean()) * (rate - mean());
+  // One less than there are: the mean was taken from the same measurements.
   return std::sqrt(sum / static_cast<double>(rates.size() - 1));
 }
 
-std::string bench_table(const BenchMachine& machine, const BenchModel& model,
-                        const std::vector<BenchTest>& tests) {
-  std::string out = machine.cpu + ", foredraft " + machine.version + "\n\n" +
+std::string BenchReport::table() const {
+  std::string out = cpu + ", foredraft " + version() + "\n\n" +
                     "| model | size | isa | threads | test | t/s |\n" +
                     "| --- | ---: | --- | ---: | ---: | ---: |\n";
   for (const BenchTest& test : tests) {
-    out += "| " + visible(model.name) + " | " + readable_bytes(static_cast<double>(model.bytes)) +
-           " | " + machine.isa + " | " + std::to_string(machine.threads) + " | " + test.name() +
-           " | " + number("%.2f", test.mean()) + " ± " + number("%.2f", test.deviation()) + " |\n";
+    out += "| " + visible(model) + " | " + readable_bytes(static_cast<double>(model_bytes)) +
+           " | " + isa + " | " + std::to_string(threads) + " | " + test.name() +
+           formatted(" | %.2f ± %.2f |\n", test.mean(), test.deviation());
   }
   return out;
 }
 
-std::string bench_csv(const BenchMachine& machine, const BenchModel& model,
-                      const std::vector<BenchTest>& tests) {
+std::string BenchReport::csv() const {
   std::string out = "cpu,version,model,model_bytes,isa,threads,test,n,tokens_per_second,stddev\n";
   for (const BenchTest& test : tests) {
-    out += field(machine.cpu) + "," + machine.version + "," + field(model.name) + "," +
-           std::to_string(model.bytes) + "," + machine.isa + "," + std::to_string(machine.threads) +
-           "," + test.name() + "," + std::to_string(test.n) + "," + number("%.4f", test.mean()) +
-           "," + number("%.4f", test.deviation()) + "\n";
+    out += field(cpu) + "," + version() + "," + field(model) + "," + std::to_string(model_bytes) +
+           "," + isa + "," + std::to_string(threads) + "," + test.name() +
+           formatted(",%d,%.4f,%.4f\n", test.n, test.mean(), test.deviation());
   }
   return out;
 }
 
-Json bench_json(const BenchMachine& machine, const BenchModel& model,
-                const std::vector<BenchTest>& tests) {
+Json BenchReport::json() const {
   Json results = Json::array();
   for (const BenchTest& test : tests) {
     results.push_back(Json::object({{"test", test.name()},
@@ -79,15 +69,14 @@ Json bench_json(const BenchMachine& machine, const BenchModel& model,
                                     {"median", finite(test.median())},
                                     {"repetitions", test.rates}}));
   }
-  return Json::object(
-      {{"machine",
-        {{"cpu", machine.cpu},
-         {"cores", machine.cores},
-         {"threads", machine.threads},
-         {"isa", machine.isa},
-         {"foredraft", machine.version}}},
-       {"model", {{"name", model.name}, {"bytes", model.bytes}, {"family", model.family}}},
-       {"results", results}});
+  return Json::object({{"machine",
+                        {{"cpu", cpu},
+                         {"cores", cores},
+                         {"threads", threads},
+                         {"isa", isa},
+                         {"foredraft", version()}}},
+                       {"model", {{"name", model}, {"bytes", model_bytes}, {"family", family}}},
+                       {"results", results}});
 }
 
 }  // namespace cli

@@ -20,22 +20,19 @@ struct BenchTest {
   double deviation() const;
 };
 
-struct BenchMachine {
+struct BenchReport {
   std::string cpu;
   int cores = 0;  ///< processors of the machine, granted or not
   int threads = 0;
   std::string isa;
-  std::string version;  ///< of foredraft
-};
-
-struct BenchModel {
-  std::string name;
-  std::uint64_t bytes = 0;  ///< of the file
+  std::string model;
+  std::uint64_t model_bytes = 0;  ///< of the file
   std::string family;
-};
+  std::vector<BenchTest> tests;
 
-std::string bench_table(const BenchMachine&, const BenchModel&, const std::vector<BenchTest>&);
-std::string bench_csv(const BenchMachine&, const BenchModel&, const std::vector<BenchTest>&);
-Json bench_json(const BenchMachine&, const BenchModel&, const std::vector<BenchTest>&);
+  std::string table() const;
+  std::string csv() const;
+  Json json() const;
+};
 
 }  // namespace cli

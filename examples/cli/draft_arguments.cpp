@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cstddef>
 #include <limits>
-#include <utility>
+#include <map>
 
 #include <foredraft/core/error.hpp>
 
@@ -28,19 +28,18 @@ class Counts {
  public:
   void add(std::int64_t id, std::int64_t count, const std::string& where) {
     if (id < 0 || id > kMostId || count < 0) throw corrupt(where);
-    const auto at = static_cast<std::size_t>(id);
-    if (at >= counts_.size()) counts_.resize(at + 1, kUnknown);
-    if (counts_[at] != kUnknown) throw corrupt(where + ", token " + std::to_string(id) + " again");
-    counts_[at] = count;
+    if (!counts_.emplace(static_cast<std::size_t>(id), count).second) {
+      throw corrupt(where + ", token " + std::to_string(id) + " again");
+    }
   }
-  std::vector<std::int64_t> take() {
-    for (std::int64_t& count : counts_) count = count == kUnknown ? 0 : count;
-    return std::move(counts_);
+  std::vector<std::int64_t> by_id() const {
+    std::vector<std::int64_t> list(counts_.empty() ? 0 : counts_.rbegin()->first + 1);
+    for (const auto& [id, count] : counts_) list[id] = count;
+    return list;
   }
 
  private:
-  static constexpr std::int64_t kUnknown = -1;
-  std::vector<std::int64_t> counts_;
+  std::map<std::size_t, std::int64_t> counts_;
 };
 
 std::string_view trimmed(std::string_view text) {
@@ -83,7 +82,7 @@ std::vector<std::int64_t> parse_json(std::string_view text) {
   } else {
     throw corrupt("JSON that is damaged");
   }
-  return counts.take();
+  return counts.by_id();
 }
 
 }  // namespace
@@ -104,26 +103,19 @@ std::vector<std::int64_t> parse_counts(std::string_view text) {
     counts.add(number(line.substr(0, space), where), number(trimmed(line.substr(space)), where),
                where);
   }
-  return counts.take();
+  return counts.by_id();
 }
 
 void DraftArguments::add_to(CLI::App& command) {
-  limit(command.add_option(
-            "--quantize-draft", format,
-            "hold the draft model's weights in q4_0 or q8_0 where that makes them smaller; "
-            "it changes what is drafted, not the text [as the file has them]"),
-        {"q4_0", "q8_0"})
-      ->type_name("FORMAT");
-  limit(command.add_option(
-            "--draft-vocab", n_vocab,
-            "the draft model knows the N most frequent tokens only; the text may hold all "
-            "the same [all]"),
-        1, std::numeric_limits<int>::max())
-      ->type_name("N");
-  require_text(command.add_option(
-                   "--draft-vocab-counts", counts_file,
-                   "which tokens are frequent: lines 'id count', or JSON [the tokenizer's order]"))
-      ->type_name("FILE");
+  add_choice(command, "--quantize-draft FORMAT", format, {"q4_0", "q8_0"},
+             "hold the draft model's weights in q4_0 or q8_0 where that makes them smaller; "
+             "it changes what is drafted, not the text [as the file has them]");
+  add_number(command, "--draft-vocab N", n_vocab, 1, std::numeric_limits<int>::max(),
+             "the draft model knows the N most frequent tokens only; the text may hold all "
+             "the same [all]");
+  require_text(
+      add_value(command, "--draft-vocab-counts FILE", counts_file,
+                "which tokens are frequent: lines 'id count', or JSON [the tokenizer's order]"));
 }
 
 void DraftArguments::check(bool with_draft_model) const {

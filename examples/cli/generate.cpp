@@ -3,7 +3,9 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -18,6 +20,7 @@
 #include "model_path.hpp"
 #include "output.hpp"
 #include "report.hpp"
+#include "session.hpp"
 #include "survey.hpp"
 #include "terminal.hpp"
 
@@ -25,6 +28,7 @@ namespace cli {
 
 namespace {
 
+/// One turn of a chat, in the format that the model was trained with.
 std::vector<fd::TokenId> encode_prompt(const fd::Tokenizer& tokenizer, std::string text, bool raw) {
   if (!raw) {
     const auto chat = fd::recognize_chat_template(tokenizer.vocabulary().chat_template());
@@ -41,110 +45,99 @@ int resolve_context(const GenerateArguments& a, int trained, std::size_t prompt)
   return static_cast<int>(std::clamp<std::int64_t>(wanted, default_context(trained), trained));
 }
 
-/// Writes the text as it comes, accepted draft tokens in colour.
+/// Writes texts as they come, accepted draft tokens in colour.
 class Printer {
  public:
-  /// A line above a text.
+  /// A line above a text. It waits for the text: where an error comes instead, stdout stays empty.
   void begin(const std::string& header) {
-    write_out((begun_ ? "\n" : "") + header + "\n");
-    begun_ = true;
-    ends_line_ = true;
+    header_ = (begun_ ? "\n" : "") + header;
+    begun_ = ends_line_ = true;
   }
   void operator()(const fd::Emitted& token) {
     if (token.text.empty()) return;
     const std::string text = terminal_ ? visible(token.text) : token.text;
-    write_out(colour_ && token.from_draft ? std::string(kCyan) + text + std::string(kPlain) : text);
+    write(colour_ && token.from_draft ? std::string(kCyan) + text + std::string(kPlain) : text);
     ends_line_ = text.back() == '\n';
   }
   /// The prompt of the shell, and the statistics, begin on a line of their own.
-  void finish() {
-    if (!ends_line_) write_out("\n");
-  }
+  void finish() { write(ends_line_ ? "" : "\n"); }
 
  private:
+  void write(const std::string& text) { write_out(std::exchange(header_, {}) + text); }
+
   bool terminal_ = is_terminal(STDOUT_FILENO);
   bool colour_ = wants_colour(STDOUT_FILENO);
   bool ends_line_ = false;
   bool begun_ = false;
+  std::string header_;
 };
 
-std::string header(int sample, int samples, std::uint64_t seed) {
-  return "--- sample " + std::to_string(sample + 1) + " of " + std::to_string(samples) + ", seed " +
-         std::to_string(seed + static_cast<std::uint64_t>(sample)) + " ---";
+/// All texts, one behind the other, on stdout. A cancel ends all of them.
+Summary write_texts(Session& session, std::span<const fd::TokenId> prompt, const RunFacts& facts) {
+  const fd::Tokenizer& tokenizer = facts.models.target.tokenizer();
+  const GenerateArguments& a = facts.asked;
+  fd::Options options = a.options;
+  options.cancelled = [] { return InterruptGuard::interrupted(); };
+  Printer print;
+  Summary summary;
+  for (int sample = 0; sample < a.samples && !summary.cancelled(); ++sample, ++options.seed) {
+    if (a.samples > 1) {
+      print.begin(formatted("--- sample %d of %d, seed %s ---\n", sample + 1, a.samples,
+                            std::to_string(options.seed).c_str()));
+    }
+    fd::Result result = session.generate(prompt, options, [&](const fd::Emitted& token) {
+      if (!a.json) print(token);
+    });
+    // The decoder does not count the prompt's last token, which the first round of each text
+    // forwards. For the user the prompt is read once, and all of it.
+    if (sample > 0) ++result.stats.reused_tokens;
+    summary.add(result);
+    if (a.json) {
+      print_json(to_json(result, options.seed, facts));
+    } else {
+      print.finish();
+      if (a.options.logprobs >= 0) write_out("\n" + logprob_table(tokenizer, result));
+    }
+  }
+  return summary;
 }
 
 int run(GenerateArguments& a) {
-  const Speculation speculation = a.resolve();
+  // What can be refused is refused before the models are read, which may take a while.
+  Method method = a.resolve();
   const auto isa = a.machine.isa();
-  const auto model = find_model(a.model);
+  const auto target = find_model(a.model);
   const auto draft = a.draft.empty() ? std::filesystem::path() : find_model(a.draft);
   std::string text = a.prompt.read();
   if (text.empty()) {
     throw fd::Error(fd::ErrorCode::kEmptyPrompt, "a prompt without text", "at least one character",
                     "give it with -p TEXT or -f FILE");
   }
-  Engine engine({.model = model,
+  Models models({.target = target,
                  .draft = draft,
                  .draft_options = a.draft_load.options(),
                  .threads = a.machine.threads,
                  .isa = isa,
                  .n_ctx = a.n_ctx,
-                 .cache_type = a.cache_type(),
+                 .cache_format = method.cache_format,
                  .check =
                      [&](const fd::ModelConfig& c) {
                        check_context(a.n_ctx, c.n_ctx);
-                       if (a.cache_type() == CacheType::kQ8_0) check_quantized_cache(c.d_head);
+                       check_cache_format(method.cache_format, c.layers.front().attention.d_head);
                      },
-                 .packed_cache = a.machine.packed_cache});
-  const auto prompt = encode_prompt(engine.tokenizer(), std::move(text), a.raw);
-  const int n_ctx = resolve_context(a, engine.config().n_ctx, prompt.size());
+                 .keep_packed = a.machine.keep_packed});
+  const auto prompt = encode_prompt(models.target.tokenizer(), std::move(text), a.raw);
+  method.n_ctx = resolve_context(a, models.target.config().n_ctx, prompt.size());
 
-  a.options.n_draft = a.depth(speculation);
-  a.options.cancelled = [] { return InterruptGuard::interrupted(); };
-  const RunFacts facts{.seed = a.options.seed,
-                       .speculation = std::string(name_of(speculation)),
-                       .acceptance = a.rule_name(),
-                       .n_max = a.options.n_draft,
-                       .n_ctx = n_ctx,
-                       .cache_type = a.cache_type_k,
-                       .threads = engine.threads(),
-                       .isa = std::string(engine.isa()),
-                       .load_seconds = engine.load_seconds(),
-                       .logprobs = a.options.logprobs >= 0,
-                       .draft_temperature = a.draft_temperature,
-                       .draft_load = a.draft_load};
+  const RunFacts facts{a, method, models};
   Summary summary;
-  Printer print;
-  fd::FinishReason end = fd::FinishReason::kLength;
-  const Listener listener{.begin =
-                              [&](int sample) {
-                                if (!a.json && a.samples > 1)
-                                  print.begin(header(sample, a.samples, a.options.seed));
-                              },
-                          .emit =
-                              [&](const fd::Emitted& token) {
-                                if (!a.json) print(token);
-                              },
-                          .done =
-                              [&](int sample, const fd::Result& result) {
-                                end = result.finish_reason;
-                                summary.add(result);
-                                if (a.json) {
-                                  print_json(to_json(result, sample, facts));
-                                  return;
-                                }
-                                print.finish();
-                                if (facts.logprobs)
-                                  write_out("\n" + logprob_table(engine.tokenizer(), result));
-                              }};
   {
     const InterruptGuard guard;
-    engine.generate(prompt, a.options,
-                    {speculation, a.rule(), n_ctx, a.cache_type(), a.draft_temperature}, a.samples,
-                    listener);
+    const auto session = make_session(models, method);
+    summary = write_texts(*session, prompt, facts);
   }
   if (!a.json) std::cerr << '\n' << summary.text(facts);
-  return end == fd::FinishReason::kCancelled ? kExitInterrupt : 0;
+  return summary.cancelled() ? kExitInterrupt : 0;
 }
 
 }  // namespace

@@ -1,8 +1,6 @@
 #include <cstdint>
-#include <filesystem>
 #include <limits>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include <foredraft/core/error.hpp>
@@ -39,10 +37,15 @@ Json to_json(const Findings& found, const fd::Gguf& file) {
                               {"memory", Json()}});
   if (found.survey) {
     const fd::ModelConfig& c = found.survey->config;
-    object["dimensions"] = {{"n_vocab", int{c.n_vocab}},       {"n_ctx", int{c.n_ctx}},
-                            {"n_layers", int{c.n_layers}},     {"n_heads", int{c.n_heads}},
-                            {"n_kv_heads", int{c.n_kv_heads}}, {"d_model", int{c.d_model}},
-                            {"d_head", int{c.d_head}},         {"d_ff", int{c.d_ff}}};
+    const auto& [attention, feed_forward] = c.layers.front();  // all are alike
+    object["dimensions"] = {{"n_vocab", int{c.n_vocab}},
+                            {"n_ctx", int{c.n_ctx}},
+                            {"n_layers", c.layers.size()},
+                            {"n_heads", int{attention.n_heads}},
+                            {"n_kv_heads", int{attention.n_kv_heads}},
+                            {"d_model", int{c.d_model}},
+                            {"d_head", int{attention.d_head}},
+                            {"d_ff", int{feed_forward.d_ff}}};
     object["memory"] = {{"n_ctx", found.n_ctx},
                         {"weights", found.survey->weight_bytes},
                         {"cache", static_cast<std::uint64_t>(found.cache_bytes())},
@@ -71,11 +74,12 @@ std::string overview(const Findings& found, const fd::Gguf& file) {
   out += line("runs", found.runs() ? "yes" : "no: " + visible(found.why_not));
   if (found.survey) {
     const fd::ModelConfig& c = found.survey->config;
-    out +=
-        line("shape", std::to_string(c.n_layers) + " layers, d_model " + std::to_string(c.d_model) +
-                          ", " + std::to_string(c.n_heads) + " heads of " +
-                          std::to_string(c.d_head) + " (" + std::to_string(c.n_kv_heads) +
-                          " for keys and values), d_ff " + std::to_string(c.d_ff));
+    const auto& [attention, feed_forward] = c.layers.front();
+    out += line("shape", std::to_string(c.layers.size()) + " layers, d_model " +
+                             std::to_string(c.d_model) + ", " + std::to_string(attention.n_heads) +
+                             " heads of " + std::to_string(attention.d_head) + " (" +
+                             std::to_string(attention.n_kv_heads) + " for keys and values), d_ff " +
+                             std::to_string(feed_forward.d_ff));
     out += line("context", std::to_string(c.n_ctx) + " tokens in training");
     out += line("memory", readable_bytes(found.total_bytes()) + ": weights " +
                               readable_bytes(static_cast<double>(found.survey->weight_bytes)) +
@@ -109,13 +113,11 @@ void add_inspect(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "inspect", "Show what a GGUF file holds, whether it runs, and the memory it takes.");
   const auto a = std::make_shared<Arguments>();
-  command->add_option("-m,--model,model", a->model, "GGUF file, or the name of a fetched model")
-      ->type_name("FILE|NAME")
+  add_value(*command, "-m,--model,model FILE|NAME", a->model,
+            "GGUF file, or the name of a fetched model")
       ->required();
-  limit(command->add_option("-c,--ctx-size", a->n_ctx,
-                            "context for the memory estimate [4096 at most]"),
-        1, std::numeric_limits<int>::max())
-      ->type_name("N");
+  add_number(*command, "-c,--ctx-size N", a->n_ctx, 1, std::numeric_limits<int>::max(),
+             "context for the memory estimate [4096 at most]");
   add_json_flag(*command, a->json);
   command->callback([a, &action] { action = [a] { return run(*a); }; });
 }

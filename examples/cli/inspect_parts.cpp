@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -93,14 +92,9 @@ Findings examine(const std::filesystem::path& path, const fd::Gguf& file, int n_
 std::string types_in_use(const fd::Gguf& file) {
   std::vector<std::pair<std::string, int>> counts;
   for (const auto& tensor : file.tensors()) {
-    const std::string name = type_name(tensor);
-    const auto known = std::find_if(counts.begin(), counts.end(),
-                                    [&](const auto& entry) { return entry.first == name; });
-    if (known != counts.end()) {
-      ++known->second;
-    } else {
-      counts.emplace_back(name, 1);
-    }
+    auto known = std::ranges::find(counts, type_name(tensor), &std::pair<std::string, int>::first);
+    if (known == counts.end()) known = counts.insert(known, {type_name(tensor), 0});
+    ++known->second;
   }
   std::string list;
   for (const auto& [name, count] : counts) {

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <foredraft/core/error.hpp>
@@ -10,10 +12,11 @@
 
 #include "arguments.hpp"
 #include "commands.hpp"
-#include "engine.hpp"
 #include "logprob_report.hpp"
 #include "model_path.hpp"
+#include "models.hpp"
 #include "output.hpp"
+#include "passes.hpp"
 #include "terminal.hpp"
 
 namespace cli {
@@ -29,6 +32,29 @@ struct Arguments {
 };
 
 using Ranking = std::vector<fd::TokenLogprob>;
+
+/// For each token, the best ones behind it. @errors kContextOverflow
+std::vector<Ranking> rank(Model& model, std::span<const fd::TokenId> tokens, int top) {
+  const auto most = static_cast<std::size_t>(model.shape().n_ctx);
+  if (tokens.size() > most) {
+    throw fd::Error(
+        fd::ErrorCode::kContextOverflow, "a text of " + std::to_string(tokens.size()) + " tokens",
+        "at most the " + std::to_string(most) + " of the model's context", "shorten the text");
+  }
+  constexpr std::size_t kRows = 32;  // of a pass: 32 rows of 152k logits are 20 MB
+  PlainCache cache(model.shape(), static_cast<int>(tokens.size()), int{kRows});
+  fd::Scores scores;
+  std::vector<Ranking> rankings;
+  for (auto rest = tokens; !rest.empty();) {
+    const auto block = rest.first(std::min(rest.size(), kRows));
+    rest = rest.subspan(block.size());
+    forward(model, cache, block, block.size(), fd::RowNeed::kLogits, scores);
+    for (int row = 0; row < scores.rows(); ++row) {
+      rankings.push_back(fd::top_logprobs(std::as_const(scores).logits(row), top));
+    }
+  }
+  return rankings;
+}
 
 void print_table(const fd::Tokenizer& tokenizer, std::span<const fd::TokenId> tokens,
                  const std::vector<Ranking>& rankings) {
@@ -52,26 +78,24 @@ int run(const Arguments& a) {
   const auto isa = a.machine.isa();
   const auto model = find_model(a.model);
   const std::string text = a.text.read();
-  Engine engine({.model = model,
+  Models models({.target = model,
                  .threads = a.machine.threads,
                  .isa = isa,
                  .check = [&](const fd::ModelConfig& c) { check_top(a.top, c.n_vocab); },
-                 .packed_cache = a.machine.packed_cache});
-  const auto tokens = engine.tokenizer().encode(text, {.add_bos = true, .parse_special = true});
+                 .keep_packed = a.machine.keep_packed});
+  const fd::Tokenizer& tokenizer = models.target.tokenizer();
+  const auto tokens = tokenizer.encode(text, {.add_bos = true, .parse_special = true});
   if (tokens.empty()) {
     throw fd::Error(fd::ErrorCode::kEmptyPrompt, "a text without tokens", "at least one token",
                     "this model begins with no token of its own, so give it some text");
   }
-  std::vector<Ranking> rankings;
-  engine.each_row(tokens, [&](int, std::span<const float> logits) {
-    rankings.push_back(fd::top_logprobs(logits, a.top));
-  });
+  const std::vector<Ranking> rankings = rank(models.target, tokens, a.top);
   if (a.json) {
     Json top = Json::array();
     for (const Ranking& ranking : rankings) top.push_back(to_json(ranking));
     print_json(Json::object({{"tokens", tokens}, {"top", top}}));
   } else {
-    print_table(engine.tokenizer(), tokens, rankings);
+    print_table(tokenizer, tokens, rankings);
   }
   return 0;
 }
@@ -86,9 +110,8 @@ void add_logits(CLI::App& app, Action& action) {
   const auto a = std::make_shared<Arguments>();
   add_model_option(*command, a->model);
   a->text.add_to(*command, "the text");
-  limit(command->add_option("--top", a->top, "tokens to show at each position [5]"), 1,
-        std::numeric_limits<int>::max())
-      ->type_name("K");
+  add_number(*command, "--top K", a->top, 1, std::numeric_limits<int>::max(),
+             "tokens to show at each position [5]");
   a->machine.add_to(*command);
   add_json_flag(*command, a->json);
   command->callback([a, &action] { action = [a] { return run(*a); }; });

@@ -1,7 +1,6 @@
 #include "logprob_report.hpp"
 
 #include <cstddef>
-#include <cstdio>
 
 #include "terminal.hpp"
 
@@ -10,9 +9,8 @@ namespace cli {
 namespace {
 
 std::string entry(const fd::Tokenizer& tokenizer, const fd::TokenLogprob& token) {
-  char number[32];
-  std::snprintf(number, sizeof number, " %.4f", static_cast<double>(token.logprob));
-  return "  " + excerpt(tokenizer.piece(token.token, true), 30) + number;
+  return "  " + excerpt(tokenizer.piece(token.token, true), 30) +
+         formatted(" %.4f", static_cast<double>(token.logprob));
 }
 
 }  // namespace

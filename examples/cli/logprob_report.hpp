@@ -2,7 +2,6 @@
 
 #include <span>
 #include <string>
-#include <vector>
 
 #include <foredraft/core/result.hpp>
 #include <foredraft/io/tokenizer.hpp>

@@ -6,10 +6,10 @@
 #include <CLI/CLI.hpp>
 
 #include <foredraft/core/error.hpp>
-#include <foredraft/version.hpp>
 
 #include "arguments.hpp"
 #include "commands.hpp"
+#include "output.hpp"
 #include "terminal.hpp"
 #include "usage.hpp"
 
@@ -23,15 +23,10 @@ int complain(int status, const std::string& what) {
   return status;
 }
 
-std::string version() {
-  return "foredraft " + std::to_string(FOREDRAFT_VERSION_MAJOR) + "." +
-         std::to_string(FOREDRAFT_VERSION_MINOR) + "." + std::to_string(FOREDRAFT_VERSION_PATCH);
-}
-
 int run(int argc, char** argv) {
   CLI::App app("Speculative decoding of language models: the same text, sooner.", "foredraft");
   app.formatter(cli::help_formatter());
-  app.set_version_flag("--version", version());
+  app.set_version_flag("--version", "foredraft " + cli::version());
   app.require_subcommand(1);
   app.footer(
       "'foredraft COMMAND --help' lists the options of a command. Models are GGUF files; "
@@ -42,6 +37,7 @@ int run(int argc, char** argv) {
   cli::add_tokenize(app, action);
   cli::add_logits(app, action);
   cli::add_bench(app, action);
+  // CLI11 only fills in the arguments. The work comes behind it: its errors are not CLI11's.
   try {
     app.parse(cli::reversed_arguments(argc, argv));
   } catch (const CLI::Success& wish) {  // --help, --version

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include <foredraft/core/error.hpp>
-#include <foredraft/io/quoted.hpp>
+#include <foredraft/core/quoted.hpp>
 
 #include "usage.hpp"
 

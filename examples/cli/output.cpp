@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include <foredraft/core/error.hpp>
+#include <foredraft/version.hpp>
 
 #include "usage.hpp"
 
@@ -16,14 +17,8 @@ namespace {
 
 std::string scaled(double value, const char* const (&units)[4]) {
   int unit = 0;
-  while (value >= 1000 && unit < 3) {
-    value /= 1000;
-    ++unit;
-  }
-  char text[32];
-  std::snprintf(text, sizeof text, unit == 0 || value >= 100 ? "%.0f %s" : "%.3g %s", value,
-                units[unit]);
-  return text;
+  for (; value >= 1000 && unit < 3; ++unit) value /= 1000;
+  return formatted(unit == 0 || value >= 100 ? "%.0f %s" : "%.3g %s", value, units[unit]);
 }
 
 }  // namespace
@@ -38,6 +33,8 @@ double shortest(float value) {
   return finite(found);
 }
 
+// Flushed each time: a reader at the end of a pipe gets every token as it comes, and a full disk is
+// noticed while there is someone to tell.
 void write_out(std::string_view text) {
   errno = 0;
   const std::size_t written = std::fwrite(text.data(), 1, text.size(), stdout);
@@ -49,6 +46,11 @@ void write_out(std::string_view text) {
 
 void print_json(const Json& object) {
   write_out(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::string version() {
+  return std::to_string(FOREDRAFT_VERSION_MAJOR) + "." + std::to_string(FOREDRAFT_VERSION_MINOR) +
+         "." + std::to_string(FOREDRAFT_VERSION_PATCH);
 }
 
 std::string readable_bytes(double bytes) { return scaled(bytes, {"B", "kB", "MB", "GB"}); }

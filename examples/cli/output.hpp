@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <string_view>
 
@@ -17,11 +18,22 @@ double finite(double value);
 /// infinities and NaN.
 double shortest(float value);
 
+/// As printf has it. The result is cut at 255 bytes.
+template <typename... Values>
+std::string formatted(const char* format, Values... values) {
+  char text[256];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
 /// Write to stdout at once. @errors kIo, e.g. where the disk is full
 void write_out(std::string_view text);
 
 /// Print one object and a line break. Bytes that are not UTF-8 become U+FFFD.
 void print_json(const Json& object);
+
+/// Of foredraft: "0.1.0"
+std::string version();
 
 /// "1.12 GB" @units bytes, powers of ten
 std::string readable_bytes(double bytes);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdio>
 #include <iterator>
 
 #include "logprob_report.hpp"
@@ -10,13 +9,6 @@
 namespace cli {
 
 namespace {
-
-template <typename... Values>
-std::string formatted(const char* format, Values... values) {
-  char line[256];
-  std::snprintf(line, sizeof line, format, values...);
-  return line;
-}
 
 /// Places of a draft that were ever filled.
 std::size_t deepest(const fd::Stats& stats) {
@@ -27,12 +19,11 @@ std::size_t deepest(const fd::Stats& stats) {
   return depth;
 }
 
-Json stats_to_json(const fd::Stats& stats, const RunFacts& facts) {
+Json stats_to_json(const fd::Stats& stats, double load_seconds) {
   const auto depth = static_cast<std::ptrdiff_t>(deepest(stats));
   const fd::Seconds& s = stats.seconds;
-  const auto begin = [](const auto& values) { return values.begin(); };
   const auto per_position = [&](const auto& values) {
-    return std::vector<std::int64_t>(begin(values), begin(values) + depth);
+    return std::vector<std::int64_t>(values.begin(), values.begin() + depth);
   };
   return {
       {"tokens_per_second", finite(stats.tokens_per_second())},
@@ -51,7 +42,7 @@ Json stats_to_json(const fd::Stats& stats, const RunFacts& facts) {
       {"drafted_per_position", per_position(stats.drafted_per_position)},
       {"accepted_per_position", per_position(stats.accepted_per_position)},
       {"seconds",
-       {{"load", finite(facts.load_seconds)},
+       {{"load", finite(load_seconds)},
         {"prefill", finite(s.prefill)},
         {"draft", finite(s.draft)},
         {"verify", finite(s.verify)},
@@ -63,27 +54,29 @@ Json stats_to_json(const fd::Stats& stats, const RunFacts& facts) {
 
 }  // namespace
 
-Json to_json(const fd::Result& result, int sample, const RunFacts& facts) {
+Json to_json(const fd::Result& result, std::uint64_t seed, const RunFacts& facts) {
+  const auto& [asked, method, models] = facts;
   Json object = {
-      {"seed", facts.seed + static_cast<std::uint64_t>(sample)},
+      {"seed", seed},
       {"tokens", result.tokens},
       {"text", result.text},
       {"from_draft", result.from_draft},
       {"finish_reason", std::string(fd::name_of(result.finish_reason))},
   };
-  if (facts.logprobs) object["logprobs"] = logprobs_to_json(result);
-  object["stats"] = stats_to_json(result.stats, facts);
+  if (asked.options.logprobs >= 0) object["logprobs"] = logprobs_to_json(result);
+  object["stats"] = stats_to_json(result.stats, models.load_seconds);
   Json& settings = object["settings"] = {
-      {"speculation", facts.speculation},
-      {"n_draft", facts.n_max},
-      {"acceptance", facts.acceptance},
-      {"n_ctx", facts.n_ctx},
-      {"cache_type", facts.cache_type},
-      {"threads", facts.threads},
-      {"isa", facts.isa},
+      {"speculation", method.drafter.name},
+      {"n_draft", asked.options.n_draft},
+      {"acceptance", method.rule.name},
+      {"n_ctx", method.n_ctx},
+      {"cache_type", method.cache_format},
+      {"threads", models.cpu.threads()},
+      {"isa", models.isa()},
   };
-  if (facts.draft_temperature) settings["draft_temperature"] = shortest(*facts.draft_temperature);
-  const DraftArguments& draft = facts.draft_load;
+  // Only where given: whoever reads the object can tell what was asked for from what is usual.
+  if (asked.draft_temperature) settings["draft_temperature"] = shortest(*asked.draft_temperature);
+  const DraftArguments& draft = asked.draft_load;
   if (!draft.format.empty()) settings["quantize_draft"] = draft.format;
   if (draft.n_vocab > 0) settings["draft_vocab"] = draft.n_vocab;
   if (!draft.counts_file.empty()) settings["draft_vocab_counts"] = draft.counts_file;
@@ -121,7 +114,7 @@ std::string Summary::text(const RunFacts& facts) const {
                     finite(s.tokens_per_second()), n(s.rounds), ends().c_str());
   if (s.drafted > 0) {
     text += formatted("drafts: %s, %lld tokens, %lld accepted (%.1f %%), acceptance length %.2f\n",
-                      facts.speculation.c_str(), n(s.drafted), n(s.accepted),
+                      facts.method.drafter.name.c_str(), n(s.drafted), n(s.accepted),
                       100 * s.acceptance_rate(), s.acceptance_length());
     text += "per position:";
     for (std::size_t i = 0; i < deepest(s); ++i) {
@@ -132,14 +125,13 @@ std::string Summary::text(const RunFacts& facts) const {
   text += formatted(
       "seconds: load %.2f, prompt %.2f, draft %.2f, verify %.2f, accept %.2f, "
       "commit %.2f (%d threads, %s)\n",
-      facts.load_seconds, s.seconds.prefill, s.seconds.draft, s.seconds.verify, s.seconds.accept,
-      s.seconds.commit, facts.threads, facts.isa.c_str());
+      facts.models.load_seconds, s.seconds.prefill, s.seconds.draft, s.seconds.verify,
+      s.seconds.accept, s.seconds.commit, facts.models.cpu.threads(), facts.models.isa().c_str());
   // The first round of a text drafts nothing by design, and the last one may have no room for a
   // draft, so neither says anything about the drafter.
-  if (facts.speculation != "none" && s.drafted == 0 && s.rounds > 2 * std::ssize(reasons_)) {
-    text += "note: speculation (" + facts.speculation + ") stayed idle: " +
-            (facts.speculation == "lookup" ? "nothing in the text repeats itself"
-                                           : "the draft model's context is full") +
+  const DrafterKind& drafter = facts.method.drafter;
+  if (drafter.depth > 0 && s.drafted == 0 && s.rounds > 2 * std::ssize(reasons_)) {
+    text += "note: speculation (" + drafter.name + ") stayed idle: " + drafter.why_idle +
             ", so this ran like --spec-type none\n";
   }
   return text;

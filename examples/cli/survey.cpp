@@ -16,6 +16,7 @@ namespace {
 /// A backend that only measures: read_weights() checks names and shapes against the file with it.
 struct MeasuringBackend {
   struct Matrix {};
+  using Vector = std::vector<float>;
 
   Matrix pack(const fd::TensorView& weights) {
     const fd::cpu::PanelLayout layout = fd::cpu::panel_layout(weights.type);
@@ -25,7 +26,7 @@ struct MeasuringBackend {
              layout.bytes;
     return {};
   }
-  std::vector<float> vector(const fd::TensorView& weights) {
+  Vector vector(const fd::TensorView& weights) {
     bytes += weights.n_in * sizeof(float);
     return {};
   }
@@ -60,18 +61,20 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options) {
   return found;
 }
 
-double Survey::cache_bytes(std::int64_t n_ctx, bool quantized) const {
-  const fd::CacheShape shape = config.cache_shape();
-  const double row = quantized ? fd::LinearCache<fd::q8_0>::full_bytes(shape, 1)
-                               : fd::LinearCache<fd::f16>::full_bytes(shape, 1);
+double Survey::cache_bytes(std::int64_t n_ctx, const std::string& format) const {
+  const double row = with_cache_format(format, [&]<typename T>(T) {
+    return fd::LinearCache<T>::full_bytes(config.cache_shape(), 1);
+  });
   return row * static_cast<double>(n_ctx + kStagedRows);
 }
 
 double Survey::pass_bytes(int rows, int logit_rows) const {
-  const double row = 2.0 * config.d_model + 2.0 * config.d_q + config.d_ff;
+  const fd::LayerShape& layer = config.layers.front();  // all are alike
+  const double row = 2.0 * config.d_model + 2.0 * layer.attention.d_q + layer.feed_forward.d_ff;
   return sizeof(float) * (rows * row + static_cast<double>(logit_rows) * config.n_vocab);
 }
 
+// Models are trained for up to a million positions, which take more memory than their weights.
 int default_context(int trained) { return std::min(trained, 4096); }
 
 void check_context(int n_ctx, int trained) {
@@ -81,12 +84,14 @@ void check_context(int n_ctx, int trained) {
                   "text beyond it would be nonsense");
 }
 
-void check_quantized_cache(int d_head) {
-  constexpr int kMultiple = fd::kHeadMultiple<fd::q8_0>;
-  if (d_head % kMultiple == 0) return;
-  throw fd::Error(fd::ErrorCode::kInvalidOption,
-                  "--cache-type-k q8_0 with heads of " + std::to_string(d_head) + " dimensions",
-                  "a multiple of " + std::to_string(kMultiple), "use f16");
+void check_cache_format(const std::string& format, int d_head) {
+  const int multiple =
+      with_cache_format(format, []<typename T>(T) { return fd::cpu::kHeadMultiple<T>; });
+  if (d_head % multiple == 0) return;
+  throw fd::Error(
+      fd::ErrorCode::kInvalidOption,
+      "--cache-type-k " + format + " with heads of " + std::to_string(d_head) + " dimensions",
+      "a multiple of " + std::to_string(multiple), "use " + kCacheFormats[0]);
 }
 
 }  // namespace cli

@@ -2,11 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include <foredraft/io/gguf.hpp>
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/load_options.hpp>
 
+#include "cache_format.hpp"
 #include "usage.hpp"
 
 namespace cli {
@@ -16,8 +18,8 @@ struct Survey {
   fd::ModelConfig config;
   std::size_t weight_bytes = 0;  ///< in memory, packed
 
-  /// Keys and values of a cache in f16 or q8_0, with the room for staged rows.
-  double cache_bytes(std::int64_t n_ctx, bool quantized = false) const;
+  /// Keys and values of a cache, with the room for staged rows. @param format as kCacheFormats
+  double cache_bytes(std::int64_t n_ctx, const std::string& format = kCacheFormats[0]) const;
   /// Buffers of a pass with `rows` rows, of which `logit_rows` hand out all logits.
   double pass_bytes(int rows, int logit_rows) const;
 };
@@ -32,7 +34,7 @@ int default_context(int trained);
 /// Hold -c to what the model was trained for. @errors kInvalidOption
 void check_context(int n_ctx, int trained);
 
-/// Refuse a quantized cache for heads that it cannot hold. @errors kInvalidOption
-void check_quantized_cache(int d_head);
+/// Refuse a cache for heads that its format cannot hold. @errors kInvalidOption
+void check_cache_format(const std::string& format, int d_head);
 
 }  // namespace cli

@@ -29,27 +29,16 @@ std::string visible(std::string_view text) {
     const bool c1 =
         byte == 0xC2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xA0;
     const bool c0 = (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7F;
-    if (c0 || c1) {
-      shown += "\xEF\xBF\xBD";  // U+FFFD
-      i += c1 ? 1 : 0;
-    } else {
-      shown += text[i];
-    }
+    shown += c0 || c1 ? std::string_view("\xEF\xBF\xBD") : text.substr(i, 1);  // U+FFFD
+    i += c1 ? 1 : 0;
   }
   return shown;
 }
 
 std::string excerpt(std::string_view text, std::size_t width) {
   std::string line;
-  for (const char c : visible(text)) {
-    if (c == '\n') {
-      line += "\\n";
-    } else if (c == '\t') {
-      line += "\\t";
-    } else {
-      line += c;
-    }
-  }
+  for (const char c : visible(text))
+    line += c == '\n' ? "\\n" : c == '\t' ? "\\t" : std::string(1, c);
   if (line.size() > width) {
     line.resize(foredraft::complete_utf8_prefix(std::string_view(line).substr(0, width)));
     line += "...";

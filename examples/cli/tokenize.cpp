@@ -1,4 +1,3 @@
-#include <cstdio>
 #include <memory>
 #include <string>
 
@@ -35,9 +34,7 @@ int run(const Arguments& a) {
   }
   std::string table;
   for (const fd::TokenId token : tokens) {
-    char id[16];
-    std::snprintf(id, sizeof id, "%7d  ", token);
-    table += id + excerpt(tokenizer.piece(token, true), 60) + "\n";
+    table += formatted("%7d  ", token) + excerpt(tokenizer.piece(token, true), 60) + "\n";
   }
   write_out(table + std::to_string(tokens.size()) + " tokens\n");
   return 0;

@@ -9,6 +9,7 @@
 #include <foredraft/acceptance/lossy.hpp>
 #include <foredraft/acceptance/rejection_sampling.hpp>
 #include <foredraft/acceptance/sample_and_match.hpp>
+#include <foredraft/cache/token_cache.hpp>
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/core/result.hpp>
@@ -19,4 +20,5 @@
 #include <foredraft/drafter/prompt_lookup.hpp>
 #include <foredraft/drafter/sibling_picker.hpp>
 #include <foredraft/generate.hpp>
+#include <foredraft/turn.hpp>
 #include <foredraft/version.hpp>

@@ -78,12 +78,13 @@ void check_row_exact(B& backend, const mini::Config& config) {
   }
 }
 
-/// Chains and a tree in passes of many sizes, on one to four lanes, against each row alone on one.
+/// Chains and a tree in passes of many sizes, on one to four workers, against each row alone on
+/// one.
 template <typename T>
-void check_rows_and_lanes(fd::cpu::Isa isa, const mini::Config& config) {
+void check_rows_and_workers(fd::cpu::Isa isa, const mini::Config& config) {
   constexpr int kRows = 33;  // several tiles, and more than one tile of AMX
   const std::vector<fd::Node> grown = mini::random_tree(kRows, 4);
-  std::vector<mini::Output> chain, tree;  // each row alone, with one lane
+  std::vector<mini::Output> chain, tree;  // each row alone, with one worker
   for (int threads = 1; threads <= 4; ++threads) {
     CAPTURE(fd::cpu::name_of(isa), sizeof(T), threads);
     fd::Cpu cpu{{.threads = threads, .isa = isa}};
@@ -101,7 +102,7 @@ void check_rows_and_lanes(fd::cpu::Isa isa, const mini::Config& config) {
       for (int node = 0; node < kRows; ++node) tree.push_back(alone(model, sequence, node));
     }
     // Around the sizes of tiles, the rows from which AMX multiplies, and those whose inputs all
-    // lanes make together.
+    // workers make together.
     for (const int n_rows : {1, 2, 5, 6, 8, 9, 16, 17, kRows}) {
       CAPTURE(n_rows);
       sequence.nodes = mini::chain(n_rows);
@@ -146,7 +147,7 @@ TEMPLATE_TEST_CASE("Reference: a row is the row alone, to the bit", "", fd::f16,
     check_row(all, static_cast<std::size_t>(node), alone(model, sequence, node));
 }
 
-TEST_CASE("Cpu: neither the number of rows nor that of lanes changes a row") {
+TEST_CASE("Cpu: neither the number of rows nor that of workers changes a row") {
   // Odd sizes: shares are uneven, and heads do not end with panels.
   mini::Config odd;
   odd.shape = {.n_rows = 40, .d_model = 96, .d_ff = 200, .d_q = 240, .d_kv = 120, .d_head = 40};
@@ -156,15 +157,15 @@ TEST_CASE("Cpu: neither the number of rows nor that of lanes changes a row") {
   odd.bias = false;
   std::vector<mini::Config> configs{odd};
   for (const std::vector<TensorType>& mix : kMixes) configs.push_back(mini::with_types(mix));
-  configs[2].shape.d_model = 512;  // 33 rows are more than a lane norms for itself
+  configs[2].shape.d_model = 512;  // 33 rows are more than a worker norms for itself
   REQUIRE(!fd::cpu::Scratch::own_inputs(33, 512));
   for (const fd::cpu::Isa isa : usable_isas()) {
     for (std::size_t i = 0; i < configs.size(); ++i) {
       CAPTURE(i);
-      check_rows_and_lanes<fd::f16>(isa, configs[i]);
+      check_rows_and_workers<fd::f16>(isa, configs[i]);
     }
-    check_rows_and_lanes<fd::q8_0>(isa, configs[2]);
-    check_rows_and_lanes<float>(isa, configs[2]);
+    check_rows_and_workers<fd::q8_0>(isa, configs[2]);
+    check_rows_and_workers<float>(isa, configs[2]);
   }
 }
 
@@ -212,7 +213,7 @@ TEMPLATE_TEST_CASE("two sequences in one pass do not see each other", "", fd::Cp
   for (std::size_t row = 0; row < 4; ++row) check_row(both, 5 + row, second, row);
 }
 
-TEMPLATE_TEST_CASE("an infinite logit has argmax -1, on whichever lane", "", fd::Cpu,
+TEMPLATE_TEST_CASE("an infinite logit has argmax -1, on whichever worker", "", fd::Cpu,
                    fd::Reference) {
   TestType backend;
   const std::vector<float> norm(16, 1.0f);
@@ -225,8 +226,8 @@ TEMPLATE_TEST_CASE("an infinite logit has argmax -1, on whichever lane", "", fd:
         backend.pack({TensorType::kF32, 400, 16, std::as_bytes(std::span<const float>(values))});
     std::vector<fd::TokenId> argmax(1);
     backend.run({.n_rows = 1, .d_model = 16, .d_ff = 16, .d_q = 16, .d_kv = 16, .d_head = 16},
-                [&](auto& lane) noexcept {
-                  lane.head(fd::HeadArgs<typename TestType::Matrix>{
+                [&](auto& worker) noexcept {
+                  worker.head(fd::HeadArgs<typename TestType::Worker>{
                       x.data(), rows, {norm.data(), 1e-5f}, &w, argmax, {}});
                 });
     CHECK(argmax[0] == -1);
@@ -245,8 +246,8 @@ TEMPLATE_TEST_CASE("a NaN stays in its row, and its argmax is -1", "", fd::Cpu, 
   const std::vector<float*> logits{nullptr, nullptr, row2.data()};
   const std::vector<std::int32_t> rows{0, 1, 2};
   backend.run({.n_rows = 3, .d_model = 64, .d_ff = 64, .d_q = 64, .d_kv = 64, .d_head = 64},
-              [&](auto& lane) noexcept {
-                lane.head(fd::HeadArgs<typename TestType::Matrix>{
+              [&](auto& worker) noexcept {
+                worker.head(fd::HeadArgs<typename TestType::Worker>{
                     x.data(), rows, {norm.data(), 1e-5f}, &w, argmax, logits});
               });
   CHECK(argmax[0] >= 0);
@@ -268,8 +269,8 @@ TEMPLATE_TEST_CASE("ties go to the lowest id, wherever they lie", "", fd::Cpu, f
   std::vector<fd::TokenId> argmax(1);
   const std::vector<std::int32_t> rows{0};
   backend.run({.n_rows = 1, .d_model = 16, .d_ff = 16, .d_q = 16, .d_kv = 16, .d_head = 16},
-              [&](auto& lane) noexcept {
-                lane.head(fd::HeadArgs<typename TestType::Matrix>{
+              [&](auto& worker) noexcept {
+                worker.head(fd::HeadArgs<typename TestType::Worker>{
                     x.data(), rows, {norm.data(), 1e-5f}, &w, argmax, {}});
               });
   CHECK(argmax[0] == 3);

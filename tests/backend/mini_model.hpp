@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <foredraft/backend/backend.hpp>
-#include <foredraft/backend/key_blocks.hpp>
+#include <foredraft/cache/linear.hpp>
 
 #include "backend/cpu/random_matrix.hpp"
 
@@ -124,22 +124,16 @@ struct Model {
   std::vector<float> norm;
 };
 
-/// Keys and values of one sequence, and the nodes staged behind them.
+/// A cache, and the nodes that the next pass stages behind it.
 template <typename T>
 struct Sequence {
-  static constexpr int kRows = 7 * fd::kKeyBlock;
-
   explicit Sequence(const Config& c)
-      : config(c),
-        k(static_cast<std::size_t>(c.n_layers * c.n_kv_heads() * kRows * row_size())),
-        v(k.size()) {}
-
-  int row_size() const { return fd::row_elements<T>(config.shape.d_head); }
-
-  fd::KvLayer<T> layer(int i) {
-    const auto head = static_cast<std::size_t>(kRows * row_size());
-    const std::size_t begin = static_cast<std::size_t>(i * config.n_kv_heads()) * head;
-    return {k.data() + begin, v.data() + begin, head, size, in_blocks};
+      : config(c), cache({c.n_layers, c.n_kv_heads(), c.shape.d_head, kPositions}) {}
+  Sequence(const Sequence& other) : Sequence(other.config) { *this = other; }
+  Sequence& operator=(const Sequence& other) {
+    cache.restore(other.cache.snapshot());
+    nodes = other.nodes;
+    return *this;
   }
 
   std::vector<int> ancestors(int node) const {
@@ -150,27 +144,16 @@ struct Sequence {
   }
 
   void commit(const std::vector<int>& path) {
-    const int d = row_size();
-    for (int head = 0; head < config.n_layers * config.n_kv_heads(); ++head) {
-      for (std::size_t i = 0; i < path.size(); ++i) {
-        for (int j = 0; j < d; ++j) {
-          const auto to =
-              static_cast<std::size_t>((head * kRows + size + static_cast<int>(i)) * d + j);
-          const auto from = static_cast<std::size_t>((head * kRows + size + path[i]) * d + j);
-          k[to] = k[from];
-          v[to] = v[from];
-        }
-      }
-    }
-    size += static_cast<int>(path.size());
+    cache.stage(nodes);
+    cache.commit(path);
+    cache.discard();
     nodes.clear();
   }
 
+  static constexpr int kPositions = 224;
   Config config;
-  std::vector<T> k, v;  // [n_layers, n_kv_heads, kRows, row_size()]
-  int size = 0;
-  int in_blocks = 0;
-  std::vector<fd::Node> nodes;
+  fd::LinearCache<T> cache;
+  std::vector<fd::Node> nodes = {};
 };
 
 struct Output {
@@ -185,7 +168,7 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
   const Config& c = model.config;
   const fd::PassShape& s = c.shape;
   std::vector<fd::TokenId> tokens;
-  std::vector<std::vector<std::int32_t>> paths(sequences.size());
+  std::vector<std::vector<fd::NodeIndex>> paths(sequences.size());
   std::vector<std::vector<std::int32_t>> begins(sequences.size());
   std::vector<fd::SequenceRows> rows;
   std::vector<float> cos;
@@ -195,16 +178,17 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
     fd::SequenceRows part{.first_row = static_cast<int>(tokens.size()),
                           .n_rows = static_cast<int>(sequence.nodes.size()),
                           .first_node = 0,
-                          .size = sequence.size,
+                          .size = sequence.cache.size(),
                           .path = {},
                           .path_begin = {}};
     begins[i].push_back(0);
     for (int node = 0; node < part.n_rows; ++node) {
       tokens.push_back(sequence.nodes[static_cast<std::size_t>(node)].token);
       const std::vector<int> up = sequence.ancestors(node);
-      for (const int ancestor : up) paths[i].push_back(sequence.size + ancestor);
+      paths[i].insert(paths[i].end(), up.begin(), up.end());
       begins[i].push_back(static_cast<std::int32_t>(paths[i].size()));
-      const auto position = static_cast<float>(sequence.size + static_cast<int>(up.size()) - 1);
+      const auto position =
+          static_cast<float>(sequence.cache.size() + static_cast<int>(up.size()) - 1);
       for (int pair = 0; pair < s.d_head / 2; ++pair) {
         const float angle = position / std::pow(100.0f, 2.0f * static_cast<float>(pair) /
                                                             static_cast<float>(s.d_head));
@@ -233,19 +217,20 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
   std::vector<std::int32_t> wanted;
   for (auto& row : output.logits) logits.push_back(row.data());
   for (int row = 0; row < n_rows; ++row) wanted.push_back(row);
-  std::vector<std::vector<fd::KvLayer<T>>> kv(static_cast<std::size_t>(c.n_layers));
+  std::vector<std::vector<typename fd::RowsIn<T>::Layer>> kv(static_cast<std::size_t>(c.n_layers));
   for (int layer = 0; layer < c.n_layers; ++layer) {
     for (Sequence<T>* sequence : sequences)
-      kv[static_cast<std::size_t>(layer)].push_back(sequence->layer(layer));
+      kv[static_cast<std::size_t>(layer)].push_back(sequence->cache.layer(layer));
   }
 
-  using M = typename B::Matrix;
-  const fd::RopeTable rope{c.rope, s.d_head, cos.data(), sin.data()};
-  model.backend.run(s, [&](auto& lane) noexcept {
-    lane.embed(fd::EmbedArgs<M>{&model.table, tokens.data(), n_rows, 1.5f, x.data()});
+  using L = typename B::Worker;
+  using R = fd::RowsIn<T>;
+  const fd::RopeTable<L> rope{c.rope, s.d_head, cos.data(), sin.data()};
+  model.backend.run(s, [&](auto& worker) noexcept {
+    worker.embed(fd::EmbedArgs<L>{&model.table, tokens, 1.5f, x.data()});
     for (std::size_t i = 0; i < model.layers.size(); ++i) {
       const auto& w = model.layers[i];
-      fd::QkvArgs<M, T> qkv;
+      fd::QkvArgs<L, R> qkv;
       qkv.x = x.data();
       qkv.n_rows = n_rows;
       qkv.norm = {w.norm.data(), 1e-5f};
@@ -264,8 +249,8 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
       qkv.sequences = rows;
       qkv.kv = kv[i];
       qkv.q = q.data();
-      lane.qkv(qkv);
-      fd::AttendArgs<M, T> attend;
+      worker.qkv(qkv);
+      fd::AttendArgs<L, R> attend;
       attend.q = q.data();
       attend.n_rows = n_rows;
       attend.n_heads = c.n_heads();
@@ -276,16 +261,14 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
       attend.kv = kv[i];
       attend.wo = &w.wo;
       attend.x = x.data();
-      lane.attend(attend);
-      lane.feed_forward(fd::FeedForwardArgs<M>{
+      worker.attend(attend);
+      worker.feed_forward(fd::FeedForwardArgs<L>{
           x.data(), n_rows, {w.ff_norm.data(), 1e-5f}, c.activation, &w.gate, &w.up, &w.down});
     }
-    lane.head(fd::HeadArgs<M>{
+    worker.head(fd::HeadArgs<L>{
         x.data(), wanted, {model.norm.data(), 1e-5f}, &model.head, output.argmax, logits});
   });
   output.x = x;
-  for (Sequence<T>* sequence : sequences)
-    sequence->in_blocks = fd::positions_in_key_blocks(sequence->size);
   return output;
 }
 

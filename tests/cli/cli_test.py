@@ -23,7 +23,7 @@ class Help(CliTest):
         text = self.succeeds("generate", "--help").stdout
         for option in ("-md,--model-draft", "--spec-draft-n-max", "--spec-acceptance", "--seed", "--raw", "--samples",
                        "--logprobs", "--draft-temp", "--quantize-draft", "--draft-vocab", "--draft-vocab-counts",
-                       "--repeat-penalty", "--repeat-last-n", "--packed-cache", "-ctk,--cache-type-k",
+                       "--repeat-penalty", "--repeat-last-n", "--keep-packed", "-ctk,--cache-type-k",
                        "-ctv,--cache-type-v"):
             self.assertIn(option, text)
 
@@ -301,8 +301,8 @@ class BadFiles(CliTest):
         self.fails(1, "token 65", "generate", "-m", self.alphabet(), "-md", other, "-p", "a")
 
 
-class PackedCache(CliTest):
-    """--packed-cache changes how long a start takes, and nothing else."""
+class KeepPacked(CliTest):
+    """--keep-packed changes how long a start takes, and nothing else."""
 
     def packed(self, model):
         return pathlib.Path(f"{model}.packed")
@@ -314,10 +314,10 @@ class PackedCache(CliTest):
             with self.subTest(command=command[0]):
                 plain = self.succeeds(*command, "-m", model)
                 self.assertFalse(self.packed(model).exists())
-                first = self.succeeds(*command, "-m", model, "--packed-cache")
+                first = self.succeeds(*command, "-m", model, "--keep-packed")
                 self.assertIn(f"foredraft: packed weights written to '{model}.packed'\n", first.stderr)
                 content = self.packed(model).read_bytes()
-                second = self.succeeds(*command, "-m", model, "--packed-cache")
+                second = self.succeeds(*command, "-m", model, "--keep-packed")
                 self.assertNotIn("packed", second.stderr)
                 self.assertEqual(self.packed(model).read_bytes(), content)
                 if command[0] != "bench":
@@ -326,7 +326,7 @@ class PackedCache(CliTest):
 
     def test_damage(self):
         model = self.alphabet("damage.gguf")
-        base = ("generate", "--raw", "-p", "u", "-m", model, "--packed-cache")
+        base = ("generate", "--raw", "-p", "u", "-m", model, "--keep-packed")
         plain = self.succeeds(*base).stdout
         sound = self.packed(model).read_bytes()
         for expected, data in [("it is damaged", sound[:-9] + b"\x01" + sound[-8:]),
@@ -346,7 +346,7 @@ class PackedCache(CliTest):
 
     def test_another_model_of_that_name(self):
         model = self.alphabet("swap.gguf")
-        base = ("generate", "--raw", "-p", "y", "-m", model, "--packed-cache", "-n", 2)
+        base = ("generate", "--raw", "-p", "y", "-m", model, "--keep-packed", "-n", 2)
         self.assertEqual(self.succeeds(*base).stdout, "z\n")
         other = tiny_gguf.alphabet_model(after_z=ord("a"))
         self.assertEqual(len(other), model.stat().st_size)
@@ -358,7 +358,7 @@ class PackedCache(CliTest):
     def test_draft_models(self):
         target = self.alphabet("target.gguf")
         draft = self.alphabet("draft.gguf")
-        base = ("generate", "--raw", "-p", "u", "-m", target, "-md", draft, "--packed-cache")
+        base = ("generate", "--raw", "-p", "u", "-m", target, "-md", draft, "--keep-packed")
         for options, kept in [((), True), (("--quantize-draft", "q4_0"), False), (("--draft-vocab", 200), False)]:
             for model in (target, draft):
                 self.packed(model).unlink(missing_ok=True)
@@ -376,7 +376,7 @@ class PackedCache(CliTest):
         self.packed(model).mkdir()  # a folder of that name: not even root can replace it by a file
         (self.packed(model) / "content").touch()
         cache = self.folder / "cache of packed files"
-        base = ("generate", "--raw", "-p", "u", "-m", model, "--packed-cache")
+        base = ("generate", "--raw", "-p", "u", "-m", model, "--keep-packed")
         environment = {"XDG_CACHE_HOME": str(cache)}
         done = self.succeeds(*base, environment=environment)
         [file] = (cache / "foredraft" / "packed").iterdir()
@@ -394,13 +394,13 @@ class PackedCache(CliTest):
         for _ in range(5):
             self.packed(model).unlink(missing_ok=True)
             running = [subprocess.Popen([support.PROGRAM, "generate", "--raw", "-p", "u", "-m", str(model),
-                                         "--packed-cache"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                                         "--keep-packed"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
                        for _ in range(4)]
             for process in running:
                 self.assertEqual(process.communicate(timeout=60)[0], b"vwxyz\n")
                 self.assertEqual(process.returncode, 0)
         self.assertEqual([file.name for file in self.folder.glob("twice*.tmp")], [])
-        self.assertNotIn("packed", self.succeeds("generate", "--raw", "-p", "u", "-m", model, "--packed-cache").stderr)
+        self.assertNotIn("packed", self.succeeds("generate", "--raw", "-p", "u", "-m", model, "--keep-packed").stderr)
 
 
 class Generate(CliTest):

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -90,6 +92,12 @@ struct TextTarget : Target {
   const char* piece(fd::TokenId) const { return "x"; }
 };
 static_assert(fd::TextTarget<TextTarget>);
+static_assert(!fd::DescribedTarget<TextTarget>);
+
+struct DescribedTarget : Target {
+  fd::TargetInfo info() const { return {.n_vocab = kVocab}; }
+};
+static_assert(fd::DescribedTarget<DescribedTarget>);
 
 /// Proposes one token, wrong behind every third anchor.
 struct Drafter {
@@ -101,6 +109,8 @@ struct Drafter {
   Drafter(Drafter&&) = default;
 
   int max_depth() const { return 1; }
+  std::span<const int> taps() const { return {}; }
+  void attach(const fd::TargetInfo&) {}
   void propose(const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
     if (limit.depth > 0)
       draft.extend((context.anchor() + (context.anchor() % 3 == 0 ? 2 : 1)) % Target::kVocab);
@@ -115,14 +125,24 @@ struct Drafter {
 static_assert(fd::Drafter<Drafter>);
 static_assert(!std::is_copy_constructible_v<Drafter>);
 
+/// The same in steps. Its model would be another of the target's kind.
+struct SteppedDrafter : Drafter {
+  using DraftCache = Cache;
+  void begin(const fd::Context&, fd::Limit, fd::DraftTree&) {}
+  std::optional<fd::Request<Cache>> request() { return {}; }
+  void advance(fd::DraftTree&) {}
+};
+static_assert(fd::SteppedDrafter<SteppedDrafter>);
+static_assert(!fd::SteppedDrafter<Drafter>);
+
 struct Acceptance {
   static constexpr fd::Shape shape = fd::Shape::kChain;
-  static constexpr std::false_type uses_law{};
   static constexpr std::true_type lossless{};
 
   Acceptance() = default;
   Acceptance(Acceptance&&) = default;
 
+  bool uses_law() const noexcept { return false; }
   fd::RowNeed needs(const fd::SamplingOptions&) const { return fd::RowNeed::kArgmax; }
   fd::Verdict verify(const fd::DraftTree& draft, const fd::RowSampler& rows, fd::Rng&) const {
     fd::Verdict verdict;

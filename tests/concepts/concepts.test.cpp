@@ -37,6 +37,6 @@ TEST_CASE("a decoder asks for no more than the concepts do") {
 TEST_CASE("text and moved-in policies come through the least that a text target offers") {
   archetype::TextTarget target;
   fd::Decoder decoder{target, archetype::Cache{}, fd::AnyDrafter<>(archetype::Drafter{}),
-                      fd::AnyAcceptance(fd::Greedy{})};
+                      fd::AnyAcceptance(archetype::Acceptance{})};
   CHECK(decoder.generate(count_from(0, 2), {.max_tokens = 3}).text == "xxx");
 }

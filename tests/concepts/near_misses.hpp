@@ -95,6 +95,11 @@ struct PieceIsNoText : archetype::TextTarget {
 static_assert(!fd::TextTarget<NoIsEnd>);
 static_assert(!fd::TextTarget<PieceIsNoText>);
 
+struct InfoOfAnotherType : archetype::DescribedTarget {
+  int info() const;
+};
+static_assert(!fd::DescribedTarget<InfoOfAnotherType>);
+
 }  // namespace target
 
 namespace drafter {
@@ -109,6 +114,18 @@ struct NoShape : archetype::Drafter {
 };
 struct NoMaxDepth : archetype::Drafter {
   int max_depth() const = delete;
+};
+struct NoTaps : archetype::Drafter {
+  std::span<const int> taps() const = delete;
+};
+struct TapsNotConst : archetype::Drafter {
+  std::span<const int> taps();
+};
+struct TapsOfAnotherType : archetype::Drafter {
+  int taps() const;
+};
+struct NoAttach : archetype::Drafter {
+  void attach(const fd::TargetInfo&) = delete;
 };
 struct NoPropose : archetype::Drafter {
   void propose(const fd::Context&, fd::Limit, fd::DraftTree&) = delete;
@@ -139,7 +156,24 @@ struct NoRestore : archetype::Drafter {
 template <typename... D>
 constexpr bool none_is_one = (!fd::Drafter<D> && ...);
 static_assert(none_is_one<NoProposal, NoShape, NoMaxDepth, NoPropose, NoAbsorb, CommitMayThrow>);
+static_assert(none_is_one<NoTaps, TapsNotConst, TapsOfAnotherType, NoAttach>);
 static_assert(none_is_one<NoTruncate, ResetMayThrow, NoSnapshotType, SnapshotNotConst, NoRestore>);
+
+struct NoDraftCache : archetype::SteppedDrafter {
+ private:
+  using DraftCache = archetype::Cache;
+};
+struct NoBegin : archetype::SteppedDrafter {
+  void begin(const fd::Context&, fd::Limit, fd::DraftTree&) = delete;
+};
+struct RequestOfAnotherCache : archetype::SteppedDrafter {
+  std::optional<fd::Request<int>> request();
+};
+struct NoAdvance : archetype::SteppedDrafter {
+  void advance(fd::DraftTree&) = delete;
+};
+static_assert(!fd::SteppedDrafter<NoDraftCache> && !fd::SteppedDrafter<NoBegin> &&
+              !fd::SteppedDrafter<RequestOfAnotherCache> && !fd::SteppedDrafter<NoAdvance>);
 
 }  // namespace drafter
 
@@ -150,8 +184,10 @@ struct NoShape : archetype::Acceptance {
   static constexpr fd::Shape shape = fd::Shape::kChain;
 };
 struct NoUsesLaw : archetype::Acceptance {
- private:
-  static constexpr bool uses_law = false;
+  bool uses_law() const = delete;
+};
+struct UsesLawMayThrow : archetype::Acceptance {
+  bool uses_law() const;
 };
 struct NoLossless : archetype::Acceptance {
  private:
@@ -170,7 +206,7 @@ struct VerifyGivesAnotherType : archetype::Acceptance {
 template <typename... A>
 constexpr bool none_is_one = (!fd::Acceptance<A> && ...);
 static_assert(none_is_one<NoShape, NoUsesLaw, NoLossless, NeedsOfAnotherType, VerifyNotConst>);
-static_assert(none_is_one<VerifyGivesAnotherType>);
+static_assert(none_is_one<VerifyGivesAnotherType, UsesLawMayThrow>);
 
 }  // namespace acceptance
 

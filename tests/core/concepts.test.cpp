@@ -27,6 +27,7 @@ static_assert(takes_chains<fd::SampleAndMatch> && takes_trees<fd::SampleAndMatch
 static_assert(takes_chains<fd::RejectionSampling> && takes_trees<fd::RejectionSampling>);
 static_assert(takes_chains<fd::BlockVerification> && !takes_trees<fd::BlockVerification>);
 static_assert(takes_chains<fd::AnyAcceptance> && !takes_trees<fd::AnyAcceptance>);
+static_assert(takes_chains<fd::AnyTreeAcceptance> && takes_trees<fd::AnyTreeAcceptance>);
 static_assert(!fd::VerifiesDraftsOf<fd::Greedy, fd::Greedy>);
 static_assert(!fd::VerifiesDraftsOf<fd::NoDraft, fd::NoDraft>);
 static_assert(fd::Greedy::lossless && fd::SampleAndMatch::lossless &&

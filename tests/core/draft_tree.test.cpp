@@ -111,3 +111,20 @@ TEST_CASE("a law is 0 outside its support") {
   CHECK(law(4) == 0.0);
   CHECK(fd::Law{}(0) == 0.0);
 }
+
+TEST_CASE("nodes remember which of several drafters they come from") {
+  fd::DraftTree draft;
+  draft.reset(7);
+  draft.extend(1);
+  draft.set_origin(draft.size(), 2);  // nothing was added since
+  const fd::NodeIndex second = draft.extend(2);
+  draft.extend(3);
+  draft.set_origin(second, 1);
+  CHECK(draft.origin(0) == 0);
+  CHECK(draft.origin(1) == 0);
+  CHECK(draft.origin(2) == 1);
+  CHECK(draft.origin(3) == 1);
+  draft.truncate(2);
+  draft.extend(4);
+  CHECK(draft.origin(2) == 0);
+}

@@ -61,6 +61,18 @@ TEST_CASE("a row holds what was wanted of it, and nothing else") {
   CHECK(scores.logits(0).empty());
 }
 
+TEST_CASE("a tap that was not asked for is refused") {
+  fd::Scores scores;
+  const std::vector<int> layers{3};
+  scores.reset({fd::RowNeed::kNothing, layers}, 2, 8, 4);
+  CHECK(scores.tap(1, 0).size() == 4);
+  CHECK_THROWS_AS(scores.tap(1, 1), fd::Error);
+  CHECK_THROWS_AS(scores.tap(2, 0), fd::Error);
+  CHECK_THROWS_AS(scores.tap(0, -1), fd::Error);
+  scores.reset({fd::RowNeed::kNothing, {}}, 2, 8, 4);  // what an earlier pass wrote
+  CHECK_THROWS_AS(std::as_const(scores).tap(0, 0), fd::Error);
+}
+
 TEST_CASE("taps of all rows and layers lie apart") {
   const std::vector<int> layers{3, 9};
   fd::Scores scores;

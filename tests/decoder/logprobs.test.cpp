@@ -87,13 +87,14 @@ TEST_CASE("greedy: log probabilities are those of plain decoding at every depth,
 
 TEST_CASE("match: they are those of the raw row, not of p after the transforms") {
   check_all_drafts(fd::SampleAndMatch{},
-                   {.max_tokens = 400, .temperature = 0.7f, .top_k = 6, .seed = 3});
+                   {.max_tokens = 400, .sampling = {.temperature = 0.7f, .top_k = 6}, .seed = 3});
 }
 
 TEST_CASE("rejection: every token has the value of its own row, and asking changes no text") {
   toy::Target target(kVocab, 0);
   for (int depth = 0; depth <= 9; ++depth) {
-    fd::Options options{.max_tokens = 120, .n_draft = depth, .temperature = 1.0f, .seed = 5};
+    fd::Options options{
+        .max_tokens = 120, .n_draft = depth, .sampling = {.temperature = 1.0f}, .seed = 5};
     const auto run = [&] {
       fd::Decoder decoder{target, toy::TokenCache{}, fd::PromptLookup{}, fd::RejectionSampling{}};
       return decoder.generate(kPrompt, options);

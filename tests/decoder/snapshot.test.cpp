@@ -84,7 +84,7 @@ void check_continuations(Target& target, const std::function<D()>& drafter, cons
     options.max_tokens = 40 - middle;
     const auto rest = decoder.resume(options);
     decoder.prefill(std::vector<fd::TokenId>{7, 7, 7});  // somewhere else
-    decoder.resume({.max_tokens = 9, .temperature = options.temperature});
+    decoder.resume({.max_tokens = 9, .sampling = {.temperature = options.sampling.temperature}});
     decoder.restore(in_text);
     const auto again = decoder.resume(options);
     CHECK(again.tokens == rest.tokens);
@@ -101,7 +101,7 @@ void check_every_rule() {
   Target draft(kVocab, 1, 2.0);
   const fd::Options greedy{.max_tokens = 40, .n_draft = 5};
   fd::Options sampled = greedy;
-  sampled.temperature = 0.9f;
+  sampled.sampling.temperature = 0.9f;
   const std::function<fd::PromptLookup()> lookup = [] { return fd::PromptLookup{}; };
   const std::function<fd::AnyDrafter<>()> any = [&] { return model_drafter(draft); };
   const auto model = std::function([&] { return model_drafter(draft); });

@@ -1,8 +1,11 @@
 #include <foredraft/drafter/any_drafter.hpp>
 
+#include <algorithm>
 #include <foredraft/foredraft.hpp>
 #include <memory>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "support/catch.hpp"
 #include "support/oracle_drafter.hpp"
@@ -19,6 +22,10 @@ struct Recorder {
   using Snapshot = std::string;
 
   int max_depth() const { return 5; }
+  std::span<const int> taps() const { return layers; }
+  void attach(const fd::TargetInfo& target) {
+    *log += "attach " + std::to_string(target.n_vocab) + ";";
+  }
   void propose(const fd::Context&, fd::Limit limit, fd::DraftTree& draft) {
     *log += "propose " + std::to_string(limit.depth) + ";";
     draft.extend(7);
@@ -34,6 +41,7 @@ struct Recorder {
   Snapshot snapshot() const { return "the state"; }
   void restore(const Snapshot& snapshot) { *log += "restore " + snapshot + ";"; }
 
+  std::vector<int> layers{2, 7};
   std::shared_ptr<std::string> log = std::make_shared<std::string>();
 };
 
@@ -47,6 +55,8 @@ TEST_CASE("every call reaches the drafter that is held") {
   const fd::Scores scores;
   const std::vector<fd::TokenId> tokens{1};
   CHECK(any.max_depth() == 5);
+  CHECK(std::ranges::equal(any.taps(), recorder.layers));
+  any.attach({.n_vocab = 9});
   any.absorb({3, tokens, &scores});
   any.propose({tokens, {}, {}}, {4, 4}, draft);
   any.commit({draft, {}, tokens, scores, 6});
@@ -54,13 +64,91 @@ TEST_CASE("every call reaches the drafter that is held") {
   any.reset();
   any.restore(any.snapshot());
   CHECK(draft.token(1) == 7);
-  CHECK(*recorder.log == "absorb 3;propose 4;commit 6;truncate 2;reset;restore the state;");
+  CHECK(*recorder.log ==
+        "attach 9;absorb 3;propose 4;commit 6;truncate 2;reset;restore the state;");
 }
 
 TEST_CASE("a snapshot of another drafter is refused") {
   fd::AnyDrafter<> recorder = Recorder{};
   const fd::AnyDrafter<> lookup = fd::PromptLookup{};
   CHECK_THROWS_AS(recorder.restore(lookup.snapshot()), fd::Error);
+}
+
+namespace {
+
+/// A target whose taps are the numbers of their layer and token.
+struct TappedTarget {
+  static constexpr bool row_exact = true;
+  int vocab_size() const { return toy.vocab_size(); }
+  void forward(std::span<fd::Request<toy::TokenCache>> requests) {
+    for (auto& request : requests) {
+      request.scores->reset(request.want, request.count, vocab_size(), 2);
+      for (int row = 0; row < request.count; ++row) {
+        const auto prefix = request.cache->text_of(request.first + row);
+        request.scores->set_row(row, toy.logits_after(prefix));
+        for (std::size_t tap = 0; tap < request.want.taps.size(); ++tap) {
+          const auto to = request.scores->tap(row, static_cast<int>(tap));
+          to[0] = static_cast<float>(request.want.taps[tap]);
+          to[1] = static_cast<float>(prefix.back());
+        }
+      }
+    }
+  }
+  toy::Target toy{16, 0};
+};
+
+/// Reads its taps of each final token.
+struct TapReader : fd::NoDraft {
+  std::span<const int> taps() const noexcept { return layers; }
+  void absorb(const fd::PromptBlock& block) {
+    for (int i = 0; i < block.scores->rows(); ++i) read(*block.scores, i);
+  }
+  void commit(const fd::Round& round) noexcept {
+    for (const fd::NodeIndex node : round.path) read(round.scores, node);
+  }
+  void read(const fd::Scores& scores, int row) {
+    for (int tap = 0; tap < 2; ++tap) {
+      const auto values = scores.tap(row, tap);
+      seen->insert(seen->end(), values.begin(), values.end());
+    }
+  }
+  std::vector<int> layers{2, 7};
+  std::shared_ptr<std::vector<float>> seen = std::make_shared<std::vector<float>>();
+};
+
+}  // namespace
+
+TEST_CASE("a drafter reads the taps that it asked for, held or not") {
+  TappedTarget target;
+  const std::vector<fd::TokenId> prompt{3, 1, 4};
+  const auto seen_by = [&](auto drafter, const TapReader& reader) {
+    reader.seen->clear();
+    fd::Decoder decoder{target, toy::TokenCache{}, std::move(drafter), fd::Greedy{}};
+    decoder.generate(prompt, {.max_tokens = 5});
+    std::vector<float> expected;
+    for (const fd::TokenId token : decoder.tokens().first(7)) {
+      const auto value = static_cast<float>(token);
+      expected.insert(expected.end(), {2.0f, value, 7.0f, value});
+    }
+    CHECK(*reader.seen == expected);
+  };
+  const TapReader reader;
+  seen_by(reader, reader);
+  seen_by(fd::AnyDrafter<>(reader), reader);
+  seen_by(fd::AnyDrafter<fd::Shape::kTree>(fd::AnyDrafter<>(reader)), reader);
+}
+
+TEST_CASE("a drafter that is held is attached to its target") {
+  struct Refusing : fd::NoDraft {
+    void attach(const fd::TargetInfo&) const {
+      throw fd::Error(fd::ErrorCode::kVocabularyMismatch, "another", "mine", "");
+    }
+  };
+  toy::Target target(16, 0);
+  const auto build = [&] {
+    fd::Decoder decoder{target, toy::TokenCache{}, fd::AnyDrafter<>(Refusing{}), fd::Greedy{}};
+  };
+  CHECK_THROWS_AS(build(), fd::Error);
 }
 
 TEST_CASE("a tree drafter drafts the same behind AnyDrafter") {

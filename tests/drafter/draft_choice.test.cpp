@@ -120,7 +120,7 @@ TEST_CASE("choosing between drawn and argmax drafts by past rounds leaves the la
   toy::Target draft(2, 0, 1.5, 8);
   for (const fd::SamplingOptions& sampling :
        {fd::SamplingOptions{.temperature = 1.0f}, fd::SamplingOptions{.temperature = 0.6f}}) {
-    const fd::Options options{.n_draft = 1, .temperature = sampling.temperature};
+    const fd::Options options{.n_draft = 1, .sampling = {.temperature = sampling.temperature}};
     for (const int probe_every : {2, 3, 16}) {
       CAPTURE(sampling.temperature, probe_every);
       std::set<std::vector<Way>> chosen;
@@ -138,8 +138,8 @@ TEST_CASE("so it does with chains of two and with trees") {
   const fd::SamplingOptions sampling{.temperature = 1.0f};
   std::set<std::vector<Way>> chosen;
   const Chain chain{draft, toy::TokenCache{}, {.choice = fd::DraftChoice(2, 0.5)}};
-  const auto deep =
-      law_with(target, chain, {.n_draft = 2, .temperature = sampling.temperature}, 6, chosen);
+  const auto deep = law_with(
+      target, chain, {.n_draft = 2, .sampling = {.temperature = sampling.temperature}}, 6, chosen);
   CHECK(law::total_variation(deep, law::target_law(target, kPrompt, sampling, 6)) <= 1e-12);
   CHECK(depends_on_the_path(chosen));
 
@@ -151,7 +151,8 @@ TEST_CASE("so it does with chains of two and with trees") {
                     toy::TokenCache{},
                     {.branching = {2}, .siblings = siblings, .choice = fd::DraftChoice(2, 0.5)}};
     const auto found =
-        law_with(target3, tree, {.n_draft = 1, .temperature = sampling.temperature}, 4, chosen);
+        law_with(target3, tree, {.n_draft = 1, .sampling = {.temperature = sampling.temperature}},
+                 4, chosen);
     CHECK(law::total_variation(found, law::target_law(target3, kPrompt, sampling, 4)) <= 1e-12);
     CHECK(depends_on_the_path(chosen));
   }
@@ -178,7 +179,7 @@ TEST_CASE("mutant: a choice that looks at the drawn token") {
     const auto found = law::law_of([&](fd::Rng& rng) {
       fd::Decoder decoder{target, toy::TokenCache{32, 16}, drafter, fd::RejectionSampling{}};
       decoder.use_rng(&rng);
-      decoder.generate(kPrompt, {.max_tokens = 4, .n_draft = 1, .temperature = 1.0f});
+      decoder.generate(kPrompt, {.max_tokens = 4, .n_draft = 1, .sampling = {.temperature = 1.0f}});
       return Tokens(decoder.tokens().begin() + 2, decoder.tokens().end());
     });
     const double distance =
@@ -193,7 +194,8 @@ TEST_CASE("the same prompt and seed give the same text, whatever was generated b
   toy::Target draft(16, 2, 2.0, 4);
   fd::Decoder decoder{target, toy::TokenCache{}, Chain{draft, toy::TokenCache{}, {}},
                       fd::RejectionSampling{}};
-  const fd::Options options{.max_tokens = 100, .n_draft = 3, .temperature = 1.0f, .seed = 4};
+  const fd::Options options{
+      .max_tokens = 100, .n_draft = 3, .sampling = {.temperature = 1.0f}, .seed = 4};
   const auto first = decoder.generate(kPrompt, options).tokens;
   CHECK_FALSE(decoder.drafter().choice() == fd::DraftChoice());
   decoder.generate(Tokens{3, 2, 1}, options);
@@ -205,7 +207,7 @@ TEST_CASE("the same prompt and seed give the same text, whatever was generated b
     again.seed = seed;
     again.max_tokens = 40;
     decoder.generate(kPrompt, again);
-    decoder.resume({.max_tokens = 1, .n_draft = 0, .temperature = 1.0f});
+    decoder.resume({.max_tokens = 1, .n_draft = 0, .sampling = {.temperature = 1.0f}});
     Tokens longer(decoder.tokens().begin(), decoder.tokens().end());
     longer.insert(longer.end(), {1, 2});
     fd::Decoder fresh{target, toy::TokenCache{}, Chain{draft, toy::TokenCache{}, {}},
@@ -215,7 +217,7 @@ TEST_CASE("the same prompt and seed give the same text, whatever was generated b
   CHECK(same == 20);
   // Cut in two, the text differs no more than the draft limits at the cut do: the choice goes on.
   const auto before = decoder.drafter().choice();
-  decoder.resume({.max_tokens = 1, .n_draft = 0, .temperature = 1.0f});
+  decoder.resume({.max_tokens = 1, .n_draft = 0, .sampling = {.temperature = 1.0f}});
   CHECK(decoder.drafter().choice() == before);
 }
 
@@ -236,7 +238,9 @@ TEST_CASE("a round teaches as far as it was tried: up to the first rejection") {
     drafter.propose(context, {4, 4}, tree);
     REQUIRE(tree.drafted() == 4);
     const std::size_t kept = static_cast<std::size_t>(accepted) + 1;
-    const Tokens tokens(kept, 0);
+    Tokens tokens;
+    for (int node = 1; node <= accepted; ++node) tokens.push_back(tree.token(node));
+    tokens.push_back((tree.token(std::min(accepted + 1, 4)) + 1) % 16);  // none that was drafted
     fd::DraftTree another = tree;  // verified in place of this drafter's: teaches nothing
     another.truncate(4);
     another.extend((tree.token(4) + 1) % 16);
@@ -246,6 +250,17 @@ TEST_CASE("a round teaches as far as it was tried: up to the first rejection") {
     fd::DraftChoice expected;
     expected.learn(kDrawn, accepted, std::min(accepted + 1, 4));
     CHECK(drafter.choice() == expected);
+
+    // Cut off, so that the last token is a drafted one: it counts as accepted, nothing as rejected.
+    if (accepted == 4) continue;
+    Chain cut{draft, toy::TokenCache{}, {}};
+    tree.reset(text.back());
+    cut.propose(context, {4, 4}, tree);
+    tokens.back() = tree.token(accepted + 1);
+    cut.commit({tree, std::span(path).first(kept), tokens, {}, 2});
+    expected = fd::DraftChoice();
+    expected.learn(kDrawn, accepted + 1, accepted + 1);
+    CHECK(cut.choice() == expected);
   }
 }
 
@@ -254,7 +269,7 @@ TEST_CASE("a round whose way was not chosen teaches nothing") {
   toy::Target draft(16, 2, 2.0, 4);
   fd::Decoder decoder{target, toy::TokenCache{}, Chain{draft, toy::TokenCache{}, {}},
                       fd::RejectionSampling{}};
-  decoder.generate(kPrompt, {.max_tokens = 40, .n_draft = 3, .temperature = 1.0f});
+  decoder.generate(kPrompt, {.max_tokens = 40, .n_draft = 3, .sampling = {.temperature = 1.0f}});
   const fd::DraftChoice choice = decoder.drafter().choice();
   CHECK(decoder.resume({.max_tokens = 40, .n_draft = 3}).stats.drafted > 0);  // temperature 0
   CHECK(decoder.drafter().choice() == choice);
@@ -265,7 +280,7 @@ TEST_CASE("a snapshot holds the choice") {
   toy::Target draft(16, 2, 2.0, 4);
   fd::Decoder decoder{target, toy::TokenCache{}, Chain{draft, toy::TokenCache{}, {}},
                       fd::RejectionSampling{}};
-  decoder.generate(kPrompt, {.max_tokens = 40, .n_draft = 3, .temperature = 1.0f});
+  decoder.generate(kPrompt, {.max_tokens = 40, .n_draft = 3, .sampling = {.temperature = 1.0f}});
   Chain& drafter = decoder.drafter();
   const auto snapshot = drafter.snapshot();
   const fd::DraftChoice choice = drafter.choice();
@@ -286,7 +301,9 @@ TEST_CASE("each way wins where it should") {
               toy::TokenCache{2048},
               {.sampling = way, .law = fd::SamplingOptions{.temperature = draft_temperature}}},
         fd::RejectionSampling{}};
-    return decoder.generate(kPrompt, {.max_tokens = 1500, .n_draft = 2, .temperature = temperature})
+    return decoder
+        .generate(kPrompt,
+                  {.max_tokens = 1500, .n_draft = 2, .sampling = {.temperature = temperature}})
         .stats.acceptance_rate();
   };
   CHECK(rate(kArgmax, 0.3f, 3.0f) > rate(kDrawn, 0.3f, 3.0f) + 0.2);

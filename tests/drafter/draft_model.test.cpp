@@ -119,6 +119,30 @@ TEST_CASE("a few final tokens that the cache lacks share the anchor's pass") {
   }
 }
 
+TEST_CASE("passes can be made by others, one at a time") {
+  toy::Target target(16, 0);
+  Model model(target, toy::TokenCache{100, 10});
+  const Tokens text(25, 3);
+  fd::DraftTree draft;
+  draft.reset(text.back());
+  model.begin(text);
+  for (const int rows : {10, 10}) {  // blocks of the 24 tokens that the cache lacks
+    const auto request = model.request();
+    REQUIRE(request);
+    CHECK(request->count == rows);
+    fd::forward_one(target, *request);
+    CHECK_FALSE(model.advance());
+  }
+  CHECK_FALSE(model.request());
+  model.expand(draft, {fd::RowNeed::kLogits, {}});
+  CHECK(model.request()->count == 5);  // four waited for the anchor
+  fd::forward_one(target, *model.request());
+  CHECK(model.advance());
+  CHECK_FALSE(model.request());
+  const auto row = model.scores().logits(model.row(0));
+  CHECK(std::vector<float>(row.begin(), row.end()) == target.logits_after(text));
+}
+
 TEST_CASE("a pass that fails leaves staged rows behind, and the next round does not see them") {
   toy::Target target(16, 0);
   Model model(target, toy::TokenCache{});
@@ -151,10 +175,12 @@ TEST_CASE("how deep a draft the cache has room for") {
   for (int capacity = 1; capacity < 6; ++capacity) {
     Model model(target, toy::TokenCache{capacity});
     CHECK(model.begin(kText) == std::max(0, capacity - 2));
+    model.run();
     CHECK(model.cache().size() <= capacity);
   }
   Model narrow(target, toy::TokenCache{16, 1});  // one staged row at a time: nothing can wait
   CHECK(narrow.begin(kText) == 14);
+  narrow.run();
   CHECK(narrow.cache().size() == 2);
 }
 

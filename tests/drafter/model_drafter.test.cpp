@@ -19,6 +19,8 @@ struct Scheduled {
   using Snapshot = Draft::Snapshot;
 
   int max_depth() const noexcept { return inner.max_depth(); }
+  std::span<const int> taps() const noexcept { return inner.taps(); }
+  void attach(const fd::TargetInfo& target) { inner.attach(target); }
   void propose(const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
     const int depth = schedule[round++ % schedule.size()];
     inner.propose(context, {std::min(depth, limit.depth), std::min(depth, limit.nodes)}, draft);
@@ -81,8 +83,10 @@ TEST_CASE("drafts drawn from q and verified by rejection: q == p is never reject
   fd::Decoder decoder{target, toy::TokenCache{},
                       Draft{target, toy::TokenCache{}, {.sampling = fd::DraftSampling::kDrawn}},
                       fd::RejectionSampling{}};
-  const auto result = decoder.generate(
-      kPrompt, {.max_tokens = 300, .n_draft = 4, .temperature = 1.0f, .top_p = 0.9f, .seed = 5});
+  const auto result = decoder.generate(kPrompt, {.max_tokens = 300,
+                                                 .n_draft = 4,
+                                                 .sampling = {.temperature = 1.0f, .top_p = 0.9f},
+                                                 .seed = 5});
   CHECK(result.stats.drafted > 100);
   CHECK(result.stats.accepted == result.stats.drafted);
 }
@@ -95,13 +99,13 @@ TEST_CASE(
       target, toy::TokenCache{},
       Draft{target, toy::TokenCache{}, {.law = fd::SamplingOptions{.temperature = 1.4f}}},
       fd::SampleAndMatch{}};
-  const auto result =
-      coupled.generate(kPrompt, {.max_tokens = 500, .n_draft = 1, .temperature = 1.0f, .seed = 9});
+  const auto result = coupled.generate(
+      kPrompt, {.max_tokens = 500, .n_draft = 1, .sampling = {.temperature = 1.0f}, .seed = 9});
   CHECK(result.stats.acceptance_rate() > 0.75);
   // And the text is the seed's text.
   fd::Decoder plain{target, toy::TokenCache{}, fd::NoDraft{}, fd::SampleAndMatch{}};
-  CHECK(plain.generate(kPrompt, {.max_tokens = 500, .temperature = 1.0f, .seed = 9}).tokens ==
-        result.tokens);
+  CHECK(plain.generate(kPrompt, {.max_tokens = 500, .sampling = {.temperature = 1.0f}, .seed = 9})
+            .tokens == result.tokens);
 }
 
 TEST_CASE("a draft cache that is shorter than the text stops drafting and harms nothing") {
@@ -142,4 +146,9 @@ TEST_CASE("vocabularies of different sizes are refused when the decoder is built
                         fd::Greedy{}};
   };
   CHECK_THROWS_AS(build(), fd::Error);
+  const auto build_held = [&] {
+    fd::Decoder decoder{target, toy::TokenCache{},
+                        fd::AnyDrafter<>(Draft{draft, toy::TokenCache{}, {}}), fd::Greedy{}};
+  };
+  CHECK_THROWS_AS(build_held(), fd::Error);
 }

@@ -214,11 +214,12 @@ TEST_CASE("the target as its own draft is never wrong with trees, whatever the d
             drafter_of(target, {.branching = branching, .siblings = siblings, .sampling = how}),
             schedule);
         fd::Decoder decoder{target, toy::TokenCache{}, std::move(drafter), rule};
-        check_never_wrong(
-            decoder
-                .generate(kPrompt,
-                          {.max_tokens = 300, .n_draft = 8, .temperature = temperature, .seed = 2})
-                .stats);
+        check_never_wrong(decoder
+                              .generate(kPrompt, {.max_tokens = 300,
+                                                  .n_draft = 8,
+                                                  .sampling = {.temperature = temperature},
+                                                  .seed = 2})
+                              .stats);
       };
       run(How::kAuto, fd::Siblings::kWithoutReplacement, fd::Greedy{}, 0.0f);
       run(How::kAuto, fd::Siblings::kWithoutReplacement, fd::SampleAndMatch{}, 1.0f);
@@ -242,7 +243,9 @@ TEST_CASE("a thousand rounds at every depth, and rows that are final when drafts
                       {8, 0, 3});
     fd::Decoder decoder{target, toy::TokenCache{}, std::move(drafter), fd::RejectionSampling{}};
     const auto stats =
-        decoder.generate(kPrompt, {.max_tokens = 500, .n_draft = 8, .temperature = 1.0f}).stats;
+        decoder
+            .generate(kPrompt, {.max_tokens = 500, .n_draft = 8, .sampling = {.temperature = 1.0f}})
+            .stats;
     CHECK(stats.accepted > 50);
     CHECK(stats.corrected > 50);
   }
@@ -269,8 +272,10 @@ TEST_CASE("greedy text and a seed's text are the same with trees and without dra
     for (const std::vector<int>& branching :
          {std::vector<int>{3, 2, 1, 1}, {16}, {2, 2, 2, 2, 2}}) {
       for (const bool sampled : {false, true}) {
-        const fd::Options options{
-            .max_tokens = 120, .n_draft = 8, .temperature = sampled ? 1.0f : 0.0f, .seed = 3};
+        const fd::Options options{.max_tokens = 120,
+                                  .n_draft = 8,
+                                  .sampling = {.temperature = sampled ? 1.0f : 0.0f},
+                                  .seed = 3};
         fd::Decoder plain{target, toy::TokenCache{}, fd::NoDraft{}, fd::SampleAndMatch{}};
         fd::Decoder tree{target, toy::TokenCache{}, drafter_of(*model, {.branching = branching}),
                          fd::SampleAndMatch{}};
@@ -292,7 +297,9 @@ TEST_CASE("more siblings are more often right, coupled, drawn or best") {
         rule};
     const auto stats =
         decoder
-            .generate(kPrompt, {.max_tokens = 1500, .n_draft = 1, .temperature = 1.0f, .seed = 9})
+            .generate(
+                kPrompt,
+                {.max_tokens = 1500, .n_draft = 1, .sampling = {.temperature = 1.0f}, .seed = 9})
             .stats;
     return static_cast<double>(stats.accepted) / static_cast<double>(stats.drafted_per_position[0]);
   };

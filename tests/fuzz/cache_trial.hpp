@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include <foredraft/backend/key_blocks.hpp>
+#include <foredraft/backend/cpu/key_blocks.hpp>
 #include <foredraft/cache/linear.hpp>
 #include <foredraft/core/error.hpp>
 
@@ -24,7 +24,8 @@ namespace fuzz {
 template <typename T>
 class CacheTrial {
  public:
-  explicit CacheTrial(Choices& choices) : choices_(choices), cache_(kShape, kCapacity, kStaged) {}
+  explicit CacheTrial(Choices& choices)
+      : choices_(choices), cache_({kLayers, kHeads, kHead, kCapacity}, kCapacity, kStaged) {}
 
   /// @return whether anything was committed
   bool run() {
@@ -49,6 +50,7 @@ class CacheTrial {
 
  private:
   using Cache = foredraft::LinearCache<T>;
+  using Layer = typename Cache::Rows::Layer;
   using Node = foredraft::Node;
   using NodeIndex = foredraft::NodeIndex;
 
@@ -56,7 +58,6 @@ class CacheTrial {
   static constexpr int kHead = kElements * foredraft::kValuesPerElement<T>;
   static constexpr int kLayers = 2, kHeads = 2;
   static constexpr int kCapacity = 100, kStaged = 40;
-  static constexpr foredraft::CacheShape kShape{kLayers, kHeads, kHead, kCapacity};
 
   using Elements = std::array<T, kElements>;
   /// Bytes of a row's keys or values in one head, from the row's number.
@@ -108,13 +109,11 @@ class CacheTrial {
 
   /// What a pass does to a cache.
   void forward() {
-    std::vector<T> scratch(at(foredraft::kKeyBlock * kElements));
     for (int layer = 0; layer < kLayers; ++layer) {
-      const foredraft::KvLayer<T> kv = cache_.layer(layer);
+      const Layer kv = cache_.layer(layer);
       for (int head = 0; head < kHeads; ++head) {
         T* const k = kv.k + at(head) * kv.head_stride;
         T* const v = kv.v + at(head) * kv.head_stride;
-        foredraft::complete_key_blocks(k, kHead, kv.in_blocks, kv.size, scratch.data());
         for (int i = 0; i < n_staged(); ++i) {
           const std::size_t to = at((kv.size + i) * kElements);
           const Elements key = elements(staged_[at(i)].row, layer, head, true);
@@ -124,7 +123,6 @@ class CacheTrial {
         }
       }
     }
-    cache_.key_blocks_completed();
     for (Staged& staged : staged_) staged.written = true;
   }
 
@@ -193,8 +191,7 @@ class CacheTrial {
         hostile.v.clear();
         break;
       case 6: {
-        constexpr foredraft::CacheShape kOther{1, kHeads, kHead, kCapacity};
-        Cache other(kOther, kCapacity, kStaged);
+        Cache other({1, kHeads, kHead, kCapacity}, kCapacity, kStaged);
         const std::vector<Node> nodes{{1, -1}, {2, 0}};
         const std::vector<NodeIndex> path{0, 1};
         other.stage(nodes);
@@ -221,8 +218,8 @@ class CacheTrial {
     demand(cache_.staged() == n_staged(), "staged");
     check_nodes();
     for (int layer = 0; layer < kLayers; ++layer) {
-      const foredraft::KvLayer<T> kv = cache_.layer(layer);
-      demand(kv.size == cache_.size() && kv.in_blocks <= kv.size, "sizes of a layer");
+      const Layer kv = cache_.layer(layer);
+      demand(kv.size == cache_.size(), "size of a layer");
       for (int head = 0; head < kHeads; ++head) check_head(kv, layer, head);
     }
   }
@@ -233,10 +230,8 @@ class CacheTrial {
     for (int i = 0; i < n_staged(); ++i) {
       const Node& node = staged_[at(i)].node;
       chain = chain && node.parent == i - 1;
-      std::vector<std::int32_t> path;
-      for (int n = i; n >= 0; n = staged_[at(n)].node.parent) {
-        path.insert(path.begin(), cache_.size() + n);
-      }
+      std::vector<NodeIndex> path;
+      for (int n = i; n >= 0; n = staged_[at(n)].node.parent) path.insert(path.begin(), n);
       demand(cache_.token(i) == node.token, "token");
       demand(cache_.position(i) == cache_.size() + static_cast<int>(path.size()) - 1, "position");
       if (rows.chain()) continue;
@@ -248,13 +243,14 @@ class CacheTrial {
     demand(rows.chain() == chain, "chain");
   }
 
-  void check_head(const foredraft::KvLayer<T>& kv, int layer, int head) {
+  void check_head(const Layer& kv, int layer, int head) {
     const int all = cache_.size() + n_staged();
     const T* const k = kv.k + at(head) * kv.head_stride;
     const T* const v = kv.v + at(head) * kv.head_stride;
     std::vector<T> keys(k, k + at(all * kElements));  // as rows
-    for (int first = 0; first < kv.in_blocks; first += foredraft::kKeyBlock) {
-      foredraft::key_block_to_rows(k + first * kElements, kHead, keys.data() + first * kElements);
+    using namespace foredraft::cpu;
+    for (int first = 0; first < positions_in_key_blocks(kv.size); first += kKeyBlock) {
+      key_block_to_rows(k + first * kElements, kHead, keys.data() + first * kElements);
     }
     for (int i = 0; i < all; ++i) {
       const bool committed = i < cache_.size();

@@ -16,7 +16,7 @@ bool fuzz::run(std::span<const std::byte> input) {
   Choices choices(input);
   using enum TryBackend;
   static constexpr TryBackend kBackends[] = {kReference, kCpu, kReference, kCpu,
-                                             kReference, kCpu, kReference, kCpuLanes};
+                                             kReference, kCpu, kReference, kCpuWorkers};
   const TryBackend backend = choices.pick(kBackends);
   const auto cache = static_cast<TryCache>(choices.below(3));
   const std::vector<std::byte> file = SmallModel(choices).file();

@@ -32,7 +32,7 @@ class DecoderTrial {
         target_(kVocab, static_cast<int>(choices.below(3))),
         decoder_(target_, foredraft::testing::TokenCache(kContext), std::move(drafter),
                  foredraft::SampleAndMatch{}) {
-    usual_.temperature = choices.flag() ? 0.9f : 0.0f;
+    usual_.sampling.temperature = choices.flag() ? 0.9f : 0.0f;
     usual_.seed = choices.below(4);
     target_.end_token = choices.flag() ? 3 : -1;
   }

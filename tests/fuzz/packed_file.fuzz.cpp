@@ -12,7 +12,7 @@
 
 #include <foredraft/backend/cpu/cpu.hpp>
 #include <foredraft/model/config.hpp>
-#include <foredraft/model/packed_cache.hpp>
+#include <foredraft/model/packed_weights.hpp>
 
 #include "fuzz/choices.hpp"
 #include "fuzz/demand.hpp"
@@ -70,9 +70,9 @@ class Packed {
     fd::ModelConfig config = fd::read_config(file);
     config.n_vocab = static_cast<int>(file.get_strings("tokenizer.ggml.tokens")->size());
     note_.clear();
-    const fd::LoadOptions options{.packed_cache = std::move(places),
+    const fd::LoadOptions options{.packed_files = std::move(places),
                                   .note = [&](const std::string& text) { note_ += text; }};
-    const auto weights = options.packed_cache.empty()
+    const auto weights = options.packed_files.empty()
                              ? fd::read_weights(cpu_, file, config, options)
                              : fd::read_weights_packed(cpu_, file, config, options);
     Bytes all;

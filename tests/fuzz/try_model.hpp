@@ -8,8 +8,8 @@ namespace fuzz {
 
 enum class TryBackend : std::uint8_t {
   kReference,
-  kCpu,       ///< one lane
-  kCpuLanes,  ///< three, which divide work elsewhere
+  kCpu,         ///< one worker
+  kCpuWorkers,  ///< three, which divide work elsewhere
 };
 enum class TryCache : std::uint8_t {
   kFloat,

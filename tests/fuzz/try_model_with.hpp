@@ -112,6 +112,6 @@ void try_model_with(B& backend, std::span<const std::byte> file, TryCache cache)
   }
 }
 
-void try_model_with_cpu(std::span<const std::byte> file, int lanes, TryCache cache);
+void try_model_with_cpu(std::span<const std::byte> file, int workers, TryCache cache);
 
 }  // namespace fuzz

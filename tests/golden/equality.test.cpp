@@ -65,7 +65,7 @@ fd::Options greedy_options(const Grid& grid, int depth) {
 fd::Options sampled_options(int depth) {
   return {.max_tokens = kOneSweep,
           .n_draft = depth,
-          .temperature = 1.0f,
+          .sampling = {.temperature = 1.0f},
           .seed = 7,
           .ignore_end = true};
 }
@@ -110,7 +110,7 @@ void check(const Grid& grid, fd::cpu::Isa isa, int threads, int depth) {
     fd::PromptLookup lookup{{.min_match = 1}};
     const Drafted looked_up = drafted_with(lookup);
     // Sampled text seldom repeats itself: what is looked up in it need not be right.
-    CHECK((options.temperature == 0 ? looked_up.both() : looked_up.drafted > 0));
+    CHECK((options.sampling.temperature == 0 ? looked_up.both() : looked_up.drafted > 0));
     std::vector<fd::TokenId> known = prompt;
     known.insert(known.end(), expected.begin(), expected.end());
     auto oracle = OracleDrafter::sweeping(known, target.vocab_size());

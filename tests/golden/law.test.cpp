@@ -59,10 +59,10 @@ std::vector<fd::TokenId> likeliest(const std::vector<float>& row) {
 std::vector<std::vector<float>> rows_of_contexts(Model& model,
                                                  const std::vector<fd::TokenId>& prompt) {
   Cache cache{model.shape(), static_cast<int>(prompt.size()) + kDepth, kContexts};
-  const auto before = fd::detail::chain_of(prompt, 0, static_cast<int>(prompt.size()) - 1);
+  const auto before = fd::chain_of(prompt, 0, static_cast<int>(prompt.size()) - 1);
   cache.stage(before);
   forward_rows(model, cache, 0, static_cast<int>(before.size()));
-  cache.commit(fd::detail::first_nodes(static_cast<int>(before.size())));
+  cache.commit(fd::first_nodes(static_cast<int>(before.size())));
 
   std::vector<std::vector<float>> rows;
   std::vector<fd::Node> level{{prompt.back(), fd::kCommitted}};

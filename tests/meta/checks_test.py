@@ -23,6 +23,10 @@ TABLE = """
 | `core` | words | | |
 | `backend` | operators | `core` | Eigen |
 | `model` | models | `core`, `backend` | |
+
+| headers | do not include | because |
+|---|---|---|
+| `model/`, but not `model/all.hpp` | `backend/cpu/` | a model runs on any backend |
 """
 
 
@@ -36,6 +40,10 @@ class Tree(unittest.TestCase):
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
+
+    def header(self, path, *targets):
+        text = "".join(f"#include {target}\n" for target in targets)
+        self.write(f"include/foredraft/{path}", "#pragma once\n" + text)
 
     def assert_found(self, check, *parts):
         lines = check.problems(self.root)
@@ -53,10 +61,6 @@ class Layers(Tree):
         self.header("model/m.hpp", "<foredraft/backend/b.hpp>")
         self.header("generate.hpp", "<foredraft/core/a.hpp>")
 
-    def header(self, path, *targets):
-        text = "".join(f"#include {target}\n" for target in targets)
-        self.write(f"include/foredraft/{path}", "#pragma once\n" + text)
-
     def test_clean(self):
         self.assertEqual(layers.problems(self.root), [])
 
@@ -66,6 +70,21 @@ class Layers(Tree):
 
     def test_above(self):
         self.header("core/c.hpp", "<foredraft/generate.hpp>")
+        self.assert_found(layers, "lies above it")
+
+    def test_drafter_with_model(self):
+        self.write("docs/design/layers.md", TABLE + "| `drafter` | drafts | `core`, `model` | |\n")
+        self.header("drafter/model_drafter.hpp", "<foredraft/model/m.hpp>")
+        self.assertEqual(layers.problems(self.root), [])
+        self.header("drafter/d.hpp", "<foredraft/model/m.hpp>")
+        lines = layers.problems(self.root)
+        self.assertEqual(len(lines), 2, lines)  # the model, and the backend behind it
+        self.assertIn("drafter/d.hpp reaches backend/b.hpp: the loop must not need a model", lines)
+
+    def test_drafter_with_loop(self):
+        self.write("docs/design/layers.md", TABLE + "| `drafter` | drafts | `core` | |\n")
+        self.header("turn.hpp")
+        self.header("drafter/d.hpp", "<foredraft/turn.hpp>")
         self.assert_found(layers, "lies above it")
 
     def test_cycle(self):
@@ -82,6 +101,8 @@ class Layers(Tree):
         self.assert_found(layers, "extra is not in the table")
 
     def test_loop_with_model(self):
+        self.header("models.hpp", "<foredraft/backend/b.hpp>")
+        self.assertEqual(layers.problems(self.root), [])
         self.header("generate.hpp", "<foredraft/backend/b.hpp>")
         self.assert_found(layers, "must not need a model")
 
@@ -95,6 +116,39 @@ class Layers(Tree):
         self.header("backend/cuda/k.hpp")
         self.header("backend/cpu/c.hpp", "<foredraft/backend/cuda/k.hpp>")
         self.assert_found(layers, "a CPU header")
+
+
+    def test_finer_rule(self):
+        self.header("backend/cpu/c.hpp")
+        self.header("model/all.hpp", "<foredraft/backend/cpu/c.hpp>")
+        self.assertEqual(layers.problems(self.root), [])
+        self.header("model/n.hpp", "<foredraft/backend/cpu/c.hpp>")
+        self.assert_found(layers, "model/n.hpp", "by a finer rule")
+
+
+class RulesOfThisProject(Tree):
+    """What the project's own page forbids, broken one by one."""
+
+    def setUp(self):
+        Tree.setUp(self)
+        page = pathlib.Path(__file__).parents[2] / "docs" / "design" / "layers.md"
+        self.write("docs/design/layers.md", page.read_text())
+        self.header("core/a.hpp")
+        self.header("generate.hpp", "<foredraft/core/a.hpp>")
+        self.header("backend/cpu/c.hpp")
+        self.header("cache/storage.hpp", "<foredraft/backend/cpu/c.hpp>")
+        self.header("model/load.hpp", "<foredraft/backend/cpu/c.hpp>")
+        self.header("sampling/s.hpp")
+
+    def test_broken(self):
+        for path, target in [
+                ("model/x.hpp", "backend/cpu/c.hpp"), ("model/family/x.hpp", "backend/cpu/c.hpp"),
+                ("cache/x.hpp", "backend/cpu/c.hpp"), ("backend/reference/x.hpp", "backend/cpu/c.hpp"),
+                ("drafter/x.hpp", "generate.hpp"), ("backend/x.hpp", "sampling/s.hpp")]:
+            with self.subTest(f"{path} includes {target}"):
+                self.header(path, f"<foredraft/{target}>")
+                self.assert_found(layers, path)
+                self.header(path)
 
 
 class Headers(Tree):

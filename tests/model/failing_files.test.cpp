@@ -25,7 +25,7 @@
 
 #include <foredraft/backend/cpu/cpu.hpp>
 #include <foredraft/io/gguf.hpp>
-#include <foredraft/model/packed_cache.hpp>
+#include <foredraft/model/packed_weights.hpp>
 
 #include "support/catch.hpp"
 #include "support/files.hpp"
@@ -119,7 +119,7 @@ struct Setup {
     note.clear();
     const auto loaded = fd::read_weights_packed(
         cpu, file, config,
-        {.packed_cache = {packed}, .note = [&](const std::string& text) { note += text; }});
+        {.packed_files = {packed}, .note = [&](const std::string& text) { note += text; }});
     std::vector<std::byte> all;
     const auto add = [&](const fd::cpu::PackedMatrix& m) {
       all.insert(all.end(), m.panels().data, m.panels().data + m.bytes());

@@ -51,7 +51,7 @@ TEST_CASE("a model is loaded with its vocabulary, reporting progress to the end"
   CHECK(model.piece('A') == "A");
   CHECK(model.is_end(256));
   CHECK(!model.is_end('A'));
-  CHECK(model.shape().n_layers == 2);
+  CHECK(model.shape().layers.size() == 2);
 }
 
 TEST_CASE("a file whose tensors match a product that wraps is refused") {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "support/catch.hpp"
@@ -130,9 +131,9 @@ TEST_CASE("the barriers of a layer") {
   wide.d_ff = 4096;
   CHECK(barriers_of_a_layer(wide, 1) == 5);
   CHECK(barriers_of_a_layer(wide, 8) == 5);
-  CHECK(barriers_of_a_layer(wide, 9) == 7);  // all lanes norm the inputs of both parts together
+  CHECK(barriers_of_a_layer(wide, 9) == 7);  // all workers norm the inputs of both parts together
 
-  TinyModel uneven;  // three heads of Q, K and V on two lanes
+  TinyModel uneven;  // three heads of Q, K and V on two workers
   uneven.n_heads = uneven.n_kv_heads = 1;
   uneven.d_head = 32;
   CHECK(barriers_of_a_layer(uneven, 1) == 6);
@@ -341,4 +342,32 @@ TEST_CASE("a token outside the vocabulary is refused before anything happens") {
   Cache cache{model.shape()};
   cache.stage(std::vector<fd::Node>{{307, fd::kCommitted}});
   CHECK_THROWS_AS(forward_rows(model, cache, 0, 1), fd::Error);
+}
+
+TEST_CASE("a pass of more activations than an int counts is refused before anything happens") {
+  const TinyModel tiny;
+  const auto bytes = tiny.file();
+  fd::Reference reference;
+  auto model = fd::load(reference, fd::Gguf::parse(bytes));
+  fd::LinearCache<float> cache{model.shape(), 16, 8};
+  cache.stage(chain_nodes(std::span(kText).first(4)));
+  fd::Scores scores;
+  const auto refused = [&](const std::vector<int>& counts) {
+    std::vector<fd::Request<fd::LinearCache<float>>> requests;
+    for (const int count : counts) {
+      requests.push_back({&cache, 0, count, {fd::RowNeed::kNothing, {}}, &scores});
+    }
+    try {
+      model.forward(std::span(requests));
+    } catch (const fd::Error& error) {
+      CHECK(cache.staged() == 4);
+      return error.code() == fd::ErrorCode::kOutOfMemory;
+    }
+    return false;
+  };
+  const int most = std::numeric_limits<int>::max() / 96;  // d_q and d_ff are 96 wide
+  CHECK(refused({most + 1}));
+  CHECK(refused({most / 2 + 1, most / 2 + 1}));
+  CHECK(refused({std::numeric_limits<int>::max(), std::numeric_limits<int>::max()}));
+  CHECK(!refused({4}));
 }

@@ -63,12 +63,13 @@ TEST_CASE("a file whose tensors contradict its configuration is refused") {
   CHECK(refusal([](fd::ModelConfig&) {}) == "nothing");
   CHECK(refusal([](fd::ModelConfig& c) { c.n_vocab = c.n_vocab + 1; }) ==
         "tensor 'token_embd.weight' of shape [307, 64]");
-  CHECK(refusal([](fd::ModelConfig& c) { c.d_ff = c.d_ff - 32; }) ==
-        "tensor 'blk.0.ffn_gate.weight' of shape [96, 64]");
-  CHECK(refusal([](fd::ModelConfig& c) { c.n_layers = 3; }) ==
+  CHECK(refusal([](fd::ModelConfig& c) {
+          for (auto& layer : c.layers) layer.feed_forward.d_ff = layer.feed_forward.d_ff - 32;
+        }) == "tensor 'blk.0.ffn_gate.weight' of shape [96, 64]");
+  CHECK(refusal([](fd::ModelConfig& c) { c.layers.resize(3, c.layers[0]); }) ==
         "no tensor 'blk.2.attn_norm.weight'");
   // So many layers are not even made room for.
-  CHECK(refusal([](fd::ModelConfig& c) { c.n_layers = 1 << 26; }) == "20 tensors");
+  CHECK(refusal([](fd::ModelConfig& c) { c.layers.resize(1 << 16, c.layers[0]); }) == "20 tensors");
 }
 
 TEST_CASE("a tensor that the model would leave out is refused by name") {

@@ -50,7 +50,7 @@ TEST_CASE("a requantized draft model with a trimmed vocabulary leaves the text a
       Model target = fd::load(cpu, file);
       const fd::Options greedy{.max_tokens = 200, .n_draft = 5, .ignore_end = true};
       fd::Options sampled = greedy;
-      sampled.temperature = 1.0f;
+      sampled.sampling.temperature = 1.0f;
       sampled.seed = 3;
       const auto plain = run(target, nullptr, fd::Greedy{}, greedy).tokens;
       const auto text = run(target, nullptr, fd::SampleAndMatch{}, sampled).tokens;
@@ -103,7 +103,7 @@ TEST_CASE("a target whose vocabulary is padded further than the draft model's, a
     fd::Options options{.max_tokens = 200, .n_draft = 5, .ignore_end = true};
     CHECK(run(*target, draft, fd::Greedy{}, options).tokens ==
           run(*target, nullptr, fd::Greedy{}, options).tokens);
-    options.temperature = 1.0f;
+    options.sampling.temperature = 1.0f;
     const auto text = run(*target, nullptr, fd::SampleAndMatch{}, options).tokens;
     const bool unknown = std::any_of(
         text.begin(), text.end(), [&](fd::TokenId token) { return token >= draft->vocab_size(); });

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
@@ -108,7 +109,7 @@ TinyModel tiny() {
 fd::Options options(float temperature) {
   return {.max_tokens = 120,
           .n_draft = 5,
-          .temperature = temperature,
+          .sampling = {.temperature = temperature},
           .seed = 7,
           .ignore_end = true,
           .stop = {"a stop string that holds text back, and never comes"},
@@ -128,22 +129,15 @@ TEMPLATE_TEST_CASE("from a round's commit to its first token nothing is allocate
     fd::Sequence<Model, WatchedCache<TestType>, WatchedDrafter, TreeRule> sequence(
         models.target, WatchedCache<TestType>{models.target.shape()},
         WatchedDrafter(setting.drafter()), setting.rule);
-    sequence.tokens = kPrompt;
-    sequence.tokens.reserve(200);  // as Decoder does
-    const fd::Options of = options(setting.temperature);
-    fd::Philox rng(of.seed);
-    const fd::detail::Call call{
-        of,
-        &rng,
-        fd::RowNeed::kSums,
-        true,
-        [](fd::TokenId) { return false; },
-        [](fd::TokenId token) { return std::to_string(token) + " a stop"; }};
-    fd::Stats stats;
+    sequence.begin(kPrompt);
+    fd::Options of = options(setting.temperature);
+    of.piece = [](fd::TokenId token) { return std::to_string(token) + " a stop"; };
+    const auto call = std::make_shared<fd::Call>(of, models.target, setting.rule);
     watch = {};
-    REQUIRE(fd::prefill(sequence, call, stats));
+    REQUIRE(fd::prefill(sequence, call));
     CHECK(watch.caches == 2);  // blocks of the prompt
-    fd::generate(sequence, call, stats, [](const fd::Emitted&) { watch.end(watch.rounds); });
+    fd::generate(sequence, call, [](const fd::Emitted&) { watch.end(watch.rounds); });
+    const fd::Stats& stats = call->stats;
 
     CHECK(watch.made == 0);
     CHECK(stats.emitted == of.max_tokens);
@@ -152,7 +146,8 @@ TEMPLATE_TEST_CASE("from a round's commit to its first token nothing is allocate
     CHECK(watch.rounds == stats.rounds);
     drafted.drafted += stats.drafted;
     drafted.accepted += stats.accepted;
-    if (greedy_text.empty()) greedy_text = sequence.tokens;  // "none" comes first
+    if (greedy_text.empty())
+      greedy_text.assign(sequence.tokens().begin(), sequence.tokens().end());  // "none" comes first
   }
   CHECK(drafted.both());
 }

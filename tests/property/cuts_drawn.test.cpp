@@ -42,7 +42,7 @@ class Grid {
     prompt_ = {1, 2, 3, 4, 5, 6, 7, 8, static_cast<fd::TokenId>(seed % kVocab)};
     options_.max_tokens = static_cast<int>(kTokens);
     options_.n_draft = kDepth;
-    options_.temperature = 1.0f;
+    options_.sampling.temperature = 1.0f;
     options_.seed = seed;
     options_.logprobs = 2;
     options_.piece = [](fd::TokenId token) { return "[" + std::to_string(token) + "]"; };

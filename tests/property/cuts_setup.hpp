@@ -35,7 +35,7 @@ class Target : public toy::Target {
       request.scores->reset(request.want, request.count, kVocab);
       if (request.want.rows == fd::RowNeed::kNothing) continue;
       for (int row = 0; row < request.count; ++row) {
-        request.scores->set_row(row, row_after(request.cache->prefix_of(request.first + row)));
+        request.scores->set_row(row, row_after(request.cache->text_of(request.first + row)));
       }
     }
   }
@@ -64,7 +64,7 @@ class Fallible {
       request.scores->reset(request.want, request.count, kVocab);
       if (request.want.rows == fd::RowNeed::kNothing) continue;
       for (int row = 0; row < request.count; ++row) {
-        const Tokens prefix = request.cache->prefix_of(request.first + row);
+        const Tokens prefix = request.cache->text_of(request.first + row);
         std::vector<float> logits = target_.row_after(prefix);
         if ((static_cast<std::size_t>(prefix.back()) * 7 + prefix.size() * 3) % 5 == 0) {
           for (float& x : logits) x = -x;
@@ -87,7 +87,7 @@ struct Text {
       : target(seed), draft(target), prompt(kTokens + 2) {
     options.max_tokens = static_cast<int>(kTokens);
     options.n_draft = kDepth;
-    options.temperature = temperature;
+    options.sampling.temperature = temperature;
     options.seed = seed;
     options.piece = [](fd::TokenId token) { return "[(" + std::to_string(token) + ")]"; };
     prompt.back() = static_cast<fd::TokenId>(seed % kVocab);
@@ -161,7 +161,7 @@ std::vector<fd::Node> draft_behind(D drafter, std::span<const fd::TokenId> token
   fd::DraftTree draft;
   draft.reset(tokens.back());
   const int nodes = D::shape == fd::Shape::kChain ? kDepth : fd::DraftTree::kMaxNodes - 1;
-  drafter.propose({tokens, {}, options.sampling(), true, &rng}, {kDepth, nodes}, draft);
+  drafter.propose({tokens, {}, options.sampling, true, &rng}, {kDepth, nodes}, draft);
   return {draft.nodes().begin(), draft.nodes().end()};
 }
 

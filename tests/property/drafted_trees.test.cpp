@@ -23,10 +23,9 @@ Cache::Snapshot forwarded(fd::Model<fd::Cpu>& model, std::vector<fd::TokenId> to
   tokens.resize(static_cast<std::size_t>(n));
   Cache cache(model.shape(), 0, n);
   fd::Scores scores;
-  cache.stage(fd::detail::chain_of(tokens, 0, n));
-  fd::detail::forward_one(model,
-                          fd::Request<Cache>{&cache, 0, n, {fd::RowNeed::kNothing, {}}, &scores});
-  cache.commit(fd::detail::first_nodes(n));
+  cache.stage(fd::chain_of(tokens, 0, n));
+  fd::forward_one(model, fd::Request<Cache>{&cache, 0, n, {fd::RowNeed::kNothing, {}}, &scores});
+  cache.commit(fd::first_nodes(n));
   return cache.snapshot();
 }
 
@@ -56,8 +55,11 @@ fd::Result run(TinyPair& models, fd::Model<fd::Cpu>& draft, D drafter, A rule,
 TEST_CASE("text equal, draft's rows equal: trees of a model that is often wrong") {
   TinyPair models;
   const fd::Options greedy{.max_tokens = 200, .n_draft = 4, .ignore_end = true};
-  const fd::Options sampled{
-      .max_tokens = 200, .n_draft = 4, .temperature = 1.0f, .seed = 6, .ignore_end = true};
+  const fd::Options sampled{.max_tokens = 200,
+                            .n_draft = 4,
+                            .sampling = {.temperature = 1.0f},
+                            .seed = 6,
+                            .ignore_end = true};
   const auto truth = run(models, models.draft, fd::NoDraft{}, fd::Greedy{}, greedy).tokens;
   const auto text = run(models, models.draft, fd::NoDraft{}, fd::SampleAndMatch{}, sampled).tokens;
   for (const std::vector<int>& branching : kBranchings) {
@@ -84,7 +86,7 @@ TEST_CASE("a model as its own draft is never wrong, with chains and trees") {
     for (const float temperature : {0.0f, 1.0f}) {
       const fd::Options options{.max_tokens = 300,
                                 .n_draft = 4,
-                                .temperature = temperature,
+                                .sampling = {.temperature = temperature},
                                 .seed = 1,
                                 .ignore_end = true};
       const fd::ModelTreeSettings settings{.branching = branching,

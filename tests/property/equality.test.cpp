@@ -86,8 +86,11 @@ void check_equality(const TinyModel& tiny, int threads, const std::vector<int>& 
     CHECK(by_model.both());
 
     // A seed has one text, whatever is drafted.
-    fd::Options sampled{
-        .max_tokens = 128, .n_draft = 0, .temperature = 1.0f, .seed = 42, .ignore_end = true};
+    fd::Options sampled{.max_tokens = 128,
+                        .n_draft = 0,
+                        .sampling = {.temperature = 1.0f},
+                        .seed = 42,
+                        .ignore_end = true};
     const auto text = setting.run(none, fd::SampleAndMatch{}, sampled).tokens;
     sampled.n_draft = 6;
     fd::PromptLookup lookup{{.min_match = 1}};
@@ -153,7 +156,7 @@ TEST_CASE("the same model as its own draft is always right") {
     const auto sampled = setting.run(drawn, fd::RejectionSampling{},
                                      {.max_tokens = n_tokens,
                                       .n_draft = depth,
-                                      .temperature = 1.0f,
+                                      .sampling = {.temperature = 1.0f},
                                       .seed = 1,
                                       .ignore_end = true});
     CHECK(sampled.stats.accepted == sampled.stats.drafted);  // q == p: nothing is ever rejected

@@ -45,7 +45,7 @@ template <typename A>
 fd::Options options(int max_tokens) {
   return {.max_tokens = max_tokens,
           .n_draft = 5,
-          .temperature = std::same_as<A, fd::Greedy> ? 0.0f : 1.0f,
+          .sampling = {.temperature = std::same_as<A, fd::Greedy> ? 0.0f : 1.0f},
           .seed = 3,
           .ignore_end = true,
           .prefill_block = 4};

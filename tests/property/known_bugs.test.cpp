@@ -95,8 +95,8 @@ TEST_CASE("llama.cpp#5657: drafts work at temperature 0, near 0, and with top_k 
                            fd::DraftSampling::kCoupled, fd::DraftSampling::kDrawn}) {
       for (const fd::Options& options : std::vector<fd::Options>{
                {.max_tokens = 80, .n_draft = 4},
-               {.max_tokens = 80, .n_draft = 4, .temperature = 1e-8f},
-               {.max_tokens = 80, .n_draft = 4, .temperature = 5.0f, .top_k = 1}}) {
+               {.max_tokens = 80, .n_draft = 4, .sampling = {.temperature = 1e-8f}},
+               {.max_tokens = 80, .n_draft = 4, .sampling = {.temperature = 5.0f, .top_k = 1}}}) {
         const fd::Result result = run(target, model_draft(target, how), rule, options);
         CHECK(result.tokens == greedy);
         CHECK(result.stats.drafted > 60);
@@ -104,10 +104,11 @@ TEST_CASE("llama.cpp#5657: drafts work at temperature 0, near 0, and with top_k 
       }
     }
     // With the target as its own draft model nothing that is drawn is rejected, at any temperature.
-    const auto how = rule.uses_law_now() ? fd::DraftSampling::kDrawn : fd::DraftSampling::kCoupled;
+    const auto how = rule.uses_law() ? fd::DraftSampling::kDrawn : fd::DraftSampling::kCoupled;
     for (const float temperature : {1.0f, 5.0f}) {
-      const fd::Result result = run(target, model_draft(target, how), rule,
-                                    {.max_tokens = 80, .n_draft = 4, .temperature = temperature});
+      const fd::Result result =
+          run(target, model_draft(target, how), rule,
+              {.max_tokens = 80, .n_draft = 4, .sampling = {.temperature = temperature}});
       CHECK(result.stats.drafted > 60);
       CHECK(result.stats.accepted == result.stats.drafted);
     }
@@ -130,7 +131,7 @@ TEST_CASE(
     for (const auto& rule : kRulesThatDraw) {
       broken = true;
       Decoder decoder{target, toy::TokenCache{}, drafter, rule};
-      const fd::Options options{.max_tokens = 10, .n_draft = 3, .temperature = 1.0f};
+      const fd::Options options{.max_tokens = 10, .n_draft = 3, .sampling = {.temperature = 1.0f}};
       CHECK(code_of([&] { decoder.generate(kPrompt, options); }) == "invalid-draft");
       CHECK(decoder.tokens().size() == kPrompt.size() + 1);  // of the round before
       CHECK(decoder.cache().staged() == 0);
@@ -206,7 +207,9 @@ TEST_CASE("vllm#6038, vllm#6034: the seed of a request decides its text") {
   for (const auto& rule : kAllRules) {
     std::set<Tokens> texts;
     for (std::uint64_t seed = 0; seed < 8; ++seed) {
-      const Job job{rule, drawing(draft), {.max_tokens = 40, .temperature = 1.0f, .seed = seed}};
+      const Job job{rule,
+                    drawing(draft),
+                    {.max_tokens = 40, .sampling = {.temperature = 1.0f}, .seed = seed}};
       const Tokens text = alone(target, job);
       CHECK(alone(target, job) == text);
       texts.insert(text);
@@ -214,9 +217,10 @@ TEST_CASE("vllm#6038, vllm#6034: the seed of a request decides its text") {
     CHECK(texts.size() == 8);
   }
   // All 64 bits count.
-  fd::Options high{.max_tokens = 40, .temperature = 1.0f, .seed = std::uint64_t{1} << 32};
+  fd::Options high{
+      .max_tokens = 40, .sampling = {.temperature = 1.0f}, .seed = std::uint64_t{1} << 32};
   CHECK(plain(target, high).tokens !=
-        plain(target, {.max_tokens = 40, .temperature = 1.0f}).tokens);
+        plain(target, {.max_tokens = 40, .sampling = {.temperature = 1.0f}}).tokens);
 }
 
 TEST_CASE("vllm#10863: requests with and without a seed, or greedy ones, do not mix") {
@@ -224,8 +228,9 @@ TEST_CASE("vllm#10863: requests with and without a seed, or greedy ones, do not 
   std::vector<Job> jobs;
   for (const auto& rule : kAllRules) {
     for (const auto& drafter : {kNone, kLookup, drawing(draft)}) {
-      jobs.push_back({rule, drafter, {.max_tokens = 30, .temperature = 1.0f, .seed = 7}});
-      jobs.push_back({rule, drafter, {.max_tokens = 30, .temperature = 1.3f}});
+      jobs.push_back(
+          {rule, drafter, {.max_tokens = 30, .sampling = {.temperature = 1.0f}, .seed = 7}});
+      jobs.push_back({rule, drafter, {.max_tokens = 30, .sampling = {.temperature = 1.3f}}});
       jobs.push_back({rule, drafter, {.max_tokens = 30}});
     }
   }
@@ -251,7 +256,8 @@ TEST_CASE("vllm-ascend#13608: rounds without a draft take no random numbers from
           draft.extend(text.back());
         }
       }};
-  const fd::Options options{.max_tokens = 45, .n_draft = 3, .temperature = 1.0f, .seed = 5};
+  const fd::Options options{
+      .max_tokens = 45, .n_draft = 3, .sampling = {.temperature = 1.0f}, .seed = 5};
   for (const auto& rule : kAllRules) {
     const fd::Result whole = run(target, late, rule, options);
     CHECK(whole.stats.plain > static_cast<int>(kSilent - kPrompt.size()));
@@ -274,7 +280,9 @@ TEST_CASE("NVIDIA/TensorRT-LLM#19487: requests do not share one stream of random
   std::vector<Job> jobs;
   for (std::uint32_t sequence = 0; sequence < 6; ++sequence) {
     const auto& rule = kAllRules[sequence % 3];
-    jobs.push_back({rule, kLookup, {.max_tokens = 30, .temperature = 1.0f, .sequence = sequence}});
+    jobs.push_back({rule,
+                    kLookup,
+                    {.max_tokens = 30, .sampling = {.temperature = 1.0f}, .sequence = sequence}});
   }
   const auto texts = together(target, jobs);
   CHECK(std::set<Tokens>(texts.begin(), texts.end()).size() == 6);
@@ -287,7 +295,7 @@ TEST_CASE("NVIDIA/TensorRT-LLM#19487: requests do not share one stream of random
 TEST_CASE("NVIDIA/TensorRT-LLM#17599: the seed counts with drafts as it does without") {
   toy::Target target(24, 2), draft(24, 1);
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
-    const fd::Options options{.max_tokens = 40, .temperature = 1.0f, .seed = seed};
+    const fd::Options options{.max_tokens = 40, .sampling = {.temperature = 1.0f}, .seed = seed};
     const Job job{fd::SampleAndMatch{},
                   [&] { return model_draft(draft, fd::DraftSampling::kCoupled); }, options};
     CHECK(alone(target, job) == plain(target, options).tokens);
@@ -306,7 +314,7 @@ TEST_CASE("a seed has one text for greedy and match, whatever neighbours, depth 
         for (const int depth : {0, 1, 2, 5, 16}) {
           const fd::Options options{.max_tokens = 50,
                                     .n_draft = depth,
-                                    .temperature = temperature,
+                                    .sampling = {.temperature = temperature},
                                     .seed = 11,
                                     .sequence = sequence};
           jobs.push_back({fd::SampleAndMatch{}, drafter, options});

@@ -95,10 +95,10 @@ inline double distance(fd::DraftSampling how, const fd::AnyAcceptance& rule,
     Decoder decoder{target, toy::TokenCache{}, model_draft(draft, how), rule};
     decoder.use_rng(&rng);
     return decoder
-        .generate(prompt, {.max_tokens = kTokens,
-                           .n_draft = 2,
-                           .temperature = sampling.temperature,
-                           .top_k = sampling.top_k})
+        .generate(prompt,
+                  {.max_tokens = kTokens,
+                   .n_draft = 2,
+                   .sampling = {.temperature = sampling.temperature, .top_k = sampling.top_k}})
         .tokens;
   });
   return ft::total_variation(law, ft::target_law(target, prompt, sampling, kTokens));
@@ -224,12 +224,9 @@ struct Distinct {
 struct Speaking : toy::Target {
   explicit Speaking(const fd::VocabularyData& data)
       : toy::Target(static_cast<int>(data.texts.size())), vocabulary(data) {}
+  fd::TargetInfo info() const { return {vocab_size(), fd::vocabulary_info(vocabulary)}; }
   fd::Vocabulary vocabulary;
 };
-
-inline void check_same_vocabulary(const Speaking& target, const Speaking& draft) {
-  fd::require_same_vocabulary(target.vocabulary, draft.vocabulary);
-}
 
 inline std::string code_with(const fd::VocabularyData& target, const fd::VocabularyData& draft) {
   Speaking large(target);

@@ -72,7 +72,7 @@ TEST_CASE("texts of different seeds and sequences are independent") {
   setup::Decoder decoder{target, toy::TokenCache{32, 16}, TreeFunction{}, setup::kMatch};
   const auto first_token = [&](std::uint64_t seed, std::uint32_t sequence) {
     const fd::Options options{
-        .max_tokens = 1, .temperature = 1.0f, .seed = seed, .sequence = sequence};
+        .max_tokens = 1, .sampling = {.temperature = 1.0f}, .seed = seed, .sequence = sequence};
     return static_cast<std::size_t>(decoder.generate(Tokens{2}, options).tokens[0]);
   };
   const std::vector<double> p = law::p_of(target.logits_after(Tokens{2}), {.temperature = 1.0f});

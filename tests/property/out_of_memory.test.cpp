@@ -181,7 +181,7 @@ const std::vector<Setting>& settings() {
 struct Text {
   explicit Text(const Setting& of, Model& target = models().target)
       : decoder(target, Cache{target.shape(), 0, 32}, of.drafter(), of.rule) {
-    options.temperature = of.temperature;
+    options.sampling.temperature = of.temperature;
     tokens.reserve(100);
     text.reserve(1000);
   }

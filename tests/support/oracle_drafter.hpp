@@ -12,11 +12,10 @@
 /// Knows the true continuation and proposes it with seeded errors, so that every draft index is
 /// both accepted and rejected somewhere. `branches` > 1 makes trees: decoys beside the true token,
 /// before or behind it, each with a child where there is room.
-class OracleDrafter {
+class OracleDrafter : public foredraft::StatelessDrafter {
  public:
   static constexpr foredraft::Proposal proposal = foredraft::Proposal::kPointMass;
   static constexpr foredraft::Shape shape = foredraft::Shape::kTree;
-  struct Snapshot {};
 
   OracleDrafter(std::vector<foredraft::TokenId> truth, int n_vocab, double error_rate,
                 std::uint64_t seed, int branches = 1)
@@ -58,7 +57,6 @@ class OracleDrafter {
       node = next;
     }
   }
-  void absorb(const foredraft::PromptBlock&) const noexcept {}
 
   void commit(const foredraft::Round& round) noexcept {
     const int accepted = static_cast<int>(round.path.size()) - 1;
@@ -74,10 +72,6 @@ class OracleDrafter {
       subtrees += kept(fork) && fork != round.path.back();
     }
   }
-  void truncate(int) const noexcept {}
-  void reset() const noexcept {}
-  Snapshot snapshot() const noexcept { return {}; }
-  void restore(const Snapshot&) const noexcept {}
 
   /// Every draft index below `depth` was accepted and rejected at least once; and in trees that are
   /// deep enough, there were subtrees beside accepted tokens.

@@ -9,3 +9,13 @@
 #define FOREDRAFT_UNDER_ASAN
 #endif
 #endif
+
+/// FOREDRAFT_UNDER_SANITIZER: that one, or the thread sanitizer. Both keep memory beside the
+/// program's.
+#if defined(FOREDRAFT_UNDER_ASAN) || defined(__SANITIZE_THREAD__)
+#define FOREDRAFT_UNDER_SANITIZER
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define FOREDRAFT_UNDER_SANITIZER
+#endif
+#endif

@@ -41,6 +41,15 @@ class StrictDrafter {
   const Log& log() const noexcept { return *log_; }
 
   int max_depth() const { return inner_.max_depth(); }
+  std::span<const int> taps() const { return inner_.taps(); }
+
+  void attach(const foredraft::TargetInfo& target) {
+    expect(target.n_vocab > 0, "a target with a vocabulary");
+    expect(!attached_ && log_->absorbed + log_->proposed + log_->idle + log_->truncated == 0,
+           "once, before any other call");
+    attached_ = true;
+    inner_.attach(target);
+  }
 
   void propose(const foredraft::Context& context, foredraft::Limit limit,
                foredraft::DraftTree& draft) {
@@ -133,6 +142,7 @@ class StrictDrafter {
 
   D inner_;
   Knowledge known_;
+  bool attached_ = false;
   std::vector<foredraft::Node> proposed_;  // for a round that is not over; empty: nothing was
   std::shared_ptr<Log> log_ = std::make_shared<Log>();
 };

@@ -1,42 +1,65 @@
 #pragma once
 
+#include <memory>
 #include <utility>
-#include <variant>
 
-#include <foredraft/acceptance/block_verification.hpp>
-#include <foredraft/acceptance/greedy.hpp>
-#include <foredraft/acceptance/rejection_sampling.hpp>
-#include <foredraft/acceptance/sample_and_match.hpp>
 #include <foredraft/core/concepts.hpp>
+#include <foredraft/core/error.hpp>
 
 namespace foredraft::inline v0 {
 
-/// One of the lossless rules, chosen at run time. It takes chains, which all of them can verify.
-class AnyAcceptance {
+/// Any acceptance rule behind one type, chosen at run time. `S` is the widest draft it is given.
+/// Copies share the rule.
+/// @cost one virtual call a round
+template <Shape S>
+class AnyAcceptanceFor {
  public:
-  static constexpr Shape shape = Shape::kChain;
-  static constexpr bool uses_law =
-      true;  // an upper bound; uses_law_now() says what the held rule does
-  static constexpr bool lossless = true;
+  static constexpr Shape shape = S;
+  static constexpr bool lossless = false;  // it may hold a rule that is not
 
   template <Acceptance A>
-    requires(!std::same_as<A, AnyAcceptance>)
-  AnyAcceptance(A rule) : rule_(std::move(rule)) {}  // NOLINT(google-explicit-constructor)
+    requires(!std::same_as<A, AnyAcceptanceFor>)
+  AnyAcceptanceFor(A rule)  // NOLINT(google-explicit-constructor): a rule is an AnyAcceptance
+      : rule_(std::make_shared<const Holder<A>>(std::move(rule))) {}
 
-  bool uses_law_now() const noexcept {
-    return std::visit([]<typename A>(const A&) { return A::uses_law; }, rule_);
-  }
-  RowNeed needs(const SamplingOptions& sampling) const {
-    return std::visit([&](const auto& rule) { return rule.needs(sampling); }, rule_);
-  }
+  bool uses_law() const noexcept { return rule_->uses_law(); }
+  RowNeed needs(const SamplingOptions& sampling) const { return rule_->needs(sampling); }
+  /// @errors kInvalidOption for a tree, where the rule verifies chains only; else as the rule
   Verdict verify(const DraftTree& draft, const RowSampler& rows, Rng& rng) const {
-    return std::visit([&](const auto& rule) { return rule.verify(draft, rows, rng); }, rule_);
+    return rule_->verify(draft, rows, rng);
   }
 
  private:
-  std::variant<Greedy, SampleAndMatch, RejectionSampling, BlockVerification> rule_;
+  struct Interface {
+    virtual ~Interface() = default;
+    virtual bool uses_law() const noexcept = 0;
+    virtual RowNeed needs(const SamplingOptions&) const = 0;
+    virtual Verdict verify(const DraftTree&, const RowSampler&, Rng&) const = 0;
+  };
+
+  template <typename A>
+  struct Holder final : Interface {
+    explicit Holder(A held) : rule(std::move(held)) {}
+    bool uses_law() const noexcept override { return rule.uses_law(); }
+    RowNeed needs(const SamplingOptions& sampling) const override { return rule.needs(sampling); }
+    Verdict verify(const DraftTree& draft, const RowSampler& rows, Rng& rng) const override {
+      if (A::shape == Shape::kChain && !draft.is_chain()) {
+        throw Error(ErrorCode::kInvalidOption,
+                    "a tree for an acceptance rule that verifies chains only", "a chain",
+                    "use a rule for trees, such as RejectionSampling, or draft chains");
+      }
+      return rule.verify(draft, rows, rng);
+    }
+    A rule;
+  };
+
+  std::shared_ptr<const Interface> rule_;
 };
 
-static_assert(Acceptance<AnyAcceptance>);
+/// For chains, which every rule verifies.
+using AnyAcceptance = AnyAcceptanceFor<Shape::kChain>;
+/// For trees as well. A rule that verifies chains only refuses a tree when it meets one.
+using AnyTreeAcceptance = AnyAcceptanceFor<Shape::kTree>;
+static_assert(Acceptance<AnyAcceptance> && Acceptance<AnyTreeAcceptance>);
 
 }  // namespace foredraft::inline v0

@@ -6,6 +6,7 @@
 
 #include <foredraft/acceptance/residual.hpp>
 #include <foredraft/core/concepts.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/sampling/row_sampler.hpp>
 
 namespace foredraft::inline v0 {
@@ -25,7 +26,7 @@ namespace foredraft::inline v0 {
 /// @source Sun et al. 2024, arXiv:2403.10444, Alg. 2
 struct BlockVerification {
   static constexpr Shape shape = Shape::kChain;
-  static constexpr bool uses_law = true;
+  static constexpr bool uses_law() noexcept { return true; }
   static constexpr bool lossless = true;
 
   RowNeed needs(const SamplingOptions& sampling) const noexcept {
@@ -39,7 +40,7 @@ struct BlockVerification {
     // A chain: node i has depth i. The longest first, so that no test behind it is needed.
     NodeIndex accepted = draft.drafted();
     while (accepted > 0 &&
-           !rng.bernoulli({Purpose::kAccept, anchor, accepted}, prefixes.passes[at(accepted)])) {
+           !rng.bernoulli({Purpose::kAccept, anchor, accepted}, prefixes.passes[idx(accepted)])) {
       --accepted;
     }
 
@@ -51,7 +52,7 @@ struct BlockVerification {
     Law rest;
     if (accepted < draft.drafted()) {
       const Law& q = law_of_next(draft, accepted, found);
-      last = &(rest = residual(prefixes.worth[at(accepted)], *last, q));
+      last = &(rest = residual(prefixes.worth[idx(accepted)], *last, q));
     }
     verdict.last =
         last->ids[rng.categorical({Purpose::kResidual, anchor, accepted}, last->ids, last->p)];
@@ -73,14 +74,14 @@ struct BlockVerification {
       const Law& q = law_of_next(draft, node, found);
       const double mass = residual_mass(worth, p, q);
       const double either = mass + (1.0 - worth);
-      prefixes.worth[at(node)] = worth;
-      prefixes.passes[at(node)] = either > 0 ? mass / either : 1.0;
+      prefixes.worth[idx(node)] = worth;
+      prefixes.passes[idx(node)] = either > 0 ? mass / either : 1.0;
       const double ratio = likelihood_ratio(p(draft.token(node + 1)), q, draft.token(node + 1));
       // Nothing is worth less than nothing: 0 times a ratio that overflows must stay 0.
       worth = worth > 0 ? std::min(1.0, worth * ratio) : 0.0;
     }
-    prefixes.worth[at(draft.drafted())] = worth;
-    prefixes.passes[at(draft.drafted())] = worth;
+    prefixes.worth[idx(draft.drafted())] = worth;
+    prefixes.passes[idx(draft.drafted())] = worth;
     return prefixes;
   }
 
@@ -89,8 +90,6 @@ struct BlockVerification {
     if (draft.siblings(node) != Siblings::kPointMass) return draft.law(node);
     return found = point_mass(draft.token(node + 1));
   }
-
-  static std::size_t at(NodeIndex node) noexcept { return static_cast<std::size_t>(node); }
 };
 
 static_assert(Acceptance<BlockVerification>);

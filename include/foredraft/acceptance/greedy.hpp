@@ -9,7 +9,7 @@ namespace foredraft::inline v0 {
 /// @cost O(nodes)
 struct Greedy {
   static constexpr Shape shape = Shape::kTree;
-  static constexpr bool uses_law = false;
+  static constexpr bool uses_law() noexcept { return false; }
   static constexpr bool lossless = true;
 
   RowNeed needs(const SamplingOptions& sampling) const {

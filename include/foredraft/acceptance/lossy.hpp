@@ -6,6 +6,7 @@
 #include <cstddef>
 
 #include <foredraft/core/concepts.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/sampling/row_sampler.hpp>
 
 namespace foredraft::inline v0 {
@@ -26,9 +27,7 @@ Verdict longest_acceptable(const DraftTree& draft, const RowSampler& rows, LawOf
     double log_p = 0;  // of the path
   };
   std::array<Reached, DraftTree::kMaxNodes> reached{};
-  const auto at = [&](NodeIndex node) -> Reached& {
-    return reached[static_cast<std::size_t>(node)];
-  };
+  const auto at = [&](NodeIndex node) -> Reached& { return reached[idx(node)]; };
   at(0).accepted = true;
   NodeIndex best = 0;
   for (NodeIndex node = 0; node < draft.size(); ++node) {  // parents come before their children
@@ -49,10 +48,10 @@ Verdict longest_acceptable(const DraftTree& draft, const RowSampler& rows, LawOf
   verdict.start();
   std::array<NodeIndex, DraftTree::kMaxNodes> path{};
   for (NodeIndex node = best; node > 0; node = draft.parent(node)) {
-    path[static_cast<std::size_t>(draft.depth(node))] = node;
+    path[idx(draft.depth(node))] = node;
   }
   for (int depth = 1; depth <= draft.depth(best); ++depth) {
-    verdict.accept(path[static_cast<std::size_t>(depth)]);
+    verdict.accept(path[idx(depth)]);
   }
   verdict.last = rows.argmax(best);
   return verdict;
@@ -64,7 +63,7 @@ Verdict longest_acceptable(const DraftTree& draft, const RowSampler& rows, LawOf
 /// @source Cai et al. 2024 (Medusa), arXiv:2401.10774, section 2.3.1
 struct TypicalAcceptance {
   static constexpr Shape shape = Shape::kTree;
-  static constexpr bool uses_law = false;
+  static constexpr bool uses_law() noexcept { return false; }
   static constexpr bool lossless = false;
 
   double epsilon = 0.09;
@@ -96,7 +95,7 @@ struct TypicalAcceptance {
 /// @source relaxed acceptance of TensorRT-LLM's speculative decoding for DeepSeek-R1
 struct RelaxedAcceptance {
   static constexpr Shape shape = Shape::kTree;
-  static constexpr bool uses_law = false;
+  static constexpr bool uses_law() noexcept { return false; }
   static constexpr bool lossless = false;
 
   int top_k = 10;

@@ -23,7 +23,7 @@ namespace foredraft::inline v0 {
 /// Alg. 2; Chen et al. 2024, arXiv:2402.12374, Alg. 2 (p target, q draft)
 struct RejectionSampling {
   static constexpr Shape shape = Shape::kTree;
-  static constexpr bool uses_law = true;
+  static constexpr bool uses_law() noexcept { return true; }
   static constexpr bool lossless = true;
 
   RowNeed needs(const SamplingOptions& sampling) const noexcept {

@@ -14,7 +14,7 @@ namespace foredraft::inline v0 {
 /// @cost RowSampler::draw for each accepted token and the one behind it
 struct SampleAndMatch {
   static constexpr Shape shape = Shape::kTree;
-  static constexpr bool uses_law = false;
+  static constexpr bool uses_law() noexcept { return false; }
   static constexpr bool lossless = true;
 
   RowNeed needs(const SamplingOptions& sampling) const noexcept {

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <concepts>
-#include <vector>
+#include <span>
 
 #include <foredraft/backend/ops.hpp>
 #include <foredraft/core/dimension.hpp>
-#include <foredraft/core/half.hpp>
-#include <foredraft/core/q8_0.hpp>
 #include <foredraft/core/tensor.hpp>
 
 namespace foredraft::inline v0 {
@@ -31,64 +29,79 @@ inline constexpr int kMostHead = 1 << 16;
 
 namespace detail {
 /// A body of run() that does nothing, for the concept to name.
-template <typename Lane>
+template <typename Worker>
 struct EmptyBody {
-  void operator()(Lane&) const noexcept {}
+  void operator()(Worker&) const noexcept {}
 };
-
-/// The operators that depend on the storage type of the cache.
-template <typename Lane, typename Matrix, typename T>
-concept AttendsOver =
-    requires(Lane& lane, const QkvArgs<Matrix, T>& qkv, const AttendArgs<Matrix, T>& attend) {
-      { lane.qkv(qkv) } noexcept;
-      { lane.attend(attend) } noexcept;
-    };
 }  // namespace detail
+
+/// A worker with the operators that every layer of every model has.
+template <typename W>
+concept Operators =
+    requires(W& worker, const EmbedArgs<W>& embed, const FeedForwardArgs<W>& feed_forward,
+             const TapArgs<W>& tap, const HeadArgs<W>& head) {
+      { worker.index() } noexcept -> std::convertible_to<int>;
+      { worker.count() } noexcept -> std::convertible_to<int>;
+      { worker.barrier() } noexcept;
+      { worker.embed(embed) } noexcept;
+      { worker.feed_forward(feed_forward) } noexcept;
+      { worker.tap(tap) } noexcept;
+      { worker.head(head) } noexcept;
+    };
+
+/// A worker with attention over keys and values that are stored as R stores them.
+template <typename W, typename R>
+concept AttendsOver =
+    requires(W& worker, const QkvArgs<W, R>& qkv, const AttendArgs<W, R>& attend) {
+      { worker.qkv(qkv) } noexcept;
+      { worker.attend(attend) } noexcept;
+    };
 
 /// Where the arithmetic of a model takes place: packed weights and the fused operators of
 /// backend/ops.hpp.
 ///
 /// A type `B` satisfies Backend when, besides the syntax below:
 ///  1. pack(view) makes a matrix that holds exactly the file's values and no longer needs the file;
-///     vector(view) gives a vector as floats. Both check the view and throw Error;
-///  2. run(shape, body) executes body(lane) once on each lane and returns when all are done. It
-///     reserves memory by `shape` and may throw, before the first body begins; the body does not
-///     throw. Calls from several threads follow each other;
-///  3. inside, every lane calls the same operators in the same order with equal arguments, no
+///     vector(view) makes a vector. Both check the view and throw Error. A default-constructed
+///     vector is empty();
+///  2. Matrix, Vector and Buffer own memory that operators read by Worker::Pointer, which is a T*
+///     or another type that can be null; the host need not be able to read it. Buffer<T> has
+///     reserve(n), room for n elements, and write(values), room that holds them; both may throw,
+///     and return where the room is, good until the next call;
+///  3. run(shape, body) executes body(worker) once on each worker and returns when all are done and
+///     what they hand out has arrived. It reserves memory by `shape` and may throw, before the
+///     first body begins; the body does not throw. Calls from several threads follow each other;
+///  4. inside, every worker calls the same operators in the same order with equal arguments, no
 ///     larger than `shape`. The values of its widest activations, n_rows * widest(), fit an `int`;
-///  4. when an operator returns on a lane, its results may be read on that lane, and its inputs may
-///     be overwritten by the next operator. Before the next operator a lane may write what that one
-///     does not touch;
-///  5. what an operator computes for a row depends on that row, on the weights and on the keys and
+///  5. when an operator returns on a worker, its results may be read on that worker, and its inputs
+///     may be overwritten by the next operator. Before the next operator a worker may write what
+///     that one does not touch;
+///  6. what an operator computes for a row depends on that row, on the weights and on the keys and
 ///     values it may see, to the bit: not on other rows, their order or number, and not on the
-///     number of lanes;
-///  6. a NaN stays within its own row, and head() reports it, or +inf, as argmax -1. Ties of the
+///     number of workers;
+///  7. a NaN stays within its own row, and head() reports it, or +inf, as argmax -1. Ties of the
 ///     argmax go to the lowest id;
-///  7. matrices are read-only after pack() and may be shared by any number of passes. They may
-///     outlive the backend.
-/// Not required: copying or moving; one backend serves all models of a program and outlives them.
+///  8. matrices are read-only after pack() and may be shared by any number of passes. They may
+///     outlive the backend;
+///  9. a model asks for attention (AttendsOver) over the storage of the cache that it is given, and
+///     for no other. Not required: copying or moving; one backend serves all models of a program
+///     and outlives them.
 /// @see Cpu, Reference; docs/design/layers.md
 template <typename B>
 concept Backend =
+    Operators<typename B::Worker> && std::movable<typename B::Matrix> &&
+    std::default_initializable<typename B::Vector> && std::movable<typename B::Vector> &&
+    std::default_initializable<typename B::template Buffer<float>> &&
     requires(B backend, const TensorView& weights, const PassShape& shape,
-             const detail::EmptyBody<typename B::Lane>& body) {
+             const detail::EmptyBody<typename B::Worker>& body, const typename B::Vector vector,
+             typename B::template Buffer<float> buffer, std::span<const float> values) {
       { backend.pack(weights) } -> std::same_as<typename B::Matrix>;
-      { backend.vector(weights) } -> std::same_as<std::vector<float>>;
+      { backend.vector(weights) } -> std::same_as<typename B::Vector>;
+      { vector.data() } -> std::convertible_to<In<typename B::Worker>>;
+      { vector.empty() } -> std::convertible_to<bool>;
+      { buffer.reserve(values.size()) } -> std::convertible_to<Out<typename B::Worker>>;
+      { buffer.write(values) } -> std::convertible_to<In<typename B::Worker>>;
       backend.run(shape, body);
-    } &&
-    std::movable<typename B::Matrix> &&
-    requires(typename B::Lane& lane, const EmbedArgs<typename B::Matrix>& embed,
-             const FeedForwardArgs<typename B::Matrix>& feed_forward,
-             const HeadArgs<typename B::Matrix>& head) {
-      { lane.index() } noexcept -> std::convertible_to<int>;
-      { lane.count() } noexcept -> std::convertible_to<int>;
-      { lane.barrier() } noexcept;
-      { lane.embed(embed) } noexcept;
-      { lane.feed_forward(feed_forward) } noexcept;
-      { lane.head(head) } noexcept;
-    } &&
-    detail::AttendsOver<typename B::Lane, typename B::Matrix, float> &&
-    detail::AttendsOver<typename B::Lane, typename B::Matrix, f16> &&
-    detail::AttendsOver<typename B::Lane, typename B::Matrix, q8_0>;
+    };
 
 }  // namespace foredraft::inline v0

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/scores.hpp>
 #include <foredraft/core/types.hpp>
 
@@ -14,9 +15,19 @@ namespace foredraft::inline v0 {
 /// All of them work on the rows of one forward pass. A row is one staged token of one sequence.
 /// Shapes are row-major. Pointers are read-only unless the comment says "written".
 ///
+/// `W` is the backend's Worker. It names the matrices and the pointers into the backend's memory,
+/// which the host need not be able to read: weights, activations, rotations, keys and values. What
+/// is small and new in each pass (tokens, row numbers, paths) and what a pass hands out lies in the
+/// host's memory. `R` is how the cache stores keys and values, see Rows in backend/rows.hpp.
+///
 /// The promise behind them: what is computed for a row depends on that row and on the keys and
 /// values it may see, never on how many other rows take part, on their order, or on the number of
 /// threads.
+
+template <typename W>
+using In = typename W::template Pointer<const float>;
+template <typename W>
+using Out = typename W::template Pointer<float>;
 
 /// How the pairs of a head are laid out for rotary position embedding.
 enum class RopeKind : std::uint8_t {
@@ -24,101 +35,100 @@ enum class RopeKind : std::uint8_t {
   kHalves,    ///< (0, n_rot/2), (1, n_rot/2 + 1), ...: `qwen2`, `gemma`
 };
 
-/// Rotation of every row of the pass, computed once and shared by all layers.
+/// Rotation of every row of the pass, computed once and shared by all layers that turn alike.
+template <typename W>
 struct RopeTable {
   RopeKind kind = RopeKind::kAdjacent;
-  int n_rot = 0;               // leading dimensions of each head that turn
-  const float* cos = nullptr;  // [n_rows, n_rot / 2]
-  const float* sin = nullptr;  // [n_rows, n_rot / 2]
+  int n_rot = 0;        // leading dimensions of each head that turn
+  In<W> cos = nullptr;  // [n_rows, n_rot / 2]
+  In<W> sin = nullptr;  // [n_rows, n_rot / 2]
 };
 
 /// Root-mean-square norm: y = x / sqrt(mean(x^2) + epsilon) * weight.
+template <typename W>
 struct RmsNorm {
-  const float* weight = nullptr;  // [d_model]
+  In<W> weight = nullptr;  // [d_model]
   float epsilon = 1e-5f;
-};
-
-/// Keys and values of one layer of one sequence, as a cache exposes them to a backend.
-///
-/// Row `r` of head `h` begins at `v + h * head_stride + r * row_elements<T>(d_head)`, likewise in
-/// `k` where the row lies in no whole block of committed keys (backend/key_blocks.hpp). Every block
-/// of kKeyBlock rows begins at a multiple of 64 bytes. Committed rows are
-/// 0 .. size-1, row r at position r; staged rows lie behind them in node order. A tree node's row
-/// is therefore not its position: `path` says where the positions from `size` on are stored for a
-/// given node.
-template <typename T>
-struct KvLayer {
-  T* k = nullptr;
-  T* v = nullptr;
-  std::size_t head_stride = 0;  // elements between two heads
-  Position size = 0;            // committed rows
-  Position in_blocks = 0;       // committed rows whose keys the pass finds in blocks
 };
 
 /// The rows of one sequence inside a forward pass. Row `first_row + i` of the pass is staged node
 /// `first_node + i`.
+///
+/// Its cache stores the committed positions and behind them the staged nodes; the two functions say
+/// in which rows. Nobody else works that out.
 struct SequenceRows {
   int first_row = 0;
   int n_rows = 0;
   NodeIndex first_node = 0;
-  Position size = 0;  // committed rows of the sequence
+  Position size = 0;  // committed positions of the sequence
 
-  /// Storage rows of the positions size, size + 1, ... up to and including the node itself, for
-  /// each row: those of row i are path[path_begin[i]] .. path[path_begin[i + 1] - 1]. Both are
-  /// empty where the staged nodes form one chain: then storage row == position for everything.
-  std::span<const std::int32_t> path;
+  /// Nodes from a root down to and including each row's own: those of row i are
+  /// path[path_begin[i]] .. path[path_begin[i + 1] - 1], at the positions size, size + 1, ... Both
+  /// are empty where the staged nodes form one chain.
+  std::span<const NodeIndex> path;
   std::span<const std::int32_t> path_begin;  // [n_rows + 1]
 
   bool chain() const noexcept { return path_begin.empty(); }
+  /// Positions that row i sees, its own included.
+  Position visible(int i) const noexcept {
+    if (chain()) return size + first_node + i + 1;
+    const auto row = idx(i);
+    return size + path_begin[row + 1] - path_begin[row];
+  }
+  /// Storage row of a staged node.
+  std::int32_t row_of(NodeIndex node) const noexcept { return size + node; }
+  /// Storage row of a position that row i sees.
+  std::int32_t row_of(int i, Position position) const noexcept {
+    if (position < size || chain()) return position;
+    return row_of(path[idx(path_begin[idx(i)] + position - size)]);
+  }
 };
 
 /// x = table[token], times `scale`.
-template <typename Matrix>
+template <typename W>
 struct EmbedArgs {
-  const Matrix* table = nullptr;    // [n_vocab, d_model]
-  const TokenId* tokens = nullptr;  // [n_rows]
-  int n_rows = 0;
+  const typename W::Matrix* table = nullptr;  // [n_vocab, d_model]
+  std::span<const TokenId> tokens = {};       // [n_rows]
   float scale = 1.0f;
-  float* x = nullptr;  // written [n_rows, d_model]
+  Out<W> x = nullptr;  // written [n_rows, d_model]
 };
 
 /// norm(x) -> q, k, v; rotate q and k; keep q; write k and v into the staged rows of the caches.
-/// K and V are stored in the cache's format T before anything reads them, the own row included.
-/// Committed keys of blocks that are whole go into their order: complete_key_blocks().
-template <typename Matrix, typename T>
+/// K and V are stored in the cache's format before anything reads them, the own row included.
+template <typename W, typename R>
 struct QkvArgs {
-  const float* x = nullptr;  // [n_rows, d_model]
+  In<W> x = nullptr;  // [n_rows, d_model]
   int n_rows = 0;
-  RmsNorm norm;
-  const Matrix* wq = nullptr;     // [n_heads * d_head, d_model]
-  const Matrix* wk = nullptr;     // [n_kv_heads * d_head, d_model]
-  const Matrix* wv = nullptr;     // [n_kv_heads * d_head, d_model]
-  const float* q_bias = nullptr;  // [n_heads * d_head] or null
-  const float* k_bias = nullptr;  // [n_kv_heads * d_head] or null
-  const float* v_bias = nullptr;  // [n_kv_heads * d_head] or null
+  RmsNorm<W> norm = {};
+  const typename W::Matrix* wq = nullptr;  // [n_heads * d_head, d_model]
+  const typename W::Matrix* wk = nullptr;  // [n_kv_heads * d_head, d_model]
+  const typename W::Matrix* wv = nullptr;  // [n_kv_heads * d_head, d_model]
+  In<W> q_bias = nullptr;                  // [n_heads * d_head] or null
+  In<W> k_bias = nullptr;                  // [n_kv_heads * d_head] or null
+  In<W> v_bias = nullptr;                  // [n_kv_heads * d_head] or null
   int n_heads = 0;
   int n_kv_heads = 0;
   int d_head = 0;
-  RopeTable rope;
-  std::span<const SequenceRows> sequences;  // every row of the pass in one of them
-  std::span<const KvLayer<T>> kv;           // one for each of `sequences`
-  float* q = nullptr;                       // written [n_rows, n_heads, d_head]
+  RopeTable<W> rope = {};
+  std::span<const SequenceRows> sequences = {};  // every row of the pass in one of them
+  std::span<const typename R::Layer> kv = {};    // one for each of `sequences`
+  Out<W> q = nullptr;                            // written [n_rows, n_heads, d_head]
 };
 
 /// x += wo * attention, where attention is softmax(q k^T * scale) v of each head, causal along each
 /// row's own path and summed in order of absolute position.
-template <typename Matrix, typename T>
+template <typename W, typename R>
 struct AttendArgs {
-  const float* q = nullptr;  // [n_rows, n_heads, d_head]
+  In<W> q = nullptr;  // [n_rows, n_heads, d_head]
   int n_rows = 0;
   int n_heads = 0;
   int n_kv_heads = 0;
   int d_head = 0;
   float scale = 1.0f;
-  std::span<const SequenceRows> sequences;  // every row of the pass in one of them
-  std::span<const KvLayer<T>> kv;           // one for each of `sequences`
-  const Matrix* wo = nullptr;               // [d_model, n_heads * d_head]
-  float* x = nullptr;                       // read and written [n_rows, d_model]
+  std::span<const SequenceRows> sequences = {};  // every row of the pass in one of them
+  std::span<const typename R::Layer> kv = {};    // one for each of `sequences`
+  const typename W::Matrix* wo = nullptr;        // [d_model, n_heads * d_head]
+  Out<W> x = nullptr;                            // read and written [n_rows, d_model]
 };
 
 enum class Activation : std::uint8_t {
@@ -127,15 +137,29 @@ enum class Activation : std::uint8_t {
 };
 
 /// x += down * (activation(gate * norm(x)) .* (up * norm(x)))
-template <typename Matrix>
+template <typename W>
 struct FeedForwardArgs {
-  float* x = nullptr;  // read and written [n_rows, d_model]
+  Out<W> x = nullptr;  // read and written [n_rows, d_model]
   int n_rows = 0;
-  RmsNorm norm;
+  RmsNorm<W> norm = {};
   Activation activation = Activation::kSilu;
-  const Matrix* gate = nullptr;  // [d_ff, d_model]
-  const Matrix* up = nullptr;    // [d_ff, d_model]
-  const Matrix* down = nullptr;  // [d_model, d_ff]
+  const typename W::Matrix* gate = nullptr;  // [d_ff, d_model]
+  const typename W::Matrix* up = nullptr;    // [d_ff, d_model]
+  const typename W::Matrix* down = nullptr;  // [d_model, d_ff]
+};
+
+/// A row of activations that somebody wants to see.
+struct Tap {
+  int row = 0;          // of the pass
+  float* to = nullptr;  // written [d_model], in the host's memory
+};
+
+/// Hand out rows of x as they are between two layers.
+template <typename W>
+struct TapArgs {
+  In<W> x = nullptr;  // [n_rows, d_model]
+  int d_model = 0;
+  std::span<const Tap> taps = {};
 };
 
 /// Where sums of weights go: see Runs::sums.
@@ -145,16 +169,16 @@ struct SumsOfRuns {
 };
 
 /// Rows of the output head, for those rows of the pass that somebody reads.
-template <typename Matrix>
+template <typename W>
 struct HeadArgs {
-  const float* x = nullptr;            // [n_rows of the pass, d_model]
-  std::span<const std::int32_t> rows;  // rows of the pass to compute, ascending
-  RmsNorm norm;
-  const Matrix* w = nullptr;  // [n_vocab, d_model]
+  In<W> x = nullptr;                        // [n_rows of the pass, d_model]
+  std::span<const std::int32_t> rows = {};  // rows of the pass to compute, ascending
+  RmsNorm<W> norm = {};
+  const typename W::Matrix* w = nullptr;  // [n_vocab, d_model]
   /// Written: id of the greatest logit, ties to the lowest; -1 where a row holds NaN or +inf.
-  std::span<TokenId> argmax;  // [rows.size()]
+  std::span<TokenId> argmax = {};  // [rows.size()]
   /// One pointer a row, written [n_vocab], or null where only the argmax is wanted.
-  std::span<float* const> logits;  // [rows.size()]
+  std::span<float* const> logits = {};  // [rows.size()]
   /// Likewise, written [ceil(n_vocab / Scores::kRun)]: see Runs.
   std::span<float* const> maxima = {};    // [rows.size()] or empty
   std::span<const SumsOfRuns> sums = {};  // [rows.size()] or empty

@@ -2,10 +2,12 @@
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
 #include <foredraft/core/round.hpp>
+#include <foredraft/core/target_info.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -81,6 +83,12 @@ concept Target = Cache<C> && requires(T target, const T view, std::span<Request<
   target.forward(requests);
 };
 
+template <typename T, typename C>
+  requires Target<T, C>
+void forward_one(T& target, Request<C> request) {
+  target.forward(std::span<Request<C>>(&request, 1));
+}
+
 /// A target that knows its vocabulary as text: which tokens end a text, and the bytes of each
 /// token.
 template <typename T>
@@ -88,6 +96,21 @@ concept TextTarget = requires(const T view, TokenId token) {
   { view.is_end(token) } -> std::convertible_to<bool>;
   { view.piece(token) } -> std::convertible_to<std::string>;
 };
+
+/// A target that says more of itself than its size, to the drafter that is attached to it.
+template <typename T>
+concept DescribedTarget = requires(const T view) {
+  { view.info() } -> std::same_as<TargetInfo>;
+};
+
+template <typename T>
+TargetInfo info_of(const T& target) {
+  if constexpr (DescribedTarget<T>) {
+    return target.info();
+  } else {
+    return {.n_vocab = target.vocab_size()};
+  }
+}
 
 /// What a drafter's tokens are, at most: found by any means, or drawn from a q that it hands over.
 enum class Proposal : std::uint8_t {
@@ -121,25 +144,69 @@ enum class Shape : std::uint8_t {
 ///     every round and may change from one to the next;
 ///  6. truncate(n) forgets what was learnt beyond the first n tokens of the sequence; reset() is
 ///     truncate(0);
-///  7. what it proposes changes the speed, not the law of the text: not the text itself at
+///  7. attach(info) tells it once of the target that it drafts for, before any other call; it throws
+///     where it cannot (kVocabularyMismatch). What `info` refers to lives during the call only;
+///  8. taps() are the layers whose rows it wants to see, in absorb() and commit(); what it asks for
+///     may not change while it lives;
+///  9. what it proposes changes the speed, not the law of the text: not the text itself at
 ///     temperature 0 and under SampleAndMatch; under rules that test with q another draft gives
 ///     another text of the same law.
 /// Not required: thread safety, copying.
-/// @see NoDraft, PromptLookup, ModelDrafter, ModelTreeDrafter, AnyDrafter
+/// @see DrafterBase and StatelessDrafter, which say what most have to say; NoDraft, PromptLookup,
+/// ModelDrafter, ModelTreeDrafter, AnyDrafter
 template <typename D>
 concept Drafter =
-    Truncatable<D> &&
-    requires(D drafter, const D view, const Context& context, Limit limit, DraftTree& draft,
-             const PromptBlock& block, const Round& round, const typename D::Snapshot& snapshot) {
+    Truncatable<D> && requires(D drafter, const D view, const Context& context, Limit limit,
+                               DraftTree& draft, const PromptBlock& block, const Round& round,
+                               const typename D::Snapshot& snapshot, const TargetInfo& target) {
       { D::proposal } -> std::convertible_to<Proposal>;
       { D::shape } -> std::convertible_to<Shape>;
       { view.max_depth() } -> std::same_as<int>;
+      { view.taps() } -> std::same_as<std::span<const int>>;
+      drafter.attach(target);
       drafter.propose(context, limit, draft);
       drafter.absorb(block);
       { drafter.commit(round) } noexcept;
       { drafter.reset() } noexcept;
       { view.snapshot() } -> std::same_as<typename D::Snapshot>;
       drafter.restore(snapshot);
+    };
+
+/// For a drafter that drafts for any target, wants no taps, and learns what it has to know from
+/// Context::tokens alone. What differs is declared anew.
+struct DrafterBase {
+  std::span<const int> taps() const noexcept { return {}; }
+  void attach(const TargetInfo&) const noexcept {}
+  void absorb(const PromptBlock&) const noexcept {}
+  void commit(const Round&) const noexcept {}
+};
+
+/// And for one that remembers nothing from one call to the next.
+struct StatelessDrafter : DrafterBase {
+  struct Snapshot {};
+  void truncate(int) const noexcept {}
+  void reset() const noexcept {}
+  Snapshot snapshot() const noexcept { return {}; }
+  void restore(const Snapshot&) const noexcept {}
+};
+
+/// A drafter that runs a model and lets others forward for it, so that sequences which draft
+/// together share a pass.
+///
+/// A type `D` satisfies SteppedDrafter when, besides the syntax below:
+///  1. begin(context, limit, draft) begins what propose() would do; what `context` refers to has to
+///     live until the draft is complete;
+///  2. request() is what its model has to forward next, empty where the draft is complete;
+///  3. advance(draft) goes on behind that pass. Each may throw; the next begin() or propose() then
+///     finds no trace;
+///  4. the draft is that of propose(), whatever else was in the passes, if its model is row-exact.
+/// @see ModelDrafter, ModelTreeDrafter, Drafting
+template <typename D>
+concept SteppedDrafter =
+    Drafter<D> && requires(D drafter, const Context& context, Limit limit, DraftTree& draft) {
+      drafter.begin(context, limit, draft);
+      { drafter.request() } -> std::same_as<std::optional<Request<typename D::DraftCache>>>;
+      drafter.advance(draft);
     };
 
 /// What an acceptance rule sees of a round besides the draft: the target's rows, and p made from
@@ -155,14 +222,15 @@ class RowSampler;
 ///  3. `lossless`: emitted tokens have exactly the law p, for point-mass drafts and for draws from
 ///     the q handed over;
 ///  4. needs(sampling) is how much of each row it reads under these options;
-///  5. `shape` is the widest draft it can verify, `uses_law` whether it makes use of q.
-/// @see Greedy, SampleAndMatch, RejectionSampling, BlockVerification
+///  5. `shape` is the widest draft it can verify;
+///  6. uses_law() says whether it makes use of q; it does not change.
+/// @see Greedy, SampleAndMatch, RejectionSampling, BlockVerification, AnyAcceptance
 template <typename A>
 concept Acceptance = requires(const A acceptance, const DraftTree& draft, const RowSampler& rows,
                               Rng& rng, const SamplingOptions& sampling) {
   { A::shape } -> std::convertible_to<Shape>;
-  { A::uses_law } -> std::convertible_to<bool>;
   { A::lossless } -> std::convertible_to<bool>;
+  { acceptance.uses_law() } noexcept -> std::same_as<bool>;
   { acceptance.needs(sampling) } -> std::same_as<RowNeed>;
   { acceptance.verify(draft, rows, rng) } -> std::same_as<Verdict>;
 };

@@ -6,6 +6,7 @@
 #include <string>
 
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -43,9 +44,7 @@ class Dim {
 };
 
 /// Elements of a matrix.
-constexpr std::size_t area(Dim rows, Dim columns) noexcept {
-  return static_cast<std::size_t>(int{rows}) * static_cast<std::size_t>(int{columns});
-}
+constexpr std::size_t area(Dim rows, Dim columns) noexcept { return idx(rows) * idx(columns); }
 
 /// A dimension made of two, such as all heads side by side; nothing where no dimension is as large.
 constexpr std::optional<Dim> checked_product(Dim a, Dim b) {

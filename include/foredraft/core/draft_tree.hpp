@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/types.hpp>
 
 namespace foredraft::inline v0 {
@@ -74,7 +75,7 @@ class DraftTree {
                   "stop at Limit::nodes");
     }
     check_parent(parent);
-    return push({token, parent}, depth_[index(parent)] + 1);
+    return push({token, parent}, depth_[idx(parent)] + 1);
   }
 
   /// Propose `token` after the deepest node added so far, as a chain drafter does.
@@ -85,9 +86,15 @@ class DraftTree {
   /// @errors kInvalidDraft where the parent does not exist
   Law& drawn_from(NodeIndex parent, Siblings siblings = Siblings::kIndependent) {
     check_parent(parent);
-    siblings_[index(parent)] = siblings;
-    laws_[index(parent)].clear();
-    return laws_[index(parent)];
+    siblings_[idx(parent)] = siblings;
+    laws_[idx(parent)].clear();
+    return laws_[idx(parent)];
+  }
+
+  /// Say that the nodes from `first` on come from drafter `origin` of several. Whoever combines
+  /// drafters numbers them; 0 where nobody does.
+  void set_origin(NodeIndex first, std::uint8_t origin) noexcept {
+    std::fill(origin_.begin() + first, origin_.begin() + size_, origin);
   }
 
   /// Remove the nodes from `count` on, which leaves a valid tree because parents come first.
@@ -98,17 +105,18 @@ class DraftTree {
   int size() const noexcept { return size_; }
   /// Drafted tokens: every node but the anchor.
   int drafted() const noexcept { return size() - 1; }
-  std::span<const Node> nodes() const noexcept { return {nodes_.data(), index(size_)}; }
-  TokenId token(NodeIndex node) const noexcept { return nodes_[index(node)].token; }
-  NodeIndex parent(NodeIndex node) const noexcept { return nodes_[index(node)].parent; }
-  int depth(NodeIndex node) const noexcept { return depth_[index(node)]; }
-  Siblings siblings(NodeIndex parent) const noexcept { return siblings_[index(parent)]; }
+  std::span<const Node> nodes() const noexcept { return {nodes_.data(), idx(size_)}; }
+  TokenId token(NodeIndex node) const noexcept { return nodes_[idx(node)].token; }
+  NodeIndex parent(NodeIndex node) const noexcept { return nodes_[idx(node)].parent; }
+  int depth(NodeIndex node) const noexcept { return depth_[idx(node)]; }
+  int origin(NodeIndex node) const noexcept { return origin_[idx(node)]; }
+  Siblings siblings(NodeIndex parent) const noexcept { return siblings_[idx(parent)]; }
   /// q of the children of `parent`; meaningless where they are point mass.
-  const Law& law(NodeIndex parent) const noexcept { return laws_[index(parent)]; }
+  const Law& law(NodeIndex parent) const noexcept { return laws_[idx(parent)]; }
 
   int max_depth() const noexcept {
     int deepest = 0;
-    for (int node = 0; node < size_; ++node) deepest = std::max(deepest, depth_[index(node)]);
+    for (int node = 0; node < size_; ++node) deepest = std::max(deepest, depth_[idx(node)]);
     return deepest;
   }
 
@@ -117,7 +125,7 @@ class DraftTree {
   /// First child of `parent` behind node `after`, or -1. @cost O(nodes), at most 64 steps
   NodeIndex next_child(NodeIndex parent, NodeIndex after) const noexcept {
     for (NodeIndex node = after + 1; node < size(); ++node) {
-      if (nodes_[index(node)].parent == parent) return node;
+      if (nodes_[idx(node)].parent == parent) return node;
     }
     return -1;
   }
@@ -126,14 +134,12 @@ class DraftTree {
   /// Child of `parent` that proposes `token`, or -1.
   NodeIndex child_with(NodeIndex parent, TokenId token) const noexcept {
     for (NodeIndex node = first_child(parent); node >= 0; node = next_child(parent, node)) {
-      if (nodes_[index(node)].token == token) return node;
+      if (nodes_[idx(node)].token == token) return node;
     }
     return -1;
   }
 
  private:
-  static std::size_t index(int node) noexcept { return static_cast<std::size_t>(node); }
-
   void check_parent(NodeIndex parent) const {
     if (parent >= 0 && parent < size()) return;
     throw Error(ErrorCode::kInvalidDraft, "parent " + std::to_string(parent),
@@ -141,15 +147,17 @@ class DraftTree {
   }
 
   NodeIndex push(Node node, int depth) noexcept {
-    nodes_[index(size_)] = node;
-    depth_[index(size_)] = depth;
-    siblings_[index(size_)] = Siblings::kPointMass;
+    nodes_[idx(size_)] = node;
+    depth_[idx(size_)] = depth;
+    origin_[idx(size_)] = 0;
+    siblings_[idx(size_)] = Siblings::kPointMass;
     return size_++;
   }
 
   int size_ = 0;
   std::array<Node, kMaxNodes> nodes_{};
   std::array<int, kMaxNodes> depth_{};
+  std::array<std::uint8_t, kMaxNodes> origin_{};
   std::array<Siblings, kMaxNodes> siblings_{};                        // of the node's children
   std::vector<Law> laws_ = std::vector<Law>(std::size_t{kMaxNodes});  // of the node's children
 };

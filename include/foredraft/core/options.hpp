@@ -39,19 +39,12 @@ struct SamplingOptions {
   friend bool operator==(const SamplingOptions&, const SamplingOptions&) = default;
 };
 
-/// One call of Decoder::generate. Use designated initializers.
+/// One call of Decoder::generate, which copies them. Use designated initializers.
 struct Options {
   int max_tokens =
       256;           ///< tokens that this call may make final; negative: until the context is full
   int n_draft = 16;  ///< greatest depth of a draft; 0: plain decoding
-  float temperature = 0.0f;
-  int top_k = 0;
-  float top_p = 1.0f;
-  float min_p = 0.0f;
-  float repeat_penalty = 1.0f;
-  float presence_penalty = 0.0f;
-  float frequency_penalty = 0.0f;
-  int penalty_last_n = 64;
+  SamplingOptions sampling = {};
   std::uint64_t seed = 0;
   std::uint32_t sequence = 0;  ///< keeps equal seeds apart, e.g. several answers to one prompt
 
@@ -71,11 +64,6 @@ struct Options {
   /// Polled between the steps of a round; true ends the call with everything final kept.
   std::function<bool()> cancelled = {};
   int prefill_block = 512;  ///< prompt tokens per forward pass
-
-  SamplingOptions sampling() const noexcept {
-    return {temperature,       top_k,         top_p, min_p, repeat_penalty, presence_penalty,
-            frequency_penalty, penalty_last_n};
-  }
 };
 
 namespace detail {
@@ -135,7 +123,7 @@ inline void check(const SamplingOptions& options) {
 /// @errors kInvalidOption for a value out of range, or one that could have no effect
 inline void check(const Options& options) {
   using detail::refuse;
-  check(options.sampling());
+  check(options.sampling);
   if (options.n_draft < 0) {
     refuse("n_draft " + std::to_string(options.n_draft), "0 (plain decoding) or more",
            "8 suits a draft model, 15 a lookup");

@@ -6,6 +6,7 @@
 #include <span>
 
 #include <foredraft/core/draft_tree.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/core/rng.hpp>
 #include <foredraft/core/scores.hpp>
@@ -62,8 +63,8 @@ struct Verdict {
     path[0] = 0;
     path_size = 1;
   }
-  void accept(NodeIndex node) noexcept { path[static_cast<std::size_t>(path_size++)] = node; }
-  NodeIndex end() const noexcept { return path[static_cast<std::size_t>(path_size - 1)]; }
+  void accept(NodeIndex node) noexcept { path[idx(path_size++)] = node; }
+  NodeIndex end() const noexcept { return path[idx(path_size - 1)]; }
   int accepted() const noexcept { return path_size - 1; }
 
   std::array<NodeIndex, kMaxPath> path{};
@@ -71,13 +72,21 @@ struct Verdict {
   TokenId last = -1;  ///< bonus after full acceptance, else the target's own choice
 };
 
-/// What became of a round, told to the drafter after the cut. Valid during the call only.
+/// What became of a round, told to the drafter after the cut. Valid during the call only. Which of
+/// several drafters proposed a node is DraftTree::origin().
 struct Round {
   const DraftTree& draft;
   std::span<const NodeIndex> path;  ///< committed nodes; begins with node 0
   std::span<const TokenId> tokens;  ///< final tokens of the round; as many as path has nodes
   const Scores& scores;             ///< rows of all nodes of the draft, rejected ones included
   Position anchor_position = 0;     ///< of node 0
+  /// What the round cost: to propose, and its pass of the target, as whoever made the pass counts.
+  /// @units seconds
+  struct Cost {
+    double draft = 0;
+    double verify = 0;
+  };
+  Cost cost = {};
 };
 
 }  // namespace foredraft::inline v0

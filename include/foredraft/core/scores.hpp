@@ -4,8 +4,11 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <vector>
 
+#include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/types.hpp>
 
 namespace foredraft::inline v0 {
@@ -50,12 +53,12 @@ class Scores {
   /// Make room. The target's forward() calls it first. @cost O(n_rows * n_vocab) memory, kept
   /// across calls
   void reset(const Want& want, int n_rows, int n_vocab, int d_model = 0) {
-    n_vocab_ = static_cast<std::size_t>(n_vocab);
-    d_model_ = static_cast<std::size_t>(d_model);
+    n_vocab_ = idx(n_vocab);
+    d_model_ = idx(d_model);
     n_taps_ = want.taps.size();
     rows_ = n_rows;
     need_ = want.rows;
-    const auto rows = static_cast<std::size_t>(n_rows);
+    const auto rows = idx(n_rows);
     argmax_.assign(need_ == RowNeed::kNothing ? 0 : rows, TokenId{-1});
     if (has_logits() && logits_.size() < rows * n_vocab_) logits_.resize(rows * n_vocab_);
     temperature_ = want.temperature;
@@ -69,18 +72,18 @@ class Scores {
 
   /// Greatest logit of a row, ties to the lowest id; -1 where the row holds a NaN, +inf, or nothing
   /// but -inf.
-  TokenId argmax(int row) const noexcept { return argmax_[static_cast<std::size_t>(row)]; }
+  TokenId argmax(int row) const noexcept { return argmax_[idx(row)]; }
 
   /// @shape [n_vocab]; empty unless kLogits or more was wanted
   std::span<const float> logits(int row) const noexcept {
     if (!has_logits()) return {};
-    return {logits_.data() + static_cast<std::size_t>(row) * n_vocab_, n_vocab_};
+    return {logits_.data() + idx(row) * n_vocab_, n_vocab_};
   }
 
   /// What the target has handed over; nothing for a row without argmax.
   Runs runs(int row) const noexcept {
     if (argmax_.empty() || argmax(row) < 0) return {};
-    const std::size_t first = static_cast<std::size_t>(row) * n_runs();
+    const std::size_t first = idx(row) * n_runs();
     Runs runs{.temperature = temperature_};
     if (has_maxima_) runs.maxima = {maxima_.data() + first, n_runs()};
     if (has_sums_) runs.sums = {sums_.data() + first, n_runs()};
@@ -88,7 +91,8 @@ class Scores {
   }
 
   /// Residual stream after layer `want.taps[tap]`. @shape [d_model]
-  std::span<const float> tap(int row, int tap) const noexcept {
+  /// @errors kInvalidOption for a tap that was not asked for: nobody wrote it
+  std::span<const float> tap(int row, int tap) const {
     return {taps_.data() + tap_offset(row, tap), d_model_};
   }
 
@@ -96,7 +100,7 @@ class Scores {
   std::span<TokenId> argmax() noexcept { return argmax_; }
   std::span<float> logits(int row) noexcept {
     if (!has_logits()) return {};
-    return {logits_.data() + static_cast<std::size_t>(row) * n_vocab_, n_vocab_};
+    return {logits_.data() + idx(row) * n_vocab_, n_vocab_};
   }
   /// Places for Runs, empty where nobody wants them. To ask for them is to promise that they will be
   /// filled, for every row of the pass.
@@ -111,17 +115,15 @@ class Scores {
     has_sums_ = true;
     return of_runs(sums_, row);
   }
-  std::span<float> tap(int row, int tap) noexcept {
-    return {taps_.data() + tap_offset(row, tap), d_model_};
-  }
+  std::span<float> tap(int row, int tap) { return {taps_.data() + tap_offset(row, tap), d_model_}; }
 
   /// Store a whole row of logits and derive what was wanted of it: the way in for an engine that
   /// has the logits anyway. @shape row_logits [n_vocab] @cost O(n_vocab)
   void set_row(int row, std::span<const float> row_logits) noexcept {
     if (need_ == RowNeed::kNothing) return;
-    argmax_[static_cast<std::size_t>(row)] = argmax_of(row_logits);
+    argmax_[idx(row)] = argmax_of(row_logits);
     if (has_logits()) {
-      float* to = logits_.data() + static_cast<std::size_t>(row) * n_vocab_;
+      float* to = logits_.data() + idx(row) * n_vocab_;
       for (std::size_t i = 0; i < n_vocab_; ++i) to[i] = row_logits[i];
     }
   }
@@ -147,12 +149,19 @@ class Scores {
   std::size_t n_runs() const noexcept { return (n_vocab_ + kRun - 1) / kRun; }
   template <typename T>
   std::span<T> of_runs(std::vector<T>& values, int row) {
-    const std::size_t all = static_cast<std::size_t>(rows_) * n_runs();
+    const std::size_t all = idx(rows_) * n_runs();
     if (values.size() < all) values.resize(all);
-    return {values.data() + static_cast<std::size_t>(row) * n_runs(), n_runs()};
+    return {values.data() + idx(row) * n_runs(), n_runs()};
   }
-  std::size_t tap_offset(int row, int tap) const noexcept {
-    return (static_cast<std::size_t>(row) * n_taps_ + static_cast<std::size_t>(tap)) * d_model_;
+  std::size_t tap_offset(int row, int tap) const {
+    if (row < 0 || row >= rows_ || tap < 0 || idx(tap) >= n_taps_) {
+      throw Error(ErrorCode::kInvalidOption,
+                  "tap " + std::to_string(tap) + " of row " + std::to_string(row),
+                  "one of " + std::to_string(n_taps_) + " taps and " + std::to_string(rows_) +
+                      " rows that were asked for",
+                  "name the layer in the drafter's taps()");
+    }
+    return (idx(row) * n_taps_ + idx(tap)) * d_model_;
   }
 
   std::size_t n_vocab_ = 0;

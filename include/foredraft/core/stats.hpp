@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <ostream>
@@ -28,6 +29,20 @@ struct Seconds {
     total += other.total;
     return *this;
   }
+};
+
+/// Adds the time of its life to `sum`.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& sum) noexcept : sum_(sum), begin_(Clock::now()) {}
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  ~Stopwatch() { sum_ += std::chrono::duration<double>(Clock::now() - begin_).count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  double& sum_;
+  Clock::time_point begin_;
 };
 
 /// What happened in one call of Decoder::generate.

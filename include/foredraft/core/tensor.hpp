@@ -84,6 +84,9 @@ struct TensorView {
   std::size_t n_out = 0;
   std::size_t n_in = 0;
   std::span<const std::byte> data;
+  /// All of the mapped file that data is a part of: what has been read may be given back
+  /// (drop_behind.hpp). Empty where the memory is of another kind.
+  std::span<const std::byte> mapping = {};
 };
 
 }  // namespace foredraft::inline v0

@@ -1,8 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include <foredraft/core/dimension.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -26,12 +31,41 @@ struct Node {
   friend bool operator==(const Node&, const Node&) = default;
 };
 
-/// Dimensions that a cache of keys and values has to know of a model.
-struct CacheShape {
-  Dim n_layers = 0;
+/// `count` tokens from `begin` on as nodes, each behind the one before.
+inline std::vector<Node> chain_of(std::span<const TokenId> tokens, int begin, int count) {
+  std::vector<Node> nodes(idx(count));
+  for (int i = 0; i < count; ++i) {
+    nodes[idx(i)] = {tokens[idx(begin + i)], i - 1};
+  }
+  return nodes;
+}
+
+/// The path through all nodes of a chain.
+inline std::vector<NodeIndex> first_nodes(int count) {
+  std::vector<NodeIndex> path(idx(count));
+  for (int i = 0; i < count; ++i) path[idx(i)] = i;
+  return path;
+}
+
+/// Keys, or values, of one position in one layer.
+struct KeyValueShape {
   Dim n_kv_heads = 0;
   Dim d_head = 0;
+
+  friend bool operator==(const KeyValueShape&, const KeyValueShape&) = default;
+};
+
+/// What a cache of keys and values has to know of a model.
+struct CacheShape {
+  std::vector<KeyValueShape> layers = {};  ///< of each layer that stores keys and values
   Dim n_ctx = 0;  ///< positions that the model was trained for; a cache may be made smaller
+
+  CacheShape() = default;
+  CacheShape(std::vector<KeyValueShape> of_layers, Dim context)
+      : layers(std::move(of_layers)), n_ctx(context) {}
+  /// All layers alike.
+  CacheShape(Dim n_layers, Dim n_kv_heads, Dim d_head, Dim context)
+      : layers(idx(n_layers), KeyValueShape{n_kv_heads, d_head}), n_ctx(context) {}
 };
 
 }  // namespace foredraft::inline v0

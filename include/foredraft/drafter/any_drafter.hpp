@@ -2,6 +2,7 @@
 
 #include <any>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include <foredraft/core/concepts.hpp>
@@ -10,8 +11,8 @@
 namespace foredraft::inline v0 {
 
 /// Any drafter behind one type, chosen at run time. `S` is the widest draft it may hold: a chain by
-/// default, which every acceptance rule can verify. It hides what a drafter offers beyond the
-/// concept: compare the vocabularies of models before you wrap one.
+/// default, which every acceptance rule can verify. All that a drafter may ask for comes through;
+/// only that it could draft in steps (SteppedDrafter) is hidden, with the type of its model's cache.
 /// @cost one virtual call a step of a round
 template <Shape S = Shape::kChain>
 class AnyDrafter {
@@ -31,6 +32,8 @@ class AnyDrafter {
   }
 
   int max_depth() const { return drafter_->max_depth(); }
+  std::span<const int> taps() const { return drafter_->taps(); }
+  void attach(const TargetInfo& target) { drafter_->attach(target); }
   void propose(const Context& context, Limit limit, DraftTree& draft) {
     drafter_->propose(context, limit, draft);
   }
@@ -46,6 +49,8 @@ class AnyDrafter {
   struct Interface {
     virtual ~Interface() = default;
     virtual int max_depth() const = 0;
+    virtual std::span<const int> taps() const = 0;
+    virtual void attach(const TargetInfo&) = 0;
     virtual void propose(const Context&, Limit, DraftTree&) = 0;
     virtual void absorb(const PromptBlock&) = 0;
     virtual void commit(const Round&) noexcept = 0;
@@ -59,6 +64,8 @@ class AnyDrafter {
   struct Holder final : Interface {
     explicit Holder(D held) : drafter(std::move(held)) {}
     int max_depth() const override { return drafter.max_depth(); }
+    std::span<const int> taps() const override { return drafter.taps(); }
+    void attach(const TargetInfo& target) override { drafter.attach(target); }
     void propose(const Context& context, Limit limit, DraftTree& draft) override {
       drafter.propose(context, limit, draft);
     }

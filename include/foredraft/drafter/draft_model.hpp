@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -11,7 +12,7 @@
 #include <foredraft/cache/linear.hpp>
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/error.hpp>
-#include <foredraft/detail/round_parts.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -25,11 +26,11 @@ inline NodeIndex deepest_match(std::span<const Node> nodes,
   std::array<int, DraftTree::kMaxNodes> depth{};  // of nodes that match
   NodeIndex deepest = 0;
   for (std::size_t i = 1; i < nodes.size(); ++i) {
-    const int above = depth[static_cast<std::size_t>(nodes[i].parent)];
+    const int above = depth[idx(nodes[i].parent)];
     const bool match = above != kNoMatch && above < static_cast<int>(tokens.size()) &&
-                       tokens[static_cast<std::size_t>(above)] == nodes[i].token;
+                       tokens[idx(above)] == nodes[i].token;
     depth[i] = match ? above + 1 : kNoMatch;
-    if (depth[i] > depth[static_cast<std::size_t>(deepest)]) deepest = static_cast<NodeIndex>(i);
+    if (depth[i] > depth[idx(deepest)]) deepest = static_cast<NodeIndex>(i);
   }
   return deepest;
 }
@@ -37,11 +38,14 @@ inline NodeIndex deepest_match(std::span<const Node> nodes,
 /// A model that drafts, with its cache: what every drafter that runs a model of its own needs,
 /// however it picks its tokens.
 ///
-/// A round is begin(), then forward() for the anchor and for each further level of the draft, then
-/// commit(). The rows of drafted tokens stay staged until the round is decided; those that turned
-/// out final are kept, whoever drafted them, and the others vanish. What the cache lacks of the
-/// final tokens (the last draft after full acceptance, rounds without a draft, a new prompt) is
-/// forwarded before or together with the anchor.
+/// A round is begin(), then expand() for the anchor and for each further level of the draft, then
+/// commit(). Each but the last leaves passes to be made: request() is the next one, advance() says
+/// that it was made. Who shares no passes calls forward() instead.
+///
+/// The rows of drafted tokens stay staged until the round is decided; those that turned out final
+/// are kept, whoever drafted them, and the others vanish. What the cache lacks of the final tokens
+/// (the last draft after full acceptance, rounds without a draft, a new prompt) is forwarded before
+/// or together with the anchor.
 template <typename T, Cache C = LinearCache<f16>>
   requires Target<T, C>
 class DraftModel {
@@ -53,61 +57,70 @@ class DraftModel {
   DraftModel(T& model, C cache) : model_(&model), cache_(std::move(cache)) {}
 
   int vocab_size() const { return model_->vocab_size(); }
-  /// Nodes of one draft that forward() can take.
+  /// Nodes of one draft that expand() can take.
   int max_nodes() const noexcept { return std::min(cache_.max_staged(), DraftTree::kMaxNodes); }
   const C& cache() const noexcept { return cache_; }
 
   /// @errors kVocabularyMismatch, naming the first piece in which the two vocabularies differ
-  template <typename Other>
-  void check_target(const Other& target) const {
-    if constexpr (requires { check_same_vocabulary(target, *model_); }) {
-      check_same_vocabulary(target, *model_);
-    } else if (target.vocab_size() != model_->vocab_size()) {
-      throw Error(ErrorCode::kVocabularyMismatch,
-                  "a draft vocabulary of " + std::to_string(model_->vocab_size()),
-                  std::to_string(target.vocab_size()), "draft with a model of the same family");
-    }
-  }
+  void attach(const TargetInfo& target) const { require_same_vocabulary(target, info_of(*model_)); }
 
-  /// Catch up with the final tokens, up to a few that wait for the anchor's pass.
+  /// Begin a round: catch up with the final tokens, but for a few that wait for the anchor's pass.
   /// @return how deep a draft the rest of the cache has room for; 0 where the text is longer than
   /// the cache
   int begin(std::span<const TokenId> tokens) {
-    cache_.discard();  // of a round that failed
-    lagging_.clear();
+    cache_.discard();                                            // of a round that failed
     const int final_rows = static_cast<int>(tokens.size()) - 1;  // all but the anchor
-    const int room = cache_.capacity() - final_rows;
-    const int may_wait = room > 0 ? std::min(kMayWait, cache_.max_staged() - 1) : 0;
     const int rows = std::min(final_rows, cache_.capacity());
-    while (rows - cache_.size() > may_wait) {
-      const int count = std::min({rows - cache_.size(), kBlock, cache_.max_staged()});
-      stage(detail::chain_of(tokens, cache_.size(), count));
-      forward_staged(0, count, {RowNeed::kNothing, {}});
-      cache_.commit(detail::first_nodes(count));
-    }
-    lagging_ = detail::chain_of(tokens, cache_.size(), rows - cache_.size());
-    return std::max(room, 0);
+    lagging_.assign(tokens.begin() + cache_.size(), tokens.begin() + rows);
+    n_rows_ = 0;
+    stage_block();
+    return std::max(cache_.capacity() - final_rows, 0);
   }
 
-  /// Forward the nodes of `draft` that are not forwarded yet, all in one pass. The first call of a
-  /// round finds the anchor alone.
-  void forward(const DraftTree& draft, const Want& want) {
-    const std::span<const Node> fresh =
-        draft.nodes().subspan(static_cast<std::size_t>(cache_.staged()));
+  /// Have the nodes of `draft` forwarded that are not yet, all in one pass, once no other pass is
+  /// left. The first call of a round finds the anchor alone.
+  void expand(const DraftTree& draft, const Want& want) {
+    const auto fresh = draft.nodes().subspan(idx(cache_.staged()));
     std::copy(fresh.begin(), fresh.end(), nodes_.begin() + cache_.staged());
-    first_ = cache_.staged();
-    first_row_ = 0;
-    if (first_ == 0 && !lagging_.empty()) {
-      forward_with_lagging(fresh, want);
-    } else {
-      stage(fresh);
-      forward_staged(first_, static_cast<int>(fresh.size()), want);
-    }
+    stage(static_cast<int>(lagging_.size()), fresh, want);
   }
 
-  /// Results of the last pass. The row of a node that was in it is row(node).
+  /// The pass to be made next; empty where all that was asked for is forwarded.
+  std::optional<Request<C>> request() noexcept {
+    if (n_rows_ == 0) return std::nullopt;
+    return Request<C>{&cache_, first_, n_rows_, want_, &scores_};
+  }
+
+  /// Go on behind the pass that request() named. Committing the tokens that lagged leaves the
+  /// anchor staged as node 0.
+  /// @return whether it was the pass of expand(), whose rows are in scores() now
+  bool advance() {
+    const bool expanded = n_rows_ > n_lagging_;
+    n_rows_ = 0;
+    if (n_lagging_ > 0) cache_.commit(first_nodes(n_lagging_));
+    lagging_.erase(lagging_.begin(), lagging_.begin() + n_lagging_);
+    stage_block();
+    return expanded;
+  }
+
+  // For whom nobody else makes the passes: the next one, all that are left, and with them that of the
+  // new nodes of `draft`.
+  void make_pass() { forward_one(*model_, *request()); }
+  void run() {
+    while (request()) {
+      make_pass();
+      advance();
+    }
+  }
+  void forward(const DraftTree& draft, const Want& want) {
+    run();
+    expand(draft, want);
+    run();
+  }
+
+  /// Results of the last expand(). The row of a node that was in its pass is row(node).
   const Scores& scores() const noexcept { return scores_; }
-  int row(NodeIndex node) const noexcept { return first_row_ + node - first_; }
+  int row(NodeIndex node) const noexcept { return n_lagging_ + node - first_; }
 
   /// Keep the staged rows that are final: the anchor and each drafted token that stands where it
   /// was drafted. Like the target's cache it never holds the last final token.
@@ -116,9 +129,9 @@ class DraftModel {
     std::size_t kept = 0;
     if (cache_.staged() > 0 && cache_.size() == round.anchor_position && !round.tokens.empty() &&
         nodes_[0].token == round.draft.token(0)) {
-      const std::span<const Node> staged(nodes_.data(), static_cast<std::size_t>(cache_.staged()));
+      const std::span<const Node> staged(nodes_.data(), idx(cache_.staged()));
       NodeIndex node = deepest_match(staged, round.tokens.first(round.tokens.size() - 1));
-      for (; node >= 0; node = nodes_[static_cast<std::size_t>(node)].parent) path[kept++] = node;
+      for (; node >= 0; node = nodes_[idx(node)].parent) path[kept++] = node;
       std::reverse(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(kept));
     }
     cache_.commit({path.data(), kept});
@@ -142,39 +155,37 @@ class DraftModel {
   // a pass of their own would read all weights once more.
   static constexpr int kMayWait = 4;
 
-  /// One pass for the tokens that waited and, behind them, the anchor. Committing the former leaves
-  /// the anchor staged as node 0.
-  void forward_with_lagging(std::span<const Node> anchor, const Want& want) {
-    const int waited = static_cast<int>(lagging_.size());
-    lagging_.push_back({anchor.front().token, waited - 1});
-    const std::vector<NodeIndex> path = detail::first_nodes(waited);
-    stage(lagging_);
-    forward_staged(0, waited + 1, want);
-    cache_.commit(path);
-    lagging_.clear();
-    first_row_ = waited;
+  /// Stage the next block of final tokens, where more of them lag than may wait.
+  void stage_block() {
+    const int n = static_cast<int>(lagging_.size());
+    if (n <= std::min(kMayWait, cache_.max_staged() - 1)) return;
+    stage(std::min({n, kBlock, cache_.max_staged()}), {}, {RowNeed::kNothing, {}});
   }
 
+  /// Stage the first of the tokens that lag and, behind them, nodes of the draft.
+  ///
   /// A target's vocabulary may be padded further than the draft model's. Its unused tokens stand
   /// for nothing, so any other token will do for them here; the draft and the text keep theirs.
-  void stage(std::span<const Node> nodes) {
-    known_.assign(nodes.begin(), nodes.end());
-    for (Node& node : known_) node.token = std::min(node.token, model_->vocab_size() - 1);
-    cache_.stage(known_);
-  }
-
-  void forward_staged(NodeIndex first, int count, const Want& want) {
-    Request<C> request{&cache_, first, count, want, &scores_};
-    model_->forward(std::span<Request<C>>(&request, 1));
+  void stage(int n_lagging, std::span<const Node> fresh, const Want& want) {
+    std::vector<Node> nodes = chain_of(lagging_, 0, n_lagging);
+    for (const Node& node : fresh) nodes.push_back({node.token, node.parent + n_lagging});
+    for (Node& node : nodes) node.token = std::min(node.token, model_->vocab_size() - 1);
+    first_ = cache_.staged();
+    cache_.stage(nodes);
+    n_lagging_ = n_lagging;
+    n_rows_ = static_cast<int>(nodes.size());
+    want_ = want;
   }
 
   T* model_;
   C cache_;
-  std::vector<Node> lagging_;  // final tokens before the anchor that the cache lacks, as a chain
-  std::vector<Node> known_;    // what is being staged, with tokens that the model knows
+  std::vector<TokenId> lagging_;  // final tokens before the anchor that the cache lacks
   std::array<Node, DraftTree::kMaxNodes> nodes_{};  // the staged ones, by their index in the draft
-  NodeIndex first_ = 0;                             // first node of the last pass ...
-  int first_row_ = 0;                               // ... and its row there
+  // The pass to be made, or the last one.
+  NodeIndex first_ = 0;
+  int n_lagging_ = 0;  // rows of tokens that lagged; those of nodes from first_ on come behind them
+  int n_rows_ = 0;     // all of them; 0: it was made
+  Want want_;
   Scores scores_;
 };
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include <foredraft/core/index.hpp>
 #include <foredraft/drafter/draft_choice.hpp>
 #include <foredraft/drafter/draft_model.hpp>
 #include <foredraft/drafter/sibling_picker.hpp>
@@ -39,8 +40,9 @@ struct ModelTreeSettings {
 /// replacement: Jeon et al. 2024, arXiv:2402.14160, Chen et al. 2024 (Sequoia), arXiv:2402.12374
 template <typename T, Cache C = LinearCache<f16>>
   requires Target<T, C>
-class ModelTreeDrafter {
+class ModelTreeDrafter : public DrafterBase {
  public:
+  using DraftCache = C;
   struct Snapshot {
     typename DraftModel<T, C>::Snapshot model;
     DraftChoice choice;
@@ -74,52 +76,33 @@ class ModelTreeDrafter {
   }
 
   /// @errors kVocabularyMismatch, naming the first piece in which the two vocabularies differ
-  template <typename Other>
-  void check_target(const Other& target) const {
-    model_.check_target(target);
-  }
+  void attach(const TargetInfo& target) const { model_.attach(target); }
 
   void propose(const Context& context, Limit limit, DraftTree& draft) {
+    begin(context, limit, draft);
+    while (request()) {
+      model_.make_pass();
+      advance(draft);
+    }
+  }
+
+  /// The same in steps.
+  void begin(const Context& context, Limit limit, DraftTree& draft) {
     const int room = model_.begin(context.tokens);
     const SamplingOptions law = settings_.law.value_or(context.sampling);
     how_ = resolve(context, law);
     picker_.begin(context, law, how_, settings_.siblings, model_.vocab_size());
-
-    // Every node has a place in the planned tree; a narrow q leaves places empty, and those below
-    // them, but moves nobody. Children of place i of a level take the places i * branches and on.
-    std::array<int, DraftTree::kMaxNodes> place{};
-    const int depth = std::min({limit.depth, max_depth(), room});
-    int left = std::min(limit.nodes, DraftTree::kMaxNodes - 1);
-    int planned = 1;  // places of this level
-    int rows = 0;     // of all levels so far
-    NodeIndex first = 0;
-    for (int level = 0; level < depth && left > 0; ++level) {
-      rows += planned;
-      if (rows > model_.max_nodes()) break;
-      const int branches = settings_.branching[index(level)];
-      const int children = std::min(planned * branches, left);
-      const NodeIndex end = draft.size();
-      model_.forward(draft, picker_.want(std::min(branches, children)));
-      for (NodeIndex node = first; node < end; ++node) {
-        const int begin = place[index(node)] * branches;
-        const NodeIndex born = draft.size();
-        picker_.add(node, std::min(branches, children - begin), model_.scores(), model_.row(node),
-                    draft);
-        for (NodeIndex child = born; child < draft.size(); ++child) {
-          place[index(child)] = begin + child - born;
-        }
-      }
-      first = end;
-      left -= children;
-      planned = children;
-    }
-    n_own_ = draft.size();
-    std::copy(draft.nodes().begin(), draft.nodes().end(), own_.begin());
+    plan_ = {.depth = std::min({limit.depth, max_depth(), room}),
+             .left = std::min(limit.nodes, DraftTree::kMaxNodes - 1)};
+    next(draft);
+  }
+  std::optional<Request<C>> request() noexcept { return model_.request(); }
+  void advance(DraftTree& draft) {
+    if (model_.advance()) grow(draft);
+    next(draft);
   }
 
-  void absorb(const PromptBlock&) const noexcept {
-  }  // the prompt is read when the first draft is wanted
-
+  // The prompt is read when the first draft is wanted, so there is nothing to absorb.
   void commit(const Round& round) noexcept {
     model_.commit(round);
     learn(round);
@@ -142,7 +125,50 @@ class ModelTreeDrafter {
   const DraftChoice& choice() const noexcept { return choice_; }
 
  private:
-  static std::size_t index(int i) noexcept { return static_cast<std::size_t>(i); }
+  /// What is left to be drafted, level by level. Every node has a place in the planned tree; a
+  /// narrow q leaves places empty, and those below them, but moves nobody. Children of place i of a
+  /// level take the places i * branches and on.
+  struct Plan {
+    int depth = 0;        // levels
+    int left = 0;         // nodes
+    int level = 0;        // the one that gets children next ...
+    NodeIndex first = 0;  // ... its first node ...
+    int planned = 1;      // ... and its places
+    int rows = 0;         // of all levels so far
+    std::array<int, DraftTree::kMaxNodes> place = {};
+  };
+
+  int branches() const noexcept { return settings_.branching[idx(plan_.level)]; }
+  int children() const noexcept { return std::min(plan_.planned * branches(), plan_.left); }
+
+  /// Ask for the rows of the next level, once the draft model has caught up and where there is one.
+  void next(const DraftTree& draft) {
+    n_own_ = draft.size();
+    std::copy(draft.nodes().begin(), draft.nodes().end(), own_.begin());
+    if (model_.request() || plan_.level >= plan_.depth || plan_.left <= 0) return;
+    plan_.rows += plan_.planned;
+    if (plan_.rows > model_.max_nodes()) return;
+    model_.expand(draft, picker_.want(std::min(branches(), children())));
+  }
+
+  /// Give the nodes of this level, whose rows are there, their children.
+  void grow(DraftTree& draft) {
+    const int born = children();
+    const NodeIndex end = draft.size();
+    for (NodeIndex node = plan_.first; node < end; ++node) {
+      const int begin = plan_.place[idx(node)] * branches();
+      const NodeIndex first_child = draft.size();
+      picker_.add(node, std::min(branches(), born - begin), model_.scores(), model_.row(node),
+                  draft);
+      for (NodeIndex child = first_child; child < draft.size(); ++child) {
+        plan_.place[idx(child)] = begin + child - first_child;
+      }
+    }
+    plan_.first = end;
+    plan_.left -= born;
+    plan_.planned = born;
+    ++plan_.level;
+  }
 
   /// Decided from settings and past rounds, before anything is drawn.
   DraftSampling resolve(const Context& context, const SamplingOptions& law) noexcept {
@@ -162,15 +188,17 @@ class ModelTreeDrafter {
     if (!choosing_ || depth == 0 ||
         !std::equal(nodes.begin(), nodes.end(), own_.begin(), own_.begin() + n_own_))
       return;
-    const int accepted = static_cast<int>(round.path.size()) - 1;
-    // Behind the accepted positions one more was tried, unless draft or round ended there.
-    const int tried = std::min({accepted + 1, depth, static_cast<int>(round.tokens.size())});
-    choice_.learn(how_, accepted, tried);
+    // Where the round was cut off, its last token is an accepted one whose row is not committed.
+    // Elsewhere one more position was tried behind the accepted ones, unless the draft ended there.
+    const bool cut_off = round.draft.child_with(round.path.back(), round.tokens.back()) >= 0;
+    const int accepted = static_cast<int>(round.path.size()) - 1 + cut_off;
+    choice_.learn(how_, accepted, cut_off ? accepted : std::min(accepted + 1, depth));
   }
 
   DraftModel<T, C> model_;
   ModelTreeSettings settings_;
   SiblingPicker picker_;
+  Plan plan_;
   DraftChoice choice_;
   bool choosing_ = false;                         // the last draft's way was chosen ...
   DraftSampling how_ = {};                        // ... and is this one

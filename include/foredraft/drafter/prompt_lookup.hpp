@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <foredraft/core/concepts.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -18,7 +19,7 @@ namespace foredraft::inline v0 {
 /// drafted to any length.
 /// @cost a proposal O(max_candidates * match), 8 bytes a token of history; indexing O(1) a token
 /// @source Saxena 2023, "Prompt lookup decoding"; hash chains as in RFC 1951, section 4
-class PromptLookup {
+class PromptLookup : public DrafterBase {
  public:
   struct Settings {
     int min_match = 2;        ///< shorter matches are chance more often than not
@@ -57,15 +58,12 @@ class PromptLookup {
     const auto length =
         static_cast<int>(std::min<double>(depth, match.length * settings_.tokens_per_match));
     for (int i = 0; i < length; ++i) {
-      const std::size_t from = static_cast<std::size_t>(match.next + i);
+      const std::size_t from = idx(match.next + i);
       draft.extend(from < tokens.size()
                        ? tokens[from]
                        : draft.token(static_cast<NodeIndex>(from - tokens.size() + 1)));
     }
   }
-
-  void absorb(const PromptBlock&) const noexcept {}
-  void commit(const Round&) const noexcept {}  // propose reads all it needs from the context
 
   void truncate(int n) noexcept {
     if (n >= indexed_) return;
@@ -90,7 +88,7 @@ class PromptLookup {
   std::size_t bucket(std::span<const TokenId> tokens, std::int32_t end) const noexcept {
     std::uint64_t hash = 0;
     for (int i = 0; i < settings_.min_match; ++i) {
-      const auto token = static_cast<std::uint32_t>(tokens[static_cast<std::size_t>(end - i)]);
+      const auto token = static_cast<std::uint32_t>(tokens[idx(end - i)]);
       hash = (hash ^ token) * 0x9E3779B97F4A7C15u;
     }
     return static_cast<std::size_t>(hash >> 49);  // the top 15 bits
@@ -99,11 +97,11 @@ class PromptLookup {
   /// Enter all places but the last, which is the end that matches are sought for.
   void index(std::span<const TokenId> tokens) {
     const auto last = static_cast<std::int32_t>(tokens.size()) - 1;
-    previous_.resize(std::max(previous_.size(), static_cast<std::size_t>(last)), kNone);
+    previous_.resize(std::max(previous_.size(), idx(last)), kNone);
     for (; indexed_ < last; ++indexed_) {
       if (indexed_ + 1 < settings_.min_match) continue;
       std::int32_t& head = heads_[bucket(tokens, indexed_)];
-      previous_[static_cast<std::size_t>(indexed_)] = head;
+      previous_[idx(indexed_)] = head;
       head = indexed_;
     }
   }
@@ -116,13 +114,12 @@ class PromptLookup {
     for (int seen = 0; place != kNone && seen < settings_.max_candidates; ++seen) {
       int length = 0;
       while (length < settings_.max_match && length <= place &&
-             tokens[static_cast<std::size_t>(place - length)] ==
-                 tokens[static_cast<std::size_t>(last - length)]) {
+             tokens[idx(place - length)] == tokens[idx(last - length)]) {
         ++length;
       }
       if (length > best.length) best = {length, place + 1};
       if (length == settings_.max_match) break;
-      place = previous_[static_cast<std::size_t>(place)];
+      place = previous_[idx(place)];
     }
     return best;
   }

@@ -8,6 +8,7 @@
 
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/core/rng.hpp>
 #include <foredraft/core/round.hpp>
@@ -35,14 +36,14 @@ enum class DraftSampling : std::uint8_t {
 /// for, or as many as q has tokens. So q stays the law of every drawn token.
 class SiblingPicker {
  public:
-  /// Begin a round. `context` must outlive it.
+  /// Begin a round. What `context` refers to must outlive it.
   /// @param law how the draft model's rows become q
   /// @param how any but kAuto
   /// @param drawn how drawn siblings are made, kIndependent or kWithoutReplacement
   /// @param n_vocab tokens of a row; those beyond context.n_vocab are padding and never picked
   void begin(const Context& context, const SamplingOptions& law, DraftSampling how,
              Siblings drawn = Siblings::kIndependent, int n_vocab = 0) {
-    context_ = &context;
+    context_ = context;
     law_ = law;
     how_ = how;
     drawn_ = drawn;
@@ -94,14 +95,14 @@ class SiblingPicker {
 
   std::span<const float> logits(const Scores& scores, int row) const noexcept {
     const std::span<const float> all = scores.logits(row);
-    return all.first(std::min(all.size(), static_cast<std::size_t>(context_->n_vocab)));
+    return all.first(std::min(all.size(), idx(context_.n_vocab)));
   }
   Runs runs(const Scores& scores, int row) const noexcept {
     const bool whole = logits(scores, row).size() == scores.logits(row).size();
     return whole ? scores.runs(row) : Runs{};
   }
   History history(NodeIndex parent, const DraftTree& draft) const noexcept {
-    return {context_->tokens, &draft, parent};
+    return {context_.tokens, &draft, parent};
   }
 
   void add_drawn(NodeIndex parent, int count, const Scores& scores, int row, DraftTree& draft) {
@@ -112,8 +113,8 @@ class SiblingPicker {
     const int n = replace ? count : std::min(count, possible());
     for (int i = 0; i < n; ++i) {
       // Siblings never share a key: it holds the index that the drawn token will have.
-      const RngKey key{Purpose::kDraft, context_->anchor_position(), draft.size()};
-      const std::size_t chosen = context_->rng->categorical(key, q.ids, weights_);
+      const RngKey key{Purpose::kDraft, context_.anchor_position(), draft.size()};
+      const std::size_t chosen = context_.rng->categorical(key, q.ids, weights_);
       draft.add(parent, q.ids[chosen]);
       if (!replace) weights_[chosen] = 0.0;
     }
@@ -124,19 +125,19 @@ class SiblingPicker {
   /// With noise for each token that is Gumbel top-k.
   /// @source Kool et al. 2019, arXiv:1903.06059
   void add_coupled(NodeIndex parent, int count, const Scores& scores, int row, DraftTree& draft) {
-    const Position position = context_->anchor_position() + draft.depth(parent) + 1;
+    const Position position = context_.anchor_position() + draft.depth(parent) + 1;
     const RngKey key{Purpose::kTargetSample, position, 0};
     if (count == 1 && !law_.greedy() && !law_.cuts()) {
       transforms_.apply_lazily(law_, logits(scores, row), history(parent, draft), lazy_q_,
                                runs(scores, row));
-      draft.add(parent, context_->rng->pick(key, lazy_q_));
+      draft.add(parent, context_.rng->pick(key, lazy_q_));
       return;
     }
     apply(law_, scores, row, parent, draft, q_);
     weights_ = q_.p;
     const int n = std::min(count, possible());
     for (int i = 0; i < n; ++i) {
-      const std::size_t chosen = context_->rng->categorical(key, q_.ids, weights_);
+      const std::size_t chosen = context_.rng->categorical(key, q_.ids, weights_);
       draft.add(parent, q_.ids[chosen]);
       weights_[chosen] = 0.0;
     }
@@ -173,7 +174,7 @@ class SiblingPicker {
         std::count_if(weights_.begin(), weights_.end(), [](double w) { return w > 0; }));
   }
 
-  const Context* context_ = nullptr;
+  Context context_;
   SamplingOptions law_;
   DraftSampling how_ = DraftSampling::kArgmax;
   Siblings drawn_ = Siblings::kIndependent;

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/utf8.hpp>
 
 namespace foredraft::inline v0 {
@@ -49,7 +50,7 @@ class ByteAlphabet {
       const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[at + i]); };
       std::size_t code = byte_of_.size();
       if (length == 1) code = byte(0);
-      if (length == 2) code = static_cast<std::size_t>((byte(0) & 0x1F) << 6 | (byte(1) & 0x3F));
+      if (length == 2) code = idx((byte(0) & 0x1F) << 6 | (byte(1) & 0x3F));
       if (code < byte_of_.size() && byte_of_[code] >= 0) {
         bytes += static_cast<char>(byte_of_[code]);
       } else {

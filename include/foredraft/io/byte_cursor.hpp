@@ -10,7 +10,8 @@
 #include <type_traits>
 
 #include <foredraft/core/error.hpp>
-#include <foredraft/io/quoted.hpp>
+#include <foredraft/core/index.hpp>
+#include <foredraft/core/quoted.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -54,7 +55,7 @@ class ByteCursor {
                       std::to_string(offset_),
                   "at most the " + std::to_string(remaining()) + " bytes that are left");
     }
-    const auto taken = bytes_.subspan(offset_, static_cast<std::size_t>(size));
+    const auto taken = bytes_.subspan(offset_, idx(size));
     offset_ += taken.size();
     return taken;
   }

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include <foredraft/core/error.hpp>
-#include <foredraft/io/quoted.hpp>
+#include <foredraft/core/quoted.hpp>
 
 namespace foredraft::inline v0 {
 

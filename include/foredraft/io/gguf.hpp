@@ -14,12 +14,13 @@
 #include <vector>
 
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/out_of_memory.hpp>
+#include <foredraft/core/quoted.hpp>
 #include <foredraft/core/tensor.hpp>
 #include <foredraft/io/gguf_header.hpp>
 #include <foredraft/io/gguf_value.hpp>
 #include <foredraft/io/mapped_file.hpp>
-#include <foredraft/io/quoted.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -119,7 +120,7 @@ class Gguf {
     }
     return or_out_of_memory(key, [value] {
       std::vector<std::string_view> texts;
-      texts.reserve(static_cast<std::size_t>(value->count));
+      texts.reserve(idx(value->count));
       visit_strings(*value, [&](std::string_view s) { texts.push_back(s); });
       return texts;
     });
@@ -151,8 +152,8 @@ class Gguf {
                   "tensor " + in_quotes(tensor.name) + " of shape " + tensor.shape_text(),
                   "a vector or a matrix");
     }
-    return {tensor.type, rank > 1 ? static_cast<std::size_t>(tensor.shape[1]) : 1,
-            rank > 0 ? static_cast<std::size_t>(tensor.shape[0]) : 1, tensor.data};
+    return {tensor.type, rank > 1 ? idx(tensor.shape[1]) : 1, rank > 0 ? idx(tensor.shape[0]) : 1,
+            tensor.data, mapping_.bytes()};
   }
 
  private:
@@ -210,7 +211,7 @@ class Gguf {
     if (!value->is_array() || !accepts(value->element)) throw wrong_kind(key, *value, expected);
     return or_out_of_memory(key, [&] {
       std::vector<T> numbers;
-      numbers.reserve(static_cast<std::size_t>(value->count));
+      numbers.reserve(idx(value->count));
       for (std::size_t i = 0; i < value->count; ++i) {
         const auto number = convert<T>(*value, i);
         if (!number) throw wrong_kind(key, *value, expected);

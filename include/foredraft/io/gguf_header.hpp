@@ -12,12 +12,13 @@
 
 #include <foredraft/core/checked.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
+#include <foredraft/core/quoted.hpp>
 #include <foredraft/core/tensor.hpp>
 #include <foredraft/io/byte_cursor.hpp>
 #include <foredraft/io/gguf_tensor.hpp>
 #include <foredraft/io/gguf_value.hpp>
 #include <foredraft/io/name_index.hpp>
-#include <foredraft/io/quoted.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -201,7 +202,7 @@ class GgufParser {
                   "tensor data behind the header's " + std::to_string(in_.offset()) + " bytes",
                   "is the file complete? compare its checksum");
     }
-    header_.data_begin = static_cast<std::size_t>(*begin);
+    header_.data_begin = idx(*begin);
     const std::uint64_t room = bytes_.size() - *begin;
     std::uint64_t next = 0;  // where the tensor must begin; at least, behind one of unknown size
     bool exact = true;

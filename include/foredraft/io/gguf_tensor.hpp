@@ -12,8 +12,8 @@
 
 #include <foredraft/core/checked.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/quoted.hpp>
 #include <foredraft/core/tensor.hpp>
-#include <foredraft/io/quoted.hpp>
 
 namespace foredraft::inline v0 {
 

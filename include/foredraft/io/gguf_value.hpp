@@ -11,8 +11,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include <foredraft/core/quoted.hpp>
 #include <foredraft/io/byte_cursor.hpp>
-#include <foredraft/io/quoted.hpp>
 
 namespace foredraft::inline v0 {
 

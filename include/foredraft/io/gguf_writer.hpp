@@ -21,11 +21,11 @@
 
 #include <foredraft/core/checked.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/quoted.hpp>
 #include <foredraft/core/tensor.hpp>
 #include <foredraft/io/gguf_header.hpp>
 #include <foredraft/io/gguf_tensor.hpp>
 #include <foredraft/io/gguf_value.hpp>
-#include <foredraft/io/quoted.hpp>
 
 namespace foredraft::inline v0 {
 

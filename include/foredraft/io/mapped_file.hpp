@@ -17,6 +17,7 @@
 #include <utility>
 
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -64,7 +65,7 @@ class MappedFile {
       throw failure(path, "cannot be mapped", EFBIG);
     }
 
-    const auto size = static_cast<std::size_t>(info.st_size);
+    const auto size = idx(info.st_size);
     void* const address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number, 0);
     if (address == MAP_FAILED) throw failure(path, "cannot be mapped", errno);
     MappedFile mapped(static_cast<const std::byte*>(address), size);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include <foredraft/core/error.hpp>
-#include <foredraft/io/quoted.hpp>
+#include <foredraft/core/quoted.hpp>
 
 namespace foredraft::inline v0 {
 

@@ -17,8 +17,8 @@
 #include <pcre2.h>
 
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/quoted.hpp>
 #include <foredraft/core/utf8.hpp>
-#include <foredraft/io/quoted.hpp>
 
 namespace foredraft::inline v0 {
 

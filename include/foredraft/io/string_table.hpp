@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/types.hpp>
 #include <foredraft/io/bucket_index.hpp>
 
@@ -45,16 +46,13 @@ class StringIndex {
   StringIndex(const StringTable& table, std::span<const TokenId> order)
       : index_(
             std::vector<TokenId>(order.rbegin(), order.rend()),
-            [&](TokenId id) { return hash(table[static_cast<std::size_t>(id)]); },
-            [&](TokenId a, TokenId b) {
-              return table[static_cast<std::size_t>(a)] < table[static_cast<std::size_t>(b)];
-            }) {}
+            [&](TokenId id) { return hash(table[idx(id)]); },
+            [&](TokenId a, TokenId b) { return table[idx(a)] < table[idx(b)]; }) {}
 
   /// @cost O(bytes of text)
   std::optional<TokenId> find(const StringTable& table, std::string_view text) const noexcept {
-    const TokenId* id = index_.find(hash(text), [&](TokenId item) {
-      return table[static_cast<std::size_t>(item)].compare(text);
-    });
+    const TokenId* id =
+        index_.find(hash(text), [&](TokenId item) { return table[idx(item)].compare(text); });
     return id == nullptr ? std::nullopt : std::optional(*id);
   }
 

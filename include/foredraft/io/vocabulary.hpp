@@ -14,9 +14,10 @@
 
 #include <foredraft/core/dimension.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
+#include <foredraft/core/quoted.hpp>
 #include <foredraft/core/types.hpp>
 #include <foredraft/io/byte_alphabet.hpp>
-#include <foredraft/io/quoted.hpp>
 #include <foredraft/io/string_table.hpp>
 #include <foredraft/io/vocabulary_data.hpp>
 
@@ -59,9 +60,7 @@ class Vocabulary {
 
   VocabularyType type() const noexcept { return type_; }
   std::size_t size() const noexcept { return kinds_.size(); }
-  bool contains(TokenId id) const noexcept {
-    return id >= 0 && static_cast<std::size_t>(id) < size();
-  }
+  bool contains(TokenId id) const noexcept { return id >= 0 && idx(id) < size(); }
 
   /// The bytes that the token stands for. Control tokens, and others that are not text, are empty
   /// unless `special` asks for their names.
@@ -125,7 +124,7 @@ class Vocabulary {
 
   std::size_t index(TokenId id) const {
     require_in_range(id);
-    return static_cast<std::size_t>(id);
+    return idx(id);
   }
 
   void require_in_range(TokenId id) const {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/quoted.hpp>
 #include <foredraft/core/types.hpp>
-#include <foredraft/io/quoted.hpp>
 
 namespace foredraft::inline v0 {
 

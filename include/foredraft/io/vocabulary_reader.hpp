@@ -11,9 +11,9 @@
 #include <foredraft/core/dimension.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/out_of_memory.hpp>
+#include <foredraft/core/quoted.hpp>
 #include <foredraft/core/types.hpp>
 #include <foredraft/io/gguf.hpp>
-#include <foredraft/io/quoted.hpp>
 #include <foredraft/io/vocabulary.hpp>
 #include <foredraft/io/vocabulary_data.hpp>
 

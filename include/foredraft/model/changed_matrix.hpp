@@ -11,7 +11,9 @@
 
 #include <foredraft/backend/backend.hpp>
 #include <foredraft/backend/dequantized.hpp>
+#include <foredraft/core/drop_behind.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/quantize.hpp>
 #include <foredraft/core/tensor.hpp>
 #include <foredraft/core/types.hpp>
@@ -36,8 +38,9 @@ inline bool change_rows(const TensorView& from, std::span<const TokenId> tokens,
   const std::size_t row = row_bytes(from.type, from.n_in).value_or(0);
   const std::size_t changed_row = row_bytes(to, from.n_in).value_or(0);
   bool held = true;
+  DropBehind behind;
   for (std::size_t i = begin; i < end; ++i) {
-    const std::size_t n = tokens.empty() ? i : static_cast<std::size_t>(tokens[i]);
+    const std::size_t n = tokens.empty() ? i : idx(tokens[i]);
     const std::byte* source = from.data.data() + n * row;
     std::byte* destination = out + i * changed_row;
     if (to == from.type) {
@@ -45,6 +48,7 @@ inline bool change_rows(const TensorView& from, std::span<const TokenId> tokens,
     } else {
       held &= requantize_row(from.type, source, from.n_in, to, destination);
     }
+    behind.read(from, {source, row});
   }
   return held;
 }
@@ -52,7 +56,7 @@ inline bool change_rows(const TensorView& from, std::span<const TokenId> tokens,
 }  // namespace detail
 
 /// Pack some rows of a matrix, in another format than the file's. The rows are shared among the
-/// lanes of the backend; a row's bytes depend on nothing but the row. A backend without lanes
+/// workers of the backend; a row's bytes depend on nothing but the row. A backend without workers
 /// computes nothing, it only looks at sizes, and is handed no data.
 /// @shape tokens [rows to keep], ascending, below from.n_out; empty: all rows
 /// @cost one pass over the rows, and memory for the changed ones beside the packed ones
@@ -62,7 +66,7 @@ template <typename B>
 typename B::Matrix pack_changed(B& backend, const std::string& name, const TensorView& from,
                                 std::span<const TokenId> tokens, TensorType to) {
   TensorView changed{to, tokens.empty() ? from.n_out : tokens.size(), from.n_in, {}};
-  if constexpr (requires { typename B::Lane; }) {
+  if constexpr (requires { typename B::Worker; }) {
     (void)checked_bytes(from);
     std::vector<std::byte> bytes;
     try {
@@ -72,9 +76,9 @@ typename B::Matrix pack_changed(B& backend, const std::string& name, const Tenso
                   "memory for a copy of it", "");
     }
     std::atomic<bool> held{true};
-    backend.run(PassShape{}, [&](auto& lane) noexcept {
-      const auto index = static_cast<std::size_t>(lane.index());
-      const auto count = static_cast<std::size_t>(lane.count());
+    backend.run(PassShape{}, [&](auto& worker) noexcept {
+      const auto index = idx(worker.index());
+      const auto count = idx(worker.count());
       if (!detail::change_rows(from, tokens, to, changed.n_out * index / count,
                                changed.n_out * (index + 1) / count, bytes.data())) {
         held = false;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/types.hpp>
 #include <foredraft/io/vocabulary.hpp>
 
@@ -57,7 +58,7 @@ inline std::vector<TokenId> most_frequent_tokens(const Vocabulary& vocabulary, i
                                                : 2,
                       vocabulary.piece(id).size() != 1, i < counts.size() ? counts[i] : 0, id});
   }
-  if (n < least || static_cast<std::size_t>(n) >= n_vocab) {
+  if (n < least || idx(n) >= n_vocab) {
     throw Error(ErrorCode::kInvalidOption, "a head of " + std::to_string(n) + " tokens",
                 std::to_string(least) + " to " + std::to_string(n_vocab - 1),
                 n < least ? "control, user-defined and end tokens always stay"
@@ -70,7 +71,7 @@ inline std::vector<TokenId> most_frequent_tokens(const Vocabulary& vocabulary, i
   const auto end = places.begin() + n;
   std::nth_element(places.begin(), end, places.end(), before);
   std::vector<TokenId> kept;
-  kept.reserve(static_cast<std::size_t>(n));
+  kept.reserve(idx(n));
   for (auto place = places.begin(); place != end; ++place) kept.push_back(place->id);
   std::sort(kept.begin(), kept.end());
   return kept;
@@ -84,7 +85,7 @@ inline void spread_logits(std::span<const TokenId> kept, std::span<float> row) n
   // From the end: a token's place is never before its row, so nothing is overwritten unread.
   std::size_t end = row.size();
   for (std::size_t i = kept.size(); i-- > 0;) {
-    const auto place = static_cast<std::size_t>(kept[i]);
+    const auto place = idx(kept[i]);
     const float logit = row[i];
     std::fill(row.begin() + static_cast<std::ptrdiff_t>(place) + 1,
               row.begin() + static_cast<std::ptrdiff_t>(end), kImpossible);

@@ -15,7 +15,7 @@
 #include <foredraft/model/head_tokens.hpp>
 #include <foredraft/model/load_options.hpp>
 #include <foredraft/model/model.hpp>
-#include <foredraft/model/packed_cache.hpp>
+#include <foredraft/model/packed_weights.hpp>
 #include <foredraft/model/weights.hpp>
 
 namespace foredraft::inline v0 {
@@ -27,13 +27,13 @@ template <typename B>
 ModelWeights<B> read_packed(B& backend, const Gguf& file, const ModelConfig& config,
                             const LoadOptions& options) {
   if (options.requantize || options.head_tokens != 0) {
-    throw Error(ErrorCode::kInvalidOption, "packed_cache with requantize or head_tokens",
+    throw Error(ErrorCode::kInvalidOption, "packed_files with requantize or head_tokens",
                 "weights as the file has them", "leave one of them out");
   }
   if constexpr (std::same_as<typename B::Matrix, cpu::PackedMatrix>) {
     return read_weights_packed(backend, file, config, options);
   } else {
-    throw Error(ErrorCode::kInvalidOption, "packed_cache with a backend that packs otherwise",
+    throw Error(ErrorCode::kInvalidOption, "packed_files with a backend that packs otherwise",
                 "the backend Cpu", "leave it out");
   }
 }
@@ -52,7 +52,7 @@ Model<B> load(B& backend, const Gguf& file, const LoadOptions& options) {
                 "how many tokens to keep by their counts", "set head_tokens");
   }
   ModelWeights<B> weights =
-      options.packed_cache.empty()
+      options.packed_files.empty()
           ? read_weights(backend, file, config, options, std::move(head_tokens))
           : read_packed(backend, file, config, options);
   return Model<B>(backend, std::move(config), std::move(weights), std::move(tokenizer));
@@ -64,7 +64,7 @@ Model<B> load(B& backend, const Gguf& file, const LoadOptions& options) {
 /// the backend's memory.
 /// @errors kUnsupportedModel, kShapeMismatch, kCorruptFile, kOutOfMemory; kInvalidOption and
 ///   kTokenOutOfRange for options that are out of range or would have no effect
-/// @cost one read of the file; with options.packed_cache, one read of the packed file
+/// @cost one read of the file; with options.packed_files, one read of the packed file
 template <typename B>
 Model<B> load(B& backend, const Gguf& file, const LoadOptions& options = {}) {
   return or_out_of_memory("a model", [&] { return detail::load(backend, file, options); });

@@ -40,8 +40,8 @@ struct LoadOptions {
   /// one of them instead of packing: tried in this order, and the first that can be written is made
   /// where none fits (docs/design/decisions/0006-packed-weights-are-mapped.md). Empty: none is read
   /// or written. Not for weights that `requantize` or `head_tokens` change.
-  /// packed_cache_places() names the usual ones.
-  std::vector<std::filesystem::path> packed_cache = {};
+  /// packed_file_places() names the usual ones.
+  std::vector<std::filesystem::path> packed_files = {};
 
   LoadProgress progress = {};
 

@@ -21,6 +21,7 @@
 #include <foredraft/backend/cpu/packed_matrix.hpp>
 #include <foredraft/core/checksum.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/tensor.hpp>
 #include <foredraft/io/gguf.hpp>
 #include <foredraft/io/mapped_file.hpp>
@@ -108,7 +109,7 @@ inline std::uint64_t panel_fingerprint() {
 inline PackedHead plan_packed_file(const Gguf& model, std::span<const TensorView> matrices) {
   const FileFacts* facts = model.file_facts();
   if (facts == nullptr) {
-    throw Error(ErrorCode::kInvalidOption, "packed_cache for a model that is no file",
+    throw Error(ErrorCode::kInvalidOption, "packed_files for a model that is no file",
                 "a model that Gguf::open opened", "leave it out");
   }
   PackedHead head;
@@ -221,7 +222,7 @@ class FileInTheMaking {
       if (written < 0 && errno == EINTR) continue;
       if (written == 0) errno = ENOSPC;  // the call names no reason
       if (written <= 0) fail();
-      bytes = bytes.subspan(static_cast<std::size_t>(written));
+      bytes = bytes.subspan(idx(written));
       offset += static_cast<std::uint64_t>(written);
     }
   }

@@ -5,46 +5,48 @@
 #include <span>
 #include <vector>
 
-#include <foredraft/backend/ops.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/types.hpp>
+#include <foredraft/model/config.hpp>
 
 namespace foredraft::inline v0 {
 
 /// Rotations by position, computed once in double and kept: every layer and every pass reads the
-/// same numbers, so a position turns alike however it is reached.
+/// same numbers, so a position turns alike however it is reached. One thread at a time.
 /// @cost n_rot * 4 bytes a position; trigonometry once a position
 /// @source Su et al. 2021, arXiv:2104.09864
 class RopeRotations {
  public:
-  RopeRotations() = default;
-
   /// @shape factors [n_rot / 2] or empty: frequency i is divided by factors[i]
-  RopeRotations(RopeKind kind, int n_rot, double base, double scale, std::span<const float> factors)
-      : kind_(kind), n_rot_(n_rot) {
-    const auto pairs = static_cast<std::size_t>(n_rot) / 2;
+  explicit RopeRotations(const RopeShape& shape, std::span<const float> factors = {})
+      : shape_(shape) {
+    const std::size_t pairs = idx(shape.n_rot) / 2;
     for (std::size_t i = 0; i < pairs; ++i) {
-      const double exponent = -2.0 * static_cast<double>(i) / n_rot;
+      const double exponent = -2.0 * static_cast<double>(i) / shape.n_rot;
       const double factor = factors.empty() ? 1.0 : static_cast<double>(factors[i]);
-      frequencies_.push_back(std::pow(base, exponent) * scale / factor);
+      frequencies_.push_back(std::pow(shape.base, exponent) * shape.scale / factor);
     }
   }
 
-  /// Rotations of the given positions, one row each. The table is good until the next call. One
-  /// thread at a time.
-  RopeTable table(std::span<const Position> positions) {
+  const RopeShape& shape() const noexcept { return shape_; }
+
+  /// Work out the rows of the given positions. cos() and sin() are good until the next call.
+  void turn_to(std::span<const Position> positions) {
     const std::size_t pairs = frequencies_.size();
     cos_rows_.resize(positions.size() * pairs);
     sin_rows_.resize(positions.size() * pairs);
     for (std::size_t row = 0; row < positions.size(); ++row) {
-      const auto position = static_cast<std::size_t>(positions[row]);
+      const std::size_t position = idx(positions[row]);
       extend_to(position);
       for (std::size_t i = 0; i < pairs; ++i) {
         cos_rows_[row * pairs + i] = cos_[position * pairs + i];
         sin_rows_[row * pairs + i] = sin_[position * pairs + i];
       }
     }
-    return {kind_, n_rot_, cos_rows_.data(), sin_rows_.data()};
   }
+  /// @shape [positions, n_rot / 2]
+  std::span<const float> cos() const noexcept { return cos_rows_; }
+  std::span<const float> sin() const noexcept { return sin_rows_; }
 
  private:
   void extend_to(std::size_t position) {
@@ -61,8 +63,7 @@ class RopeRotations {
     }
   }
 
-  RopeKind kind_ = RopeKind::kAdjacent;
-  int n_rot_ = 0;
+  RopeShape shape_;
   std::vector<double> frequencies_;         // [n_rot / 2]
   std::size_t known_ = 0;                   // positions computed so far
   std::vector<float> cos_, sin_;            // [known, n_rot / 2]

@@ -9,43 +9,28 @@
 #include <utility>
 #include <vector>
 
+#include <foredraft/backend/dequantized.hpp>
 #include <foredraft/core/dimension.hpp>
+#include <foredraft/core/drop_behind.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
+#include <foredraft/core/quoted.hpp>
 #include <foredraft/core/tensor.hpp>
 #include <foredraft/core/types.hpp>
 #include <foredraft/io/gguf.hpp>
-#include <foredraft/io/quoted.hpp>
 #include <foredraft/model/changed_matrix.hpp>
 #include <foredraft/model/config.hpp>
+#include <foredraft/model/family/families.hpp>
+#include <foredraft/model/layer_stack.hpp>
 #include <foredraft/model/load_options.hpp>
 
 namespace foredraft::inline v0 {
-
-/// Weights of one decoder layer, in the backend's own format.
-template <typename B>
-struct LayerWeights {
-  using Matrix = typename B::Matrix;
-  using Vector = std::vector<float>;
-
-  Vector attn_norm;  // [d_model]
-  Matrix wq;         // [d_q, d_model]
-  Matrix wk;         // [d_kv, d_model]
-  Matrix wv;         // [d_kv, d_model]
-  Matrix wo;         // [d_model, d_q]
-  Vector q_bias;     // [d_q] or empty
-  Vector k_bias;     // [d_kv] or empty
-  Vector v_bias;     // [d_kv] or empty
-  Vector ffn_norm;   // [d_model]
-  Matrix gate;       // [d_ff, d_model]
-  Matrix up;         // [d_ff, d_model]
-  Matrix down;       // [d_model, d_ff]
-};
 
 template <typename B>
 struct ModelWeights {
   typename B::Matrix embedding;         // [n_vocab, d_model]
   std::vector<LayerWeights<B>> layers;  // [n_layers]
-  std::vector<float> output_norm;       // [d_model]
+  typename B::Vector output_norm;       // [d_model]
   // [n_vocab or head_tokens, d_model]; absent where the embedding serves as head
   std::optional<typename B::Matrix> head;
   std::vector<float> rope_factors;   // [n_rot / 2] or empty: frequencies are divided by these
@@ -78,7 +63,9 @@ class WeightReader {
 
   /// A matrix exactly as the file has it.
   typename B::Matrix unchanged(const std::string& name, Dim n_out, Dim n_in) {
-    typename B::Matrix packed = pack(checked_view(name, n_out, n_in));
+    const TensorView view = checked_view(name, n_out, n_in);
+    typename B::Matrix packed = pack(view);
+    behind_.read(view);
     report(name);
     return packed;
   }
@@ -102,15 +89,27 @@ class WeightReader {
     return tensor != nullptr && wanted_type(file_.view(*tensor)) != tensor->type;
   }
 
-  std::vector<float> vector(const std::string& name, Dim n) {
-    const auto values = backend_.vector(checked_view(name, 1, n));
+  typename B::Vector vector(const std::string& name, Dim n) {
+    const TensorView view = checked_view(name, 1, n);
+    typename B::Vector packed = backend_.vector(view);
+    behind_.read(view);
     report(name);
-    return {values.begin(), values.end()};
+    return packed;
   }
 
   /// A vector that a family may lack.
-  std::vector<float> optional_vector(const std::string& name, Dim n) {
-    return has(name) ? vector(name, n) : std::vector<float>{};
+  typename B::Vector optional_vector(const std::string& name, Dim n) {
+    return has(name) ? vector(name, n) : typename B::Vector{};
+  }
+
+  /// Likewise, for the host to read.
+  std::vector<float> optional_numbers(const std::string& name, Dim n) {
+    if (!has(name)) return {};
+    const TensorView view = checked_view(name, 1, n);
+    std::vector<float> values = dequantized_vector(view);
+    behind_.read(view);
+    report(name);
+    return values;
   }
 
   /// Refuse a file with a tensor that nothing took: it belongs to a step that this model leaves
@@ -138,8 +137,11 @@ class WeightReader {
                              std::span<const TokenId> tokens) {
     const TensorView view = checked_view(name, n_out, n_in);
     const TensorType to = wanted_type(view);
-    return to == view.type && tokens.empty() ? pack(view)
-                                             : pack_changed(backend_, name, view, tokens, to);
+    typename B::Matrix packed = to == view.type && tokens.empty()
+                                    ? pack(view)
+                                    : pack_changed(backend_, name, view, tokens, to);
+    behind_.read(view);
+    return packed;
   }
 
   typename B::Matrix pack(const TensorView& view) {
@@ -155,9 +157,7 @@ class WeightReader {
     }
     read_[static_cast<std::size_t>(tensor - file_.tensors().data())] = true;
     const TensorView view = file_.view(*tensor);
-    if (view.n_out == static_cast<std::size_t>(n_out) &&
-        view.n_in == static_cast<std::size_t>(n_in))
-      return view;
+    if (view.n_out == idx(n_out) && view.n_in == idx(n_in)) return view;
     throw Error(ErrorCode::kShapeMismatch,
                 "tensor '" + name + "' of shape [" + std::to_string(view.n_out) + ", " +
                     std::to_string(view.n_in) + "]",
@@ -174,6 +174,7 @@ class WeightReader {
   const LoadOptions& options_;
   const MatrixSource<B>& source_;
   std::vector<bool> read_;  // [tensors of the file]
+  DropBehind behind_;
   std::size_t done_ = 0;
   std::size_t total_ = 0;
 };
@@ -189,8 +190,7 @@ inline void check_requantize(const Gguf& file, TensorType to) {
   const bool untied = file.find_tensor("output.weight") != nullptr;
   for (const auto& tensor : file.tensors()) {
     const bool only_table = tensor.name == "token_embd.weight" && untied;
-    if (tensor.shape.size() == 2 && !only_table &&
-        shrinks(tensor.type, static_cast<std::size_t>(tensor.shape[0]), to))
+    if (tensor.shape.size() == 2 && !only_table && shrinks(tensor.type, idx(tensor.shape[0]), to))
       return;
   }
   throw Error(ErrorCode::kInvalidOption, "requantize to " + format + ", which nothing needs",
@@ -222,32 +222,22 @@ ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
   } else if (reader.changes(embedding) || !weights.head_tokens.empty()) {
     weights.head = reader.second_copy(embedding, c.n_vocab, c.d_model, weights.head_tokens);
   }
-  weights.rope_factors = reader.optional_vector("rope_freqs.weight", c.n_rot / 2);
+  weights.rope_factors = reader.optional_numbers("rope_freqs.weight", c.ropes.at(0).n_rot / 2);
   // Every layer has tensors of its own, so a count beyond theirs is a lie: found out before memory
   // is asked for.
-  if (static_cast<std::size_t>(c.n_layers) > file.tensors().size()) {
+  if (c.layers.size() > file.tensors().size()) {
     throw Error(ErrorCode::kShapeMismatch, std::to_string(file.tensors().size()) + " tensors",
-                "those of " + std::to_string(c.n_layers) + " layers",
+                "those of " + std::to_string(c.layers.size()) + " layers",
                 "the file contradicts its own metadata");
   }
-  weights.layers.reserve(static_cast<std::size_t>(c.n_layers));
-  for (int i = 0; i < c.n_layers; ++i) {
-    const std::string layer = "blk." + std::to_string(i) + ".";
-    weights.layers.push_back({
-        reader.vector(layer + "attn_norm.weight", c.d_model),
-        reader.matrix(layer + "attn_q.weight", c.d_q, c.d_model),
-        reader.matrix(layer + "attn_k.weight", c.d_kv, c.d_model),
-        reader.matrix(layer + "attn_v.weight", c.d_kv, c.d_model),
-        reader.matrix(layer + "attn_output.weight", c.d_model, c.d_q),
-        reader.optional_vector(layer + "attn_q.bias", c.d_q),
-        reader.optional_vector(layer + "attn_k.bias", c.d_kv),
-        reader.optional_vector(layer + "attn_v.bias", c.d_kv),
-        reader.vector(layer + "ffn_norm.weight", c.d_model),
-        reader.matrix(layer + "ffn_gate.weight", c.d_ff, c.d_model),
-        reader.matrix(layer + "ffn_up.weight", c.d_ff, c.d_model),
-        reader.matrix(layer + "ffn_down.weight", c.d_model, c.d_ff),
-    });
-  }
+  weights.layers = family::All::visit<std::vector<LayerWeights<B>>>(c.family, [&](auto family) {
+    std::vector<LayerWeights<B>> layers;
+    layers.reserve(c.layers.size());
+    for (int n = 0; n < static_cast<int>(c.layers.size()); ++n) {
+      layers.push_back(decltype(family)::template layer<B>(reader, c, n));
+    }
+    return layers;
+  });
   reader.require_all_read();
   return weights;
 }

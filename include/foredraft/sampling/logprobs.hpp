@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/result.hpp>
 #include <foredraft/core/types.hpp>
 #include <foredraft/sampling/greatest_logit.hpp>
@@ -43,7 +44,7 @@ inline std::vector<TokenLogprob> most_probable(std::span<const float> logits, co
     return a.logprob != b.logprob ? a.logprob > b.logprob : a.token < b.token;
   };
   std::vector<TokenLogprob> best;  // holds logits at first; its front is the least of them
-  const std::size_t most = std::min(logits.size(), static_cast<std::size_t>(std::max(k, 0)));
+  const std::size_t most = std::min(logits.size(), idx(std::max(k, 0)));
   best.reserve(most);
   for (std::size_t id = 0; most > 0 && id < logits.size(); ++id) {
     const float logit = logits[id];
@@ -74,8 +75,7 @@ inline std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int
 /// The same, and the log probability of `token`, which is -inf where it is impossible.
 inline Logprobs logprobs_of(std::span<const float> logits, TokenId token, int k) {
   const detail::LogSumExp sum = detail::log_sum_exp(logits);
-  return {sum.logprob(logits[static_cast<std::size_t>(token)]),
-          detail::most_probable(logits, sum, k)};
+  return {sum.logprob(logits[idx(token)]), detail::most_probable(logits, sum, k)};
 }
 
 }  // namespace foredraft::inline v0

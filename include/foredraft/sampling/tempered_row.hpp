@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/rng.hpp>
 #include <foredraft/core/scores.hpp>
 #include <foredraft/detail/exponentials.hpp>
@@ -69,7 +70,7 @@ class TemperedRow final : public LazyWeights {
 
   /// Probability of a token; 0 of one that the row does not know. @cost that of total()
   double operator()(TokenId token) noexcept {
-    const auto id = static_cast<std::size_t>(token);
+    const auto id = idx(token);
     if (id >= row_.logits.size()) return 0.0;
     return exponentiate(row_.logits.subspan(id, 1), row_.greatest, temperature_, nullptr).sum /
            total();

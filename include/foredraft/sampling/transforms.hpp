@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <foredraft/core/draft_tree.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/core/reduce.hpp>
 #include <foredraft/core/rng.hpp>
@@ -60,8 +61,8 @@ class Transforms {
     }
     const double temperature = options.temperature;
     WeightTotals totals;
-    if (options.top_k > 0 && static_cast<std::size_t>(options.top_k) < row.logits.size()) {
-      keep_top_k(row, static_cast<std::size_t>(options.top_k));
+    if (options.top_k > 0 && idx(options.top_k) < row.logits.size()) {
+      keep_top_k(row, idx(options.top_k));
       totals = weigh(row, temperature);
       if (options.top_p < 1.0f) totals = keep_top_p(options.top_p * totals.sum);
     } else if (options.top_p < 1.0f) {
@@ -107,9 +108,8 @@ class Transforms {
   std::span<const float> penalised(const SamplingOptions& options, std::span<const float> logits,
                                    const History& history) {
     penalised_.assign(logits.begin(), logits.end());
-    const std::size_t n = options.penalty_last_n < 0
-                              ? history.tokens.size() + DraftTree::kMaxNodes
-                              : static_cast<std::size_t>(options.penalty_last_n);
+    const std::size_t n = options.penalty_last_n < 0 ? history.tokens.size() + DraftTree::kMaxNodes
+                                                     : idx(options.penalty_last_n);
     seen_.clear();
     for (NodeIndex node = history.node; node > 0 && seen_.size() < n;
          node = history.draft->parent(node)) {
@@ -121,7 +121,7 @@ class Transforms {
     for (auto token = seen_.begin(); token != seen_.end();) {
       const auto next = std::upper_bound(token, seen_.end(), *token);
       const auto times = static_cast<double>(next - token);
-      const auto id = static_cast<std::size_t>(*token);
+      const auto id = idx(*token);
       token = next;
       if (id >= penalised_.size()) continue;  // a draft model may know fewer tokens
       const double x = penalised_[id];
@@ -176,7 +176,7 @@ class Transforms {
     std::span<const float> logits = row.logits;
     if (ids_.size() < logits.size()) {
       logits_.clear();
-      for (const TokenId id : ids_) logits_.push_back(logits[static_cast<std::size_t>(id)]);
+      for (const TokenId id : ids_) logits_.push_back(logits[idx(id)]);
       logits = logits_;
     }
     return exponentiate(logits, row.greatest, temperature, weights_.data());
@@ -186,7 +186,7 @@ class Transforms {
   /// because k tokens reach it. It rises: whenever four times as many tokens as wanted have come
   /// over it, all but the best k of them are dropped.
   void keep_top_k(const PenalisedRow& row, std::size_t k) {
-    const auto logit = [&row](TokenId id) { return row.logits[static_cast<std::size_t>(id)]; };
+    const auto logit = [&row](TokenId id) { return row.logits[idx(id)]; };
     const auto likelier = [&](TokenId a, TokenId b) {
       return logit(a) != logit(b) ? logit(a) > logit(b) : a < b;
     };

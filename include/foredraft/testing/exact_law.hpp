@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <foredraft/core/index.hpp>
 #include <foredraft/decoder.hpp>
 #include <foredraft/testing/enumerating_rng.hpp>
 #include <foredraft/testing/toy_target.hpp>
@@ -24,7 +25,7 @@ inline std::vector<float> penalised(std::span<const float> logits, const Samplin
                                     std::span<const TokenId> text) {
   std::vector<float> scores(logits.begin(), logits.end());
   if (options.penalty_last_n >= 0) {
-    text = text.last(std::min(text.size(), static_cast<std::size_t>(options.penalty_last_n)));
+    text = text.last(std::min(text.size(), idx(options.penalty_last_n)));
   }
   for (std::size_t id = 0; id < scores.size(); ++id) {
     const auto times = std::count(text.begin(), text.end(), static_cast<TokenId>(id));
@@ -139,12 +140,12 @@ JointLaw law_by_rounds(const D& start, const Options& options, int n) {
     double weight;
     std::vector<RngKey> used;
   };
-  std::vector<std::map<Tokens, State>> states(static_cast<std::size_t>(n));  // [tokens made]
+  std::vector<std::map<Tokens, State>> states(idx(n));  // [tokens made]
   states[0].emplace(Tokens{}, State{start, 1.0, {}});
   JointLaw law;
   EnumeratingRng rng;
   for (int made = 0; made < n; ++made) {
-    for (const auto& open : states[static_cast<std::size_t>(made)]) {
+    for (const auto& open : states[idx(made)]) {
       const Tokens& prefix = open.first;
       const State& state = open.second;
       rng.for_each_path(state.used, [&] {
@@ -174,7 +175,7 @@ JointLaw law_by_rounds(const D& start, const Options& options, int n) {
         for (const RngKey& key : rng.keys()) add(key);
       });
     }
-    states[static_cast<std::size_t>(made)].clear();
+    states[idx(made)].clear();
   }
   return law;
 }

@@ -13,22 +13,19 @@ namespace foredraft::inline v0::testing {
 
 /// A drafter without any state.
 template <Shape S>
-struct FunctionDrafter {
+struct FunctionDrafter : StatelessDrafter {
   static constexpr Proposal proposal = Proposal::kLaw;
   static constexpr Shape shape = S;
-  struct Snapshot {};
   using Function = std::function<void(const Context&, Limit, DraftTree&)>;
+
+  FunctionDrafter() = default;
+  FunctionDrafter(Function draft)  // NOLINT(google-explicit-constructor): written as a function
+      : function(std::move(draft)) {}
 
   int max_depth() const noexcept { return DraftTree::kMaxNodes - 1; }
   void propose(const Context& context, Limit limit, DraftTree& draft) {
     if (function) function(context, limit, draft);
   }
-  void absorb(const PromptBlock&) const noexcept {}
-  void commit(const Round&) const noexcept {}
-  void truncate(int) const noexcept {}
-  void reset() const noexcept {}
-  Snapshot snapshot() const noexcept { return {}; }
-  void restore(const Snapshot&) const noexcept {}
 
   Function function;
 };
@@ -41,7 +38,7 @@ static_assert(Drafter<ChainFunction>);
 template <Shape S>
 struct FunctionRule {
   static constexpr Shape shape = S;
-  static constexpr bool uses_law = true;
+  static constexpr bool uses_law() noexcept { return true; }
   static constexpr bool lossless = false;
   using Function = std::function<Verdict(const DraftTree&, const RowSampler&, Rng&)>;
 

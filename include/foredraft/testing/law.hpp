@@ -78,14 +78,14 @@ template <typename D, typename A>
 double law_distance(HashTarget& target, const D& drafter, const A& rule,
                     const SamplingOptions& sampling, int depth) {
   Options options{.max_tokens = 1,
-                  .temperature = sampling.temperature,
-                  .top_k = sampling.top_k,
-                  .top_p = sampling.top_p,
-                  .min_p = sampling.min_p,
-                  .repeat_penalty = sampling.repeat_penalty,
-                  .presence_penalty = sampling.presence_penalty,
-                  .frequency_penalty = sampling.frequency_penalty,
-                  .penalty_last_n = sampling.penalty_last_n};
+                  .sampling = {.temperature = sampling.temperature,
+                               .top_k = sampling.top_k,
+                               .top_p = sampling.top_p,
+                               .min_p = sampling.min_p,
+                               .repeat_penalty = sampling.repeat_penalty,
+                               .presence_penalty = sampling.presence_penalty,
+                               .frequency_penalty = sampling.frequency_penalty,
+                               .penalty_last_n = sampling.penalty_last_n}};
   Decoder decoder{target, TokenCache{32, 16}, drafter, rule};
   decoder.generate(Tokens{0, 1}, options);  // the first round after a prompt never drafts
   const Tokens prefix(decoder.tokens().begin(), decoder.tokens().end());
@@ -124,7 +124,7 @@ inline void check_case(LawReport& report, HashTarget& target,
 /// Does `rule` leave the target's law alone? Small vocabularies, every transform, every way to
 /// draft: chains, and trees where the rule takes them.
 /// @cost some seconds of one core
-/// @source docs/design/acceptance.md says what is computed and why it suffices
+/// @source docs/design/law.md says what is computed and why it suffices
 template <Acceptance A>
 LawReport check_law(const A& rule,
                     const std::vector<SamplingOptions>& transforms = law_transforms(),

@@ -115,7 +115,7 @@ TEMPLATE_TEST_CASE("a chain is the same with and without its paths, and as rows 
   });
 }
 
-TEMPLATE_TEST_CASE("how queries are cut among lanes does not matter", "", fd::f16, fd::q8_0) {
+TEMPLATE_TEST_CASE("how queries are cut among workers does not matter", "", fd::f16, fd::q8_0) {
   for_each_table([](const KernelTable& kernels) {
     const AttentionCase<TestType> c(64, 6, 70, random_tree(13, 3), 31);
     const std::vector<float> whole = c.run(kernels);

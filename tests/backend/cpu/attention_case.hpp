@@ -8,7 +8,7 @@
 
 #include <foredraft/backend/cpu/attention.hpp>
 #include <foredraft/backend/cpu/kernel_table.hpp>
-#include <foredraft/backend/key_blocks.hpp>
+#include <foredraft/backend/cpu/key_blocks.hpp>
 
 /// Queries, keys and values of one sequence with committed rows and a tree of staged nodes, for one
 /// KV head.
@@ -21,7 +21,7 @@ struct AttentionCase {
   std::vector<T> k;          // [size + nodes, row_elements(d_head)], all of them rows
   std::vector<T> v;
   std::vector<float> q;  // [nodes, group, d_head]
-  std::vector<std::int32_t> path;
+  std::vector<foredraft::NodeIndex> path;
   std::vector<std::int32_t> path_begin{0};
 
   AttentionCase(int d, int g, int n, std::vector<int> tree, unsigned seed)
@@ -42,7 +42,7 @@ struct AttentionCase {
     for (std::size_t i = 0; i < elements; ++i) v.push_back(element());
     for (int i = 0; i < nodes() * group * d_head; ++i) q.push_back(normal(random));
     for (int node = 0; node < nodes(); ++node) {
-      for (const int ancestor : ancestors(node)) path.push_back(size + ancestor);
+      for (const int ancestor : ancestors(node)) path.push_back(ancestor);
       path_begin.push_back(static_cast<std::int32_t>(path.size()));
     }
   }
@@ -61,8 +61,11 @@ struct AttentionCase {
   /// The keys as a cache stores them.
   std::vector<T> stored_keys() const {
     std::vector<T> stored = k;
-    std::vector<T> scratch(foredraft::kKeyBlock * row_size());
-    foredraft::complete_key_blocks(stored.data(), d_head, 0, size, scratch.data());
+    using namespace foredraft::cpu;
+    for (int row = 0; row < positions_in_key_blocks(size); row += kKeyBlock) {
+      const std::size_t block = at(row) * row_size();
+      rows_to_key_block(k.data() + block, d_head, stored.data() + block);
+    }
     return stored;
   }
 

@@ -45,7 +45,7 @@ TEST_CASE("threads") {
   CHECK_THROWS_AS(fd::Cpu{{.threads = -1}}, fd::Error);
 }
 
-TEST_CASE("a packed matrix is whole, however many lanes packed it") {
+TEST_CASE("a packed matrix is whole, however many workers packed it") {
   const auto file = mini::weights(fd::TensorType::kQ4_K, 100, 256, 1);
   std::vector<float> expected(256);
   std::vector<float> row(256);
@@ -66,12 +66,13 @@ TEST_CASE("two programs' threads may use one Cpu: passes follow each other") {
   std::atomic<bool> mixed = false;
   const auto use = [&] {
     for (int i = 0; i < 100; ++i) {
-      cpu.run({.n_rows = 1 + i, .d_model = 64, .d_head = 16}, [&](fd::Cpu::Lane& lane) noexcept {
-        if (++inside > lane.count()) mixed = true;
-        lane.barrier();
-        --inside;
-        lane.barrier();
-      });
+      cpu.run({.n_rows = 1 + i, .d_model = 64, .d_head = 16},
+              [&](fd::Cpu::Worker& worker) noexcept {
+                if (++inside > worker.count()) mixed = true;
+                worker.barrier();
+                --inside;
+                worker.barrier();
+              });
     }
   };
   std::thread other(use);

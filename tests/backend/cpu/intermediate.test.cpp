@@ -15,11 +15,11 @@ namespace fd = foredraft;
 namespace cpu = fd::cpu;
 using kernels_under_test::AlignedBytes;
 
-TEST_CASE("rows written in pieces by several lanes are quantized as whole rows are") {
+TEST_CASE("rows written in pieces by several workers are quantized as whole rows are") {
   constexpr int kRows = 3;
-  constexpr int kLanes = 3;
+  constexpr int kWorkers = 3;
   const cpu::KernelTable& kernels = *cpu::available_tables().front();
-  cpu::ThreadPool pool(kLanes);
+  cpu::ThreadPool pool(kWorkers);
   std::mt19937 random(1);
   for (const fd::TensorType type :
        {fd::TensorType::kF32, fd::TensorType::kQ8_0, fd::TensorType::kQ4_K}) {
@@ -56,8 +56,8 @@ TEST_CASE("rows written in pieces by several lanes are quantized as whole rows a
         AlignedBytes found(n_bytes);
         const cpu::Intermediate rows{
             values.data(), {format, kRows, width, found.data()}, written.data()};
-        pool.run([&](int lane) {
-          for (std::size_t i = static_cast<std::size_t>(lane); i < pieces.size(); i += kLanes) {
+        pool.run([&](int worker) {
+          for (std::size_t i = static_cast<std::size_t>(worker); i < pieces.size(); i += kWorkers) {
             const Piece& piece = pieces[i];
             for (int row = piece.row; row < piece.row + piece.n_rows; ++row) {
               const float* from = &x[static_cast<std::size_t>(row) * n];

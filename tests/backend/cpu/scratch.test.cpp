@@ -49,7 +49,7 @@ TEST_CASE("the areas of the formats lie side by side, aligned") {
   CHECK(end == memory.data() + memory.size());
 }
 
-TEST_CASE("a lane's own inputs fit what is reserved for them") {
+TEST_CASE("a worker's own inputs fit what is reserved for them") {
   for (const int widest : {1, 64, 9000}) {
     for (const int n_in : {1, 32, 255, 256, 896, 9000}) {
       if (n_in > widest) continue;
@@ -64,10 +64,10 @@ TEST_CASE("scratch for a pass") {
   cpu::Scratch scratch;
   scratch.reserve({.n_rows = 4, .d_model = 64, .d_ff = 100, .d_q = 64, .d_kv = 32, .d_head = 16},
                   3);
-  CHECK(scratch.lanes.size() == 3);
-  const float* tile = scratch.lanes[2].tile.data();
+  CHECK(scratch.workers.size() == 3);
+  const float* tile = scratch.workers[2].tile.data();
   scratch.reserve({.n_rows = 2, .d_model = 64, .d_ff = 90, .d_q = 64, .d_kv = 32, .d_head = 16}, 3);
-  CHECK(scratch.lanes[2].tile.data() == tile);
+  CHECK(scratch.workers[2].tile.data() == tile);
   const cpu::Intermediate hidden = scratch.intermediate(fd::TensorType::kQ4_K, 2, 90);
   CHECK((hidden.in.format == cpu::ActivationFormat::kInt8Per256 && hidden.in.n_rows == 2));
   CHECK((hidden.row(1) == hidden.values + 90 && hidden.written[0].count == 0));

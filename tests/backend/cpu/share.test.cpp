@@ -6,12 +6,12 @@ namespace cpu = foredraft::cpu;
 
 TEST_CASE("equal shares cover everything once") {
   for (const int n : {0, 1, 7, 64}) {
-    for (int lanes = 1; lanes <= 9; ++lanes) {
+    for (int workers = 1; workers <= 9; ++workers) {
       int next = 0;
-      for (int lane = 0; lane < lanes; ++lane) {
-        const cpu::Range r = cpu::share(n, lane, lanes);
+      for (int worker = 0; worker < workers; ++worker) {
+        const cpu::Range r = cpu::share(n, worker, workers);
         CHECK(r.begin == next);
-        CHECK(r.size() <= n / lanes + 1);
+        CHECK(r.size() <= n / workers + 1);
         next = r.end;
       }
       CHECK(next == n);
@@ -24,24 +24,24 @@ TEST_CASE("weighted shares cover every run once, in order, and about equally") {
   const int n[] = {14, 2, 5};
   const int unit[] = {100, 100, 146};
   for (int run = 0; run < 3; ++run) shares.add(n[run], unit[run]);
-  for (int lanes = 1; lanes <= 30; ++lanes) {
+  for (int workers = 1; workers <= 30; ++workers) {
     int next[3] = {};
-    for (int lane = 0; lane < lanes; ++lane) {
+    for (int worker = 0; worker < workers; ++worker) {
       int sum = 0;
       for (int run = 0; run < 3; ++run) {
-        const cpu::Range r = shares.of(run, lane, lanes);
+        const cpu::Range r = shares.of(run, worker, workers);
         CHECK(r.begin == next[run]);
         CHECK(r.size() >= 0);
         next[run] = r.end;
         sum += r.size() * unit[run];
       }
-      CHECK(sum <= (14 * 100 + 2 * 100 + 5 * 146) / lanes + 146);
+      CHECK(sum <= (14 * 100 + 2 * 100 + 5 * 146) / workers + 146);
     }
     for (int run = 0; run < 3; ++run) CHECK(next[run] == n[run]);
   }
 }
 
-TEST_CASE("shares that leave lanes idle are not balanced") {
+TEST_CASE("shares that leave workers idle are not balanced") {
   cpu::WeightedShare<1> shares;
   shares.add(18, 10);
   CHECK(shares.balanced(1));

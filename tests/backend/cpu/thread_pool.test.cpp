@@ -14,37 +14,37 @@ namespace {
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 }  // namespace
 
-TEST_CASE("every lane runs every region once") {
+TEST_CASE("every worker runs every region once") {
   for (int threads = 1; threads <= 4; ++threads) {
     CAPTURE(threads);
     ThreadPool pool(threads);
     REQUIRE(pool.size() == threads);
     std::vector<int> runs(at(threads));
-    for (int region = 0; region < 300; ++region) pool.run([&](int lane) { ++runs[at(lane)]; });
+    for (int region = 0; region < 300; ++region) pool.run([&](int worker) { ++runs[at(worker)]; });
     CHECK(runs == std::vector<int>(at(threads), 300));
   }
 }
 
-TEST_CASE("the caller is lane 0") {
+TEST_CASE("the caller is worker 0") {
   ThreadPool pool(2);
   std::vector<std::thread::id> ids(2);
-  pool.run([&](int lane) { ids[at(lane)] = std::this_thread::get_id(); });
+  pool.run([&](int worker) { ids[at(worker)] = std::this_thread::get_id(); });
   CHECK(ids[0] == std::this_thread::get_id());
   CHECK(ids[1] != ids[0]);
 }
 
-TEST_CASE("what a lane wrote before a barrier every lane reads after it") {
+TEST_CASE("what a worker wrote before a barrier every worker reads after it") {
   for (int threads = 1; threads <= 4; ++threads) {
     CAPTURE(threads);
     ThreadPool pool(threads);
     std::vector<int> values(at(threads));
     std::vector<int> wrong(at(threads));
-    pool.run([&](int lane) {
+    pool.run([&](int worker) {
       for (int step = 1; step <= 500; ++step) {
-        values[at(lane)] = step * (lane + 1);
+        values[at(worker)] = step * (worker + 1);
         pool.barrier();
         for (int other = 0; other < threads; ++other) {
-          if (values[at(other)] != step * (other + 1)) ++wrong[at(lane)];
+          if (values[at(other)] != step * (other + 1)) ++wrong[at(worker)];
         }
         pool.barrier();
       }
@@ -53,7 +53,7 @@ TEST_CASE("what a lane wrote before a barrier every lane reads after it") {
   }
 }
 
-TEST_CASE("lanes wait for one that comes late, at a barrier and at the end of a region") {
+TEST_CASE("workers wait for one that comes late, at a barrier and at the end of a region") {
   for (int threads = 2; threads <= 4; ++threads) {
     ThreadPool pool(threads);
     for (int late = 0; late < threads; ++late) {
@@ -61,14 +61,14 @@ TEST_CASE("lanes wait for one that comes late, at a barrier and at the end of a 
       std::vector<int> values(at(threads));
       std::vector<int> sums(at(threads));
       std::vector<int> ends(at(threads));
-      pool.run([&](int lane) {
-        // Far longer than lanes stay awake.
-        if (lane == late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        values[at(lane)] = 1;
+      pool.run([&](int worker) {
+        // Far longer than workers stay awake.
+        if (worker == late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        values[at(worker)] = 1;
         pool.barrier();
-        for (const int value : values) sums[at(lane)] += value;
-        if (lane == late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        ends[at(lane)] = 1;
+        for (const int value : values) sums[at(worker)] += value;
+        if (worker == late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        ends[at(worker)] = 1;
       });
       CHECK(sums == std::vector<int>(at(threads), threads));
       CHECK(ends == std::vector<int>(at(threads), 1));
@@ -76,17 +76,17 @@ TEST_CASE("lanes wait for one that comes late, at a barrier and at the end of a 
   }
 }
 
-TEST_CASE("nobody oversleeps, whenever the last lane comes") {
-  // Around the time at which lanes go to sleep, in steps of a microsecond.
+TEST_CASE("nobody oversleeps, whenever the last worker comes") {
+  // Around the time at which workers go to sleep, in steps of a microsecond.
   ThreadPool pool(2);
   int turns = 0;
-  pool.run([&](int lane) {
+  pool.run([&](int worker) {
     for (int delay = 0; delay < 500; ++delay) {
       const int late = delay % 2;
       const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(delay);
-      while (lane == late && std::chrono::steady_clock::now() < until) {
+      while (worker == late && std::chrono::steady_clock::now() < until) {
       }
-      if (lane == 0) ++turns;
+      if (worker == 0) ++turns;
       pool.barrier();
     }
   });

@@ -3,12 +3,15 @@
 #include <cmath>
 #include <vector>
 
+#include <foredraft/backend/cpu/rows.hpp>
+
 #include "support/catch.hpp"
 
 // The oracle itself, on numbers small enough to be worked out by hand.
 
 namespace fd = foredraft;
 using Matrix = fd::Reference::Matrix;
+using Rows = fd::cpu::Rows<float>;
 
 namespace {
 
@@ -35,7 +38,7 @@ TEST_CASE("embed") {
   const Matrix table = matrix({{1, 2}, {3, 4}, {5, 6}});
   const fd::TokenId tokens[] = {2, 0};
   float x[4];
-  run([&](auto& lane) noexcept { lane.embed({&table, tokens, 2, 10.0f, x}); });
+  run([&](auto& worker) noexcept { worker.embed({&table, tokens, 10.0f, x}); });
   CHECK((x[0] == 50 && x[1] == 60 && x[2] == 10 && x[3] == 20));
 }
 
@@ -46,9 +49,9 @@ TEST_CASE("feed-forward: rms norm, gate, activation, up; down added to x") {
   float silu[] = {3, 4};  // rms sqrt(12.5)
   float gelu[] = {3, 4};
   const float norm[] = {2, 0.5f};
-  run([&](auto& lane) noexcept {
-    lane.feed_forward({silu, 1, {norm, 0.0f}, fd::Activation::kSilu, &gate, &up, &down});
-    lane.feed_forward({gelu, 1, {norm, 0.0f}, fd::Activation::kGeluTanh, &gate, &up, &down});
+  run([&](auto& worker) noexcept {
+    worker.feed_forward({silu, 1, {norm, 0.0f}, fd::Activation::kSilu, &gate, &up, &down});
+    worker.feed_forward({gelu, 1, {norm, 0.0f}, fd::Activation::kGeluTanh, &gate, &up, &down});
   });
   const double g = 6 / std::sqrt(12.5);
   const double u = 4 / std::sqrt(12.5);
@@ -72,24 +75,24 @@ TEST_CASE("qkv turns q and k of both layouts and stores k and v at the node's pl
     float k[16] = {};
     float v[16] = {};
     float q[4];
-    const std::vector<fd::KvLayer<float>> kv{{k, v, 16, 2}};
-    run([&](auto& lane) noexcept {
-      lane.qkv(fd::QkvArgs<Matrix, float>{x,
-                                          1,
-                                          {norm, 0.0f},
-                                          &wq,
-                                          &wq,
-                                          &wv,
-                                          nullptr,
-                                          nullptr,
-                                          nullptr,
-                                          1,
-                                          1,
-                                          4,
-                                          {kind, 4, cos, sin},
-                                          sequences,
-                                          kv,
-                                          q});
+    const std::vector<Rows::Layer> kv{{k, v, 16, 2}};
+    run([&](auto& worker) noexcept {
+      worker.qkv(fd::QkvArgs<fd::Reference::Worker, Rows>{x,
+                                                          1,
+                                                          {norm, 0.0f},
+                                                          &wq,
+                                                          &wq,
+                                                          &wv,
+                                                          nullptr,
+                                                          nullptr,
+                                                          nullptr,
+                                                          1,
+                                                          1,
+                                                          4,
+                                                          {kind, 4, cos, sin},
+                                                          sequences,
+                                                          kv,
+                                                          q});
     });
     const float* row = k + 3 * 4;
     if (kind == fd::RopeKind::kAdjacent) {
@@ -110,7 +113,7 @@ TEST_CASE("attend: softmax over the committed rows and the node's own path") {
   const float q[2] = {1, 1};
   const Matrix wo = matrix({{2}});
   float x[2];
-  const std::int32_t path[] = {1, 2};
+  const fd::NodeIndex path[] = {0, 1};
   const std::int32_t path_begin[] = {0, 1, 2};
   std::vector<fd::SequenceRows> sequences{{.first_row = 0,
                                            .n_rows = 2,
@@ -118,12 +121,13 @@ TEST_CASE("attend: softmax over the committed rows and the node's own path") {
                                            .size = 1,
                                            .path = path,
                                            .path_begin = path_begin}};
-  const std::vector<fd::KvLayer<float>> kv{{k, v, 3, 1}};
+  const std::vector<Rows::Layer> kv{{k, v, 3, 1}};
   const auto attend = [&] {
     x[0] = 1000;
     x[1] = 0;
-    run([&](auto& lane) noexcept {
-      lane.attend(fd::AttendArgs<Matrix, float>{q, 2, 1, 1, 1, 1.0f, sequences, kv, &wo, x});
+    run([&](auto& worker) noexcept {
+      worker.attend(
+          fd::AttendArgs<fd::Reference::Worker, Rows>{q, 2, 1, 1, 1, 1.0f, sequences, kv, &wo, x});
     });
   };
   attend();
@@ -145,7 +149,7 @@ TEST_CASE("head: chosen rows, argmax and logits") {
   std::vector<fd::TokenId> argmax(2);
   float logits[4];
   const std::vector<float*> wanted{logits, nullptr};
-  run([&](auto& lane) noexcept { lane.head({x, rows, {norm, 0.0f}, &w, argmax, wanted}); });
+  run([&](auto& worker) noexcept { worker.head({x, rows, {norm, 0.0f}, &w, argmax, wanted}); });
   CHECK((argmax[0] == 2 && argmax[1] == 1));
   CHECK((logits[0] == 1 && logits[1] == 1 && logits[2] == 2 && logits[3] == 2));
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include <foredraft/backend/cpu/panel_layout.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/tensor.hpp>
 
 namespace foredraft::inline v0::cpu {
@@ -50,7 +51,7 @@ constexpr ActivationFormat activation_format(TensorType type) noexcept {
 /// Bytes of the codes of a block: int8, or floats as they are.
 [[gnu::always_inline]] constexpr std::size_t activation_code_bytes(
     ActivationFormat format) noexcept {
-  const auto block_k = static_cast<std::size_t>(activation_block_k(format));
+  const auto block_k = idx(activation_block_k(format));
   return format == ActivationFormat::kF32 ? block_k * sizeof(float) : block_k;
 }
 
@@ -116,7 +117,7 @@ struct Activations {
   static constexpr std::size_t bytes(ActivationFormat format, int n_rows, int n_in) noexcept {
     const Activations a{format, n_rows, n_in, nullptr};
     return a.offset_of_group(n_rows / kGroupRows * kGroupRows) +
-           static_cast<std::size_t>(a.n_blocks()) * a.block_stride(n_rows % kGroupRows);
+           idx(a.n_blocks()) * a.block_stride(n_rows % kGroupRows);
   }
 
   [[gnu::always_inline]] constexpr int n_blocks() const noexcept {
@@ -142,7 +143,7 @@ struct Activations {
   /// What goes with them, that of the next row right behind it.
   [[gnu::always_inline]] constexpr std::byte* scales(int row, int block) const noexcept {
     return data + offset_of_block(row, block) +
-           static_cast<std::size_t>(group_rows(row)) * activation_code_bytes(format) +
+           idx(group_rows(row)) * activation_code_bytes(format) +
            in_group(row) * activation_scales_bytes(format);
   }
   /// Where a walk through a row begins: cheaper than to ask for the codes and scales of each block.
@@ -152,18 +153,17 @@ struct Activations {
 
  private:
   [[gnu::always_inline]] static constexpr std::size_t in_group(int row) noexcept {
-    return static_cast<std::size_t>(row % kGroupRows);
+    return idx(row % kGroupRows);
   }
   [[gnu::always_inline]] constexpr std::size_t block_stride(int rows) const noexcept {
     const std::size_t row = activation_code_bytes(format) + activation_scales_bytes(format);
-    return (static_cast<std::size_t>(rows) * row + 63) / 64 * 64;
+    return (idx(rows) * row + 63) / 64 * 64;
   }
   [[gnu::always_inline]] constexpr std::size_t offset_of_group(int first) const noexcept {
-    return static_cast<std::size_t>(first / kGroupRows) * static_cast<std::size_t>(n_blocks()) *
-           block_stride(kGroupRows);
+    return idx(first / kGroupRows) * idx(n_blocks()) * block_stride(kGroupRows);
   }
   [[gnu::always_inline]] constexpr std::size_t offset_of_block(int row, int block) const noexcept {
-    return offset_of_group(row) + static_cast<std::size_t>(block) * stride(row);
+    return offset_of_group(row) + idx(block) * stride(row);
   }
 };
 

@@ -8,6 +8,7 @@
 #include <foredraft/backend/cpu/matmul.hpp>
 #include <foredraft/backend/cpu/panel_layout.hpp>
 #include <foredraft/backend/cpu/simd.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cpu {
 
@@ -291,14 +292,13 @@ struct AmxMatmul {
       int row;  // from `first`
     };
     configure(tiles, n_rows);
-    const std::byte* block = w.data + static_cast<std::size_t>(panel_begin) * w.panel_bytes;
-    const std::byte* const end = w.data + static_cast<std::size_t>(panel_end) * w.panel_bytes;
+    const std::byte* block = w.data + idx(panel_begin) * w.panel_bytes;
+    const std::byte* const end = w.data + idx(panel_end) * w.panel_bytes;
     for (int step = 0; step < kSteps; ++step) {
       unpack(block, step, workspace.codes + step * kStepBytes);
     }
     for (int panel = panel_begin; panel < panel_end; ++panel) {
-      __builtin_memset(workspace.sums, 0,
-                       static_cast<std::size_t>(n_rows) * sizeof *workspace.sums);
+      __builtin_memset(workspace.sums, 0, idx(n_rows) * sizeof *workspace.sums);
       const auto add = [&](const Unit& unit, const Products& products) {
         unroll<groups>([&](auto group) __attribute__((always_inline)) {
           const int row = unit.row + group * kGroupRows;
@@ -331,8 +331,8 @@ struct AmxMatmul {
         }
       }
       if (last.block != nullptr) add(last, workspace.products[parity ^ 1]);
-      finish_panel<Arch>(workspace.sums, n_rows, panel, w.n_out,
-                         out + static_cast<std::size_t>(first) * ld_out, ld_out, epilogue);
+      finish_panel<Arch>(workspace.sums, n_rows, panel, w.n_out, out + idx(first) * ld_out, ld_out,
+                         epilogue);
     }
   }
 
@@ -354,8 +354,7 @@ struct AmxMatmul {
         if (n_rows < least_amx_rows(type)) {
           // The last groups of a view are a view too.
           const Activations tail{a.format, n_rows, a.n_in, a.codes(first, 0)};
-          few(w, tail, begin, end, out + static_cast<std::size_t>(first) * ld_out, ld_out,
-              epilogue);
+          few(w, tail, begin, end, out + idx(first) * ld_out, ld_out, epilogue);
         } else if (n_rows <= kGroupRows) {
           run_rows<1>(tiles, workspace, w, a, first, n_rows, begin, end, out, ld_out, epilogue);
         } else {

@@ -5,12 +5,13 @@
 #include <type_traits>
 
 #include <foredraft/backend/cpu/activations.hpp>
+#include <foredraft/backend/cpu/key_blocks.hpp>
 #include <foredraft/backend/cpu/key_value_block.hpp>
 #include <foredraft/backend/cpu/matmul.hpp>
 #include <foredraft/backend/cpu/quantize_row.hpp>
 #include <foredraft/backend/cpu/vec16.hpp>
-#include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/core/half.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/types.hpp>
 
 namespace foredraft::inline v0::cpu {
@@ -23,14 +24,14 @@ struct AttendTask {
   const float* q = nullptr;    // row 0, first query head of the KV head; [n_rows, row_stride]
   float* out = nullptr;        // likewise, written
   std::size_t row_stride = 0;  // n_heads * d_head
-  const T* k = nullptr;        // of the KV head, see backend/key_blocks.hpp
+  const T* k = nullptr;        // of the KV head, see Rows::Layer
   const T* v = nullptr;        // likewise, [storage rows, row_elements(d_head)]
   int d_head = 0;
   int group = 1;
   float scale = 1.0f;
   Position size = 0;                         // committed positions
   NodeIndex first_node = 0;                  // of row 0
-  const std::int32_t* path = nullptr;        // as in SequenceRows; null for a chain
+  const NodeIndex* path = nullptr;           // as in SequenceRows; null for a chain
   const std::int32_t* path_begin = nullptr;  // likewise
   int begin = 0;                             // queries begin .. end - 1
   int end = 0;
@@ -40,6 +41,11 @@ struct AttendTask {
   [[gnu::always_inline]] int visible(int row) const noexcept {
     if (path_begin == nullptr) return size + first_node + row + 1;
     return size + path_begin[row + 1] - path_begin[row];
+  }
+  /// As SequenceRows::row_of, which belongs to units of another instruction set.
+  [[gnu::always_inline]] std::int32_t row_of(int row, Position position) const noexcept {
+    if (position < size || path_begin == nullptr) return position;
+    return size + path[path_begin[row] + position - size];
   }
 };
 
@@ -125,8 +131,7 @@ class Attention {
   }
   /// Where the rows from a position on begin.
   std::size_t first_element(int position) const noexcept {
-    return static_cast<std::size_t>(position) *
-           static_cast<std::size_t>(row_elements<T>(task_.d_head));
+    return idx(position) * idx(row_elements<T>(task_.d_head));
   }
   /// 32 floats or halves, or more than the element of q8_0 that begins there, into the second-level
   /// cache: two blocks of halves with heads of 128 fill 32 KB, and what is fetched would drive out
@@ -139,8 +144,7 @@ class Attention {
   int row_of(int i) const noexcept { return (first_ + i) / task_.group; }
   std::size_t place_of(int i) const noexcept {
     const int head = (first_ + i) % task_.group;
-    return static_cast<std::size_t>(row_of(i)) * task_.row_stride +
-           static_cast<std::size_t>(head) * static_cast<std::size_t>(task_.d_head);
+    return idx(row_of(i)) * task_.row_stride + idx(head) * idx(task_.d_head);
   }
 
   void run_tile() noexcept {
@@ -176,7 +180,7 @@ class Attention {
         if constexpr (!kQuantized) block_.load_whole(k, v, task_.d_head, d_);
       } else {
         std::int32_t rows[kBlock];
-        for (int p = 0; p < n; ++p) rows[p] = begin + p;
+        for (int p = 0; p < n; ++p) rows[p] = task_.row_of(row_of(seeing), begin + p);
         block_.load(task_.k, task_.v, task_.d_head, d_, rows, n);
       }
       attend_block(block_.keys, block_.values, n, begin, seeing, count_);
@@ -193,14 +197,10 @@ class Attention {
       int last = i + 1;
       while (last < count_ && row_of(last) == row) ++last;
       const int visible = task_.visible(row);
-      const std::int32_t* path = task_.path + task_.path_begin[row];
       for (int begin = shared; begin < visible; begin += kBlock) {
         const int n = visible - begin < kBlock ? visible - begin : kBlock;
         std::int32_t rows[kBlock];
-        for (int p = 0; p < n; ++p) {
-          const int position = begin + p;
-          rows[p] = position < task_.size ? position : path[position - task_.size];
-        }
+        for (int p = 0; p < n; ++p) rows[p] = task_.row_of(row, begin + p);
         block_.load(task_.k, task_.v, task_.d_head, d_, rows, n);
         attend_block(block_.keys, block_.values, n, begin, i, last);
       }
@@ -282,7 +282,7 @@ class Attention {
                               task_.d_head,
                               kBlock / kPanelRows,
                               n_blocks,
-                              static_cast<std::size_t>(n_blocks) * kLayout.bytes,
+                              idx(n_blocks) * kLayout.bytes,
                               reinterpret_cast<const std::byte*>(keys)};
     while (first < last) {
       // A tile stays within a group of rows.
@@ -427,10 +427,10 @@ class Attention {
   Block block_{};
 };
 
-/// Floats of workspace for one lane.
+/// Floats of workspace for one worker.
 constexpr std::size_t attend_workspace(int d_head) noexcept {
   using A = Attention<Portable, float>;
-  const auto d = static_cast<std::size_t>(A::padded(d_head));
+  const auto d = idx(A::padded(d_head));
   return (2 * (A::kTile + A::kBlock) + A::kQueryFloats) * d + A::kTile * (16 + 16 + A::kBlock);
 }
 

@@ -6,18 +6,18 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include <foredraft/backend/backend.hpp>
 #include <foredraft/backend/cpu/isa.hpp>
 #include <foredraft/backend/cpu/kernel_table.hpp>
-#include <foredraft/backend/cpu/lane.hpp>
 #include <foredraft/backend/cpu/packed_matrix.hpp>
 #include <foredraft/backend/cpu/scratch.hpp>
 #include <foredraft/backend/cpu/share.hpp>
 #include <foredraft/backend/cpu/thread_pool.hpp>
 #include <foredraft/backend/cpu/weight_memory.hpp>
+#include <foredraft/backend/cpu/worker.hpp>
 #include <foredraft/backend/dequantized.hpp>
+#include <foredraft/backend/host_memory.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/tensor.hpp>
 
@@ -27,10 +27,10 @@ namespace foredraft::inline v0 {
 /// thread pool that all models of a program share.
 ///
 /// Neither copyable nor movable: models keep its address, and it outlives them.
-class Cpu {
+class Cpu : public HostMemory {
  public:
   using Matrix = cpu::PackedMatrix;
-  using Lane = cpu::Lane;
+  using Worker = cpu::Worker;
 
   struct Options {
     int threads = 0;  ///< 0: as many as may run at once (affinity mask, cgroup quota)
@@ -49,32 +49,32 @@ class Cpu {
   /// How often the threads have waited for each other: ThreadPool::barriers().
   std::uint32_t barriers() const noexcept { return pool_.barriers(); }
 
-  /// Repack a matrix, each part by the lane that will most likely read it.
-  /// @cost one pass over the weights, on all lanes
+  /// Repack a matrix, each part by the worker that will most likely read it.
+  /// @cost one pass over the weights, on all workers
   /// @errors kShapeMismatch, kOutOfMemory
   Matrix pack(const TensorView& weights) {
     Matrix matrix = Matrix::allocate(weights.type, weights.n_out, weights.n_in, weights_);
     matrix.pack_panels(weights, 0, 0);  // checks the view, so that nothing can throw below
-    pool_.run([&](int lane) {
-      const cpu::Range mine = cpu::share(matrix.n_panels(), lane, pool_.size());
+    pool_.run([&](int worker) {
+      const cpu::Range mine = cpu::share(matrix.n_panels(), worker, pool_.size());
       matrix.pack_panels(weights, mine.begin, mine.end);
     });
     return matrix;
   }
 
   /// A vector of weights as floats. @errors kShapeMismatch
-  std::vector<float> vector(const TensorView& weights) const { return dequantized_vector(weights); }
+  Vector vector(const TensorView& weights) const { return dequantized_vector(weights); }
 
-  /// body(lane) on every lane, all memory reserved before. A second thread that calls waits for the
-  /// first; a call from inside a body would wait for itself.
+  /// body(worker) on every worker, all memory reserved before. A second thread that calls waits for
+  /// the first; a call from inside a body would wait for itself.
   /// @errors kOutOfMemory, before any body begins
   template <typename Body>
   void run(const PassShape& shape, Body&& body) {
     const std::lock_guard<std::mutex> one_pass(passes_);
     scratch_.reserve(shape, pool_.size());
     pool_.run([&](int index) {
-      Lane lane(kernels_, pool_, scratch_, index);
-      body(lane);
+      Worker worker(kernels_, pool_, scratch_, index);
+      body(worker);
     });
   }
 
@@ -104,5 +104,8 @@ class Cpu {
 };
 
 static_assert(Backend<Cpu>);
+static_assert(AttendsOver<cpu::Worker, cpu::Rows<float>> &&
+              AttendsOver<cpu::Worker, cpu::Rows<f16>> &&
+              AttendsOver<cpu::Worker, cpu::Rows<q8_0>>);
 
 }  // namespace foredraft::inline v0

@@ -90,10 +90,10 @@ const KernelTable& neon_kernels() noexcept;
 
 /// The tables that this program holds, in the order of Isa.
 ///
-/// With foredraft::compiled these are all instruction sets of the processor family, or the two that
-/// FOREDRAFT_NARROW_KERNELS leaves. Without it, it
-/// is the one that the program's own flags name, for AMX also the one without; all its units that
-/// use Cpu must then be compiled with the same flags.
+/// With foredraft::compiled these are all instruction sets of the processor family, or those that
+/// FOREDRAFT_NARROW_KERNELS leaves (cmake/foredraft_kernels.cmake). Without it, it is the one that
+/// the program's own flags name, for AMX also the one without; all its units that use Cpu must then
+/// be compiled with the same flags.
 inline std::vector<const KernelTable*> available_tables() {
 #if !defined(FOREDRAFT_COMPILED) && defined(__AVX512VNNI__) && \
     (defined(__AMX_INT8__) || defined(__AMXINT8__))  // clang 14 spells it so

@@ -5,9 +5,10 @@
 #include <type_traits>
 #include <utility>
 
+#include <foredraft/backend/cpu/key_blocks.hpp>
 #include <foredraft/backend/cpu/vec16.hpp>
-#include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/core/half.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/q8_0.hpp>
 
 namespace foredraft::inline v0::cpu {
@@ -51,7 +52,7 @@ struct KeyValueBlock {
   void load(const T* k, const T* v, int d_head, int d, const std::int32_t* rows, int n) noexcept {
     for (int p = 0; p < kPositions; p += kLanes) load_keys(k, d_head, rows + p, p, n - p);
     for (int p = 0; p < n; ++p) {
-      const T* row = v + static_cast<std::size_t>(rows[p]) * static_cast<std::size_t>(d_head);
+      const T* row = v + idx(rows[p]) * idx(d_head);
       load_values(row, d_head, values + p * d, d);
     }
   }
@@ -84,8 +85,7 @@ struct KeyValueBlock {
     const T* from[kLanes];
     // An absent position repeats some row that may be read, and is then set to 0.
     for (int p = 0; p < kLanes; ++p) {
-      from[p] =
-          p < n ? k + static_cast<std::size_t>(rows[p]) * static_cast<std::size_t>(d_head) : k;
+      from[p] = p < n ? k + idx(rows[p]) * idx(d_head) : k;
     }
     const bool whole = n >= kLanes;
     int i = 0;
@@ -148,18 +148,18 @@ template <class Arch>
 struct KeyValueBlock<Arch, q8_0> {
   static constexpr int kPositions = kKeyBlock;
 
-  q8_0* keys = nullptr;    // a whole block, see backend/key_blocks.hpp
+  q8_0* keys = nullptr;    // a whole block, see key_blocks.hpp
   q8_0* values = nullptr;  // [kPositions, row_elements(d_head)]
 
   /// Fetch the n positions stored at `rows`. Keys of positions n and up become 0.
   /// @shape k, v [storage rows, row_elements(d_head)]
   void load(const q8_0* k, const q8_0* v, int d_head, int, const std::int32_t* rows,
             int n) noexcept {
-    const auto row = static_cast<std::size_t>(row_elements<q8_0>(d_head));
+    const auto row = idx(row_elements<q8_0>(d_head));
     q8_0* const gathered = values;  // keys, until they are in order
     copy_rows(k, rows, n, row, gathered);
-    __builtin_memset(static_cast<void*>(gathered + static_cast<std::size_t>(n) * row), 0,
-                     static_cast<std::size_t>(kPositions - n) * row * sizeof(q8_0));
+    __builtin_memset(static_cast<void*>(gathered + idx(n) * row), 0,
+                     idx(kPositions - n) * row * sizeof(q8_0));
     rows_to_key_block(gathered, d_head, keys);
     copy_rows(v, rows, n, row, values);
   }
@@ -168,8 +168,8 @@ struct KeyValueBlock<Arch, q8_0> {
   static void copy_rows(const q8_0* from, const std::int32_t* rows, int n, std::size_t row,
                         q8_0* to) noexcept {
     for (int p = 0; p < n; ++p) {
-      __builtin_memcpy(static_cast<void*>(to + static_cast<std::size_t>(p) * row),
-                       from + static_cast<std::size_t>(rows[p]) * row, row * sizeof(q8_0));
+      __builtin_memcpy(static_cast<void*>(to + idx(p) * row), from + idx(rows[p]) * row,
+                       row * sizeof(q8_0));
     }
   }
 };

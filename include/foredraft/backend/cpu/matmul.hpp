@@ -7,6 +7,7 @@
 #include <foredraft/backend/cpu/panel_layout.hpp>
 #include <foredraft/backend/cpu/quantize_row.hpp>
 #include <foredraft/backend/cpu/simd.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cpu {
 
@@ -31,7 +32,7 @@ template <class Arch>
   const int first = panel * kPanelRows;
   const int n_valid = n_out - first < kPanelRows ? n_out - first : kPanelRows;
   for (int m = 0; m < n_rows; ++m) {
-    float* row = out + static_cast<std::size_t>(m) * ld_out + first;
+    float* row = out + idx(m) * ld_out + first;
     // Added in both branches alike: one float addition.
     const float* addend = nullptr;
     if (epilogue.kind == Epilogue::Kind::kAddBias) addend = epilogue.bias + first;
@@ -85,7 +86,7 @@ struct Tile {
       I (&acc)[M], const std::byte* low, const std::byte* high, const std::byte* a,
       [[maybe_unused]] I factor = S::broadcast(std::int32_t{0x00010001})) {
     const auto codes_at = [a](int m, auto k) __attribute__((always_inline)) {
-      const std::byte* row = a + static_cast<std::size_t>(m) * kRowStride;
+      const std::byte* row = a + idx(m) * kRowStride;
       if constexpr (requires { S::template four_codes<k.value>(row); }) {
         return S::template four_codes<k.value>(row);
       } else {
@@ -269,7 +270,7 @@ struct Tile {
         if constexpr (type == TensorType::kBF16) weights = S::load_bfloat16(values);
         unroll<M>([&](auto m) __attribute__((always_inline)) {
           float x;
-          __builtin_memcpy(&x, row + static_cast<std::size_t>(m) * kRowStride, sizeof x);
+          __builtin_memcpy(&x, row + idx(m) * kRowStride, sizeof x);
           sums[m][odd] = S::fma(weights, S::broadcast(x), sums[m][odd]);
         });
         values += kPanelRows * kValueBytes;
@@ -298,8 +299,8 @@ struct Tile {
                                     int panel_begin, int panel_end, float* out, std::size_t ld_out,
                                     const Epilogue& epilogue) noexcept {
     const Block begin = a.block(first, 0);
-    out += static_cast<std::size_t>(first) * ld_out;
-    const std::byte* block = w.data + static_cast<std::size_t>(panel_begin) * w.panel_bytes;
+    out += idx(first) * ld_out;
+    const std::byte* block = w.data + idx(panel_begin) * w.panel_bytes;
     for (int panel = panel_begin; panel < panel_end; ++panel) {
       Sums sums;
       unroll<kParts>([&](auto part) __attribute__((always_inline)) {
@@ -334,7 +335,7 @@ struct Tile {
   constexpr std::size_t kCachedBytes = 128 * 1024;
   const std::size_t fitting = kCachedBytes / (w.panel_bytes == 0 ? 1 : w.panel_bytes);
   if (fitting < 1) return 1;
-  return fitting < static_cast<std::size_t>(n_panels) ? static_cast<int>(fitting) : n_panels;
+  return fitting < idx(n_panels) ? static_cast<int>(fitting) : n_panels;
 }
 
 /// All tiles of one format.

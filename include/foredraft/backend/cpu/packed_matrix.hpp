@@ -13,7 +13,9 @@
 #include <foredraft/backend/cpu/panel_layout.hpp>
 #include <foredraft/backend/cpu/weight_memory.hpp>
 #include <foredraft/core/checked.hpp>
+#include <foredraft/core/drop_behind.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/tensor.hpp>
 
 namespace foredraft::inline v0::cpu {
@@ -92,10 +94,9 @@ class PackedMatrix {
   /// @errors kShapeMismatch where source is another matrix than allocate() was asked for, or where
   /// the panels are those of a view()
   void pack_panels(const TensorView& source, int panel_begin, int panel_end) {
-    const std::size_t row_size =
-        row_bytes(panels_.type, static_cast<std::size_t>(panels_.n_in)).value_or(0);
-    if (source.type != panels_.type || source.n_out != static_cast<std::size_t>(panels_.n_out) ||
-        source.n_in != static_cast<std::size_t>(panels_.n_in) ||
+    const std::size_t row_size = row_bytes(panels_.type, idx(panels_.n_in)).value_or(0);
+    if (source.type != panels_.type || source.n_out != idx(panels_.n_out) ||
+        source.n_in != idx(panels_.n_in) ||
         source.data.size() / (row_size == 0 ? 1 : row_size) < source.n_out || panel_begin < 0 ||
         panel_end > panels_.n_panels || memory_ == nullptr) {
       throw Error(
@@ -105,27 +106,28 @@ class PackedMatrix {
           "a matrix of " + std::to_string(panels_.n_out) + " x " + std::to_string(panels_.n_in) +
               ", " + std::to_string(row_size) + " bytes a row");
     }
+    DropBehind behind;
     for (int panel = panel_begin; panel < panel_end; ++panel) {
       const int n_rows = std::min(kPanelRows, panels_.n_out - panel * kPanelRows);
-      pack_panel(panels_.type,
-                 source.data.data() + static_cast<std::size_t>(panel * kPanelRows) * row_size,
-                 row_size, n_rows, panels_.n_in,
-                 memory_ + static_cast<std::size_t>(panel) * panels_.panel_bytes);
+      const auto rows =
+          source.data.subspan(idx(panel * kPanelRows) * row_size, idx(n_rows) * row_size);
+      pack_panel(panels_.type, rows.data(), row_size, n_rows, panels_.n_in,
+                 memory_ + idx(panel) * panels_.panel_bytes);
+      behind.read(source, rows);
     }
   }
 
   /// One output row as floats, exactly the file's values.
   /// @shape out [n_in]
   void dequantize_row(int row, float* out) const noexcept {
-    const std::byte* panel =
-        panels_.data + static_cast<std::size_t>(row / kPanelRows) * panels_.panel_bytes;
+    const std::byte* panel = panels_.data + idx(row / kPanelRows) * panels_.panel_bytes;
     unpack_row(panels_.type, panel, panels_.n_in, row % kPanelRows, out);
   }
 
  private:
   /// Geometry without memory.
   PackedMatrix(TensorType type, std::size_t n_out, std::size_t n_in) {
-    constexpr auto kMax = static_cast<std::size_t>(std::numeric_limits<int>::max()) - 1024;
+    constexpr auto kMax = idx(std::numeric_limits<int>::max()) - 1024;
     const auto file_layout = layout_of(type);
     if (!file_layout || !row_bytes(type, n_in) || n_in == 0 || n_out == 0 || n_in > kMax ||
         n_out > kMax) {
@@ -142,8 +144,8 @@ class PackedMatrix {
     panels_.n_in = static_cast<int>(n_in);
     panels_.n_panels = (panels_.n_out + kPanelRows - 1) / kPanelRows;
     panels_.n_blocks = (panels_.n_in + layout.block_k - 1) / layout.block_k;
-    panels_.panel_bytes = static_cast<std::size_t>(panels_.n_blocks) * layout.bytes;
-    const auto bytes = checked_mul(panels_.panel_bytes, static_cast<std::size_t>(panels_.n_panels));
+    panels_.panel_bytes = idx(panels_.n_blocks) * layout.bytes;
+    const auto bytes = checked_mul(panels_.panel_bytes, idx(panels_.n_panels));
     if (!bytes) throw no_room("a size that overflows");
     bytes_ = *bytes;
   }

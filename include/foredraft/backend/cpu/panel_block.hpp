@@ -9,6 +9,7 @@
 #include <foredraft/backend/cpu/panel_layout.hpp>
 #include <foredraft/core/dequantize.hpp>
 #include <foredraft/core/half.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/pages.hpp>
 #include <foredraft/core/tensor.hpp>
 
@@ -20,12 +21,12 @@ namespace foredraft::inline v0::cpu {
 
 /// Offset of an entry among rows of 16 of them, each `size` bytes.
 constexpr std::size_t panel_entry(std::size_t base, int index, int row, std::size_t size) noexcept {
-  return base + static_cast<std::size_t>(index * kPanelRows + row) * size;
+  return base + idx(index * kPanelRows + row) * size;
 }
 
 /// Offset of min s of a row: the mins of two neighbouring sub-blocks are pairs.
 constexpr std::size_t panel_min(const PanelLayout& layout, int s, int row) noexcept {
-  return layout.mins + static_cast<std::size_t>((s / 2 * kPanelRows + row) * 2 + s % 2);
+  return layout.mins + idx((s / 2 * kPanelRows + row) * 2 + s % 2);
 }
 
 /// Write one row's codes, of a format with 256 of them in a block, into the planes of a block.
@@ -62,8 +63,7 @@ inline std::uint8_t unpack_code(const PanelLayout& layout, const std::byte* bloc
                                 int k) noexcept {
   const int unit = k / 4;
   const auto byte_of = [&](std::size_t plane, int vector) {
-    return std::to_integer<unsigned>(
-        block[plane + static_cast<std::size_t>(vector * kUnitBytes + 4 * row + k % 4)]);
+    return std::to_integer<unsigned>(block[plane + idx(vector * kUnitBytes + 4 * row + k % 4)]);
   };
   if (layout.low_bits == 8) return static_cast<std::uint8_t>(byte_of(layout.low, unit));
   const unsigned both = byte_of(layout.low, unit / 2);
@@ -184,7 +184,7 @@ void pack_panel_of(const std::byte* rows, std::size_t row_size, int n_rows, int 
   for (int begin = 0; begin < n_in; begin += kLayout.block_k, panel += kLayout.bytes) {
     const int n_k = std::min(kLayout.block_k, n_in - begin);
     if (n_rows < kPanelRows || n_k < kLayout.block_k) std::memset(panel, 0, kLayout.bytes);
-    const std::byte* source = rows + static_cast<std::size_t>(begin / kElements) * kFile.bytes;
+    const std::byte* source = rows + idx(begin / kElements) * kFile.bytes;
     for (int row = 0; row < n_rows; ++row, source += row_size) {
       // The same place of the next panel: sixteen rows side by side are too many for the hardware to
       // fetch ahead. Behind the last one lies something else or nothing, which a fetch may name.
@@ -193,8 +193,8 @@ void pack_panel_of(const std::byte* rows, std::size_t row_size, int n_rows, int 
         __builtin_prefetch(reinterpret_cast<const void*>(next + at));
       if constexpr (kElements == 1) {
         for (int k = 0; k < n_k; ++k) {
-          std::memcpy(panel + panel_entry(0, k, row, kFile.bytes),
-                      source + static_cast<std::size_t>(k) * kFile.bytes, kFile.bytes);
+          std::memcpy(panel + panel_entry(0, k, row, kFile.bytes), source + idx(k) * kFile.bytes,
+                      kFile.bytes);
         }
       } else if constexpr (kElements == kLayout.block_k) {
         decode_block(kType, source, decoded);
@@ -226,7 +226,7 @@ inline void unpack_row(TensorType type, const std::byte* panel, int n_in, int ro
   const PanelLayout layout = panel_layout(type);
   const int elements = quant_geometry(type).elements;
   if (elements == 0) {
-    const auto size = static_cast<std::size_t>(layout.low_bits / 8);
+    const auto size = idx(layout.low_bits / 8);
     for (int k = 0; k < n_in; ++k)
       dequantize_row(type, panel + panel_entry(0, k, row, size), 1, out + k);
     return;
@@ -234,8 +234,7 @@ inline void unpack_row(TensorType type, const std::byte* panel, int n_in, int ro
   QuantBlock decoded;
   for (int begin = 0; begin < n_in; begin += elements) {
     const int first = begin % layout.block_k;
-    const std::byte* block =
-        panel + static_cast<std::size_t>(begin / layout.block_k) * layout.bytes;
+    const std::byte* block = panel + idx(begin / layout.block_k) * layout.bytes;
     unpack_scales(type, layout, block, first / elements, row, decoded);
     for (int k = 0; k < elements; ++k) decoded.code[k] = unpack_code(layout, block, row, first + k);
     for (int k = 0; k < elements; ++k) out[begin + k] = dequantize(type, decoded, k);

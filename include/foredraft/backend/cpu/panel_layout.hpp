@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include <foredraft/core/dequantize.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/tensor.hpp>
 
 namespace foredraft::inline v0::cpu {
@@ -68,7 +69,7 @@ constexpr PanelLayout panel_layout(TensorType type) noexcept {
   if (geometry.elements == 0) {
     layout.block_k = layout.sub_k = 16;
     layout.low_bits = type == TensorType::kF32 ? 32 : 16;
-    layout.bytes = 16 * kPanelRows * static_cast<std::size_t>(layout.low_bits) / 8;
+    layout.bytes = 16 * kPanelRows * idx(layout.low_bits) / 8;
     return layout;
   }
   layout.sub_k = geometry.sub;
@@ -83,17 +84,17 @@ constexpr PanelLayout panel_layout(TensorType type) noexcept {
   } else {
     layout.block_k = 256;
     layout.m = kLine / 2;
-    const auto n_sub = static_cast<std::size_t>(layout.block_k / layout.sub_k);
+    const auto n_sub = idx(layout.block_k / layout.sub_k);
     layout.scales = end;
     end += n_sub * kPanelRows;
     layout.mins = end;
     if (has_min(type)) end += n_sub * kPanelRows;
   }
-  const auto codes = static_cast<std::size_t>(layout.block_k * kPanelRows);
+  const auto codes = idx(layout.block_k * kPanelRows);
   layout.low = end;
-  end += codes * static_cast<std::size_t>(layout.low_bits) / 8;
+  end += codes * idx(layout.low_bits) / 8;
   layout.high = end;
-  layout.bytes = end + codes * static_cast<std::size_t>(layout.high_bits) / 8;
+  layout.bytes = end + codes * idx(layout.high_bits) / 8;
   return layout;
 }
 

@@ -15,12 +15,13 @@
 #include <foredraft/backend/cpu/elementwise.hpp>
 #include <foredraft/backend/cpu/intermediate.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/scores.hpp>
 
 namespace foredraft::inline v0::cpu {
 
 /// Memory aligned to a cache line that only grows. Its contents do not survive growth; new memory
-/// is left untouched, so that the lane which writes it first has it near.
+/// is left untouched, so that the worker which writes it first has it near.
 template <typename T>
 class AlignedBuffer {
  public:
@@ -90,30 +91,30 @@ struct Scratch {
   /// second level cache.
   static constexpr int kTilePanels = 8;
   static constexpr int kTileColumns = kTilePanels * kPanelRows;
-  /// Weights that a lane takes at a time where tiles do not say how many: about a microsecond of
+  /// Weights that a worker takes at a time where tiles do not say how many: about a microsecond of
   /// reading, or, with many rows, what stays in the second level cache while they pass over it.
   static constexpr std::size_t kRunBytes = 32 * 1024;
   static constexpr std::size_t kRunBytesOfManyRows = 128 * 1024;
   static_assert(kTileColumns == Scores::kRun, "the head has the maximum of a tile at hand");
-  /// Inputs of up to so many values are made by every lane for itself: they take four microseconds
-  /// in one format for K-quants, six for scales per 32. Two lanes that share them save half of it,
-  /// less a barrier and the wait for the slower one. A single row is made by every lane for itself,
-  /// however wide.
+  /// Inputs of up to so many values are made by every worker for itself: they take four
+  /// microseconds in one format for K-quants, six for scales per 32. Two workers that share them
+  /// save half of it, less a barrier and the wait for the slower one. A single row is made by every
+  /// worker for itself, however wide.
   static constexpr int kOwnValues = 16384;
 
-  struct Lane {
+  struct Worker {
     AlignedBuffer<float> row;                        // [d_model] one normalised row
     AlignedBuffer<std::byte> inputs;                 // Inputs of few rows
     AlignedBuffer<float> tile;                       // [n_rows, kTileColumns]
     AlignedBuffer<float> attend;                     // [attend_workspace(d_head)]
-    alignas(64) std::atomic<int> taken[2] = {0, 0};  // runs of its share, see Lane::deal_out
+    alignas(64) std::atomic<int> taken[2] = {0, 0};  // runs of its share, see Worker::deal_out
   };
 
-  std::vector<Lane> lanes;
-  AlignedBuffer<std::byte> inputs;  // Inputs of many rows, made by all lanes together
+  std::vector<Worker> workers;
+  AlignedBuffer<std::byte> inputs;  // Inputs of many rows, made by all workers together
   AlignedBuffer<float> k;           // [n_rows, n_kv_heads * d_head]
   AlignedBuffer<float> v;           // likewise
-  AlignedBuffer<Best> best;         // [n_lanes, n_rows]
+  AlignedBuffer<Best> best;         // [n_workers, n_rows]
   // An Intermediate, of the attention's result or the feed-forward part's, whichever is wider.
   AlignedBuffer<float> values;                   // [n_rows, widest]
   AlignedBuffer<std::byte> quantized;            // [n_rows, widest] in any format
@@ -121,8 +122,7 @@ struct Scratch {
 
   static bool own_inputs(int rows, int n_in) noexcept {
     const int padded = (n_in + kBlockColumns - 1) / kBlockColumns * kBlockColumns;
-    return rows <= 1 ||
-           static_cast<std::size_t>(rows) * static_cast<std::size_t>(padded) <= kOwnValues;
+    return rows <= 1 || idx(rows) * idx(padded) <= kOwnValues;
   }
 
   /// Bytes that hold the Inputs of every size for which own_inputs() is true.
@@ -136,27 +136,27 @@ struct Scratch {
   }
 
   /// @errors kOutOfMemory
-  void reserve(const PassShape& shape, int n_lanes) {
-    const auto rows = static_cast<std::size_t>(shape.n_rows);
-    if (lanes.empty()) lanes = std::vector<Lane>(static_cast<std::size_t>(n_lanes));
-    for (Lane& lane : lanes) {
-      lane.row.reserve(static_cast<std::size_t>(shape.d_model));
-      lane.inputs.reserve(own_bytes(shape.d_model));
-      lane.tile.reserve(rows * kTileColumns);
-      lane.attend.reserve(attend_workspace(shape.d_head));
-      for (std::atomic<int>& taken : lane.taken) taken.store(0, std::memory_order_relaxed);
+  void reserve(const PassShape& shape, int n_workers) {
+    const auto rows = idx(shape.n_rows);
+    if (workers.empty()) workers = std::vector<Worker>(idx(n_workers));
+    for (Worker& worker : workers) {
+      worker.row.reserve(idx(shape.d_model));
+      worker.inputs.reserve(own_bytes(shape.d_model));
+      worker.tile.reserve(rows * kTileColumns);
+      worker.attend.reserve(attend_workspace(shape.d_head));
+      for (std::atomic<int>& taken : worker.taken) taken.store(0, std::memory_order_relaxed);
     }
     inputs.reserve(Inputs::bytes(shape.n_rows, shape.d_model));
     k.reserve(area(shape.n_rows, shape.d_kv));
     v.reserve(area(shape.n_rows, shape.d_kv));
-    best.reserve(static_cast<std::size_t>(n_lanes) * rows);
+    best.reserve(idx(n_workers) * rows);
     const Dim widest = std::max(int{shape.d_ff}, int{shape.d_q});
     values.reserve(area(shape.n_rows, widest));
     std::size_t most = 0;
     for (int format = 0; format < Inputs::kFormats; ++format)
       most = std::max(most, Inputs::area(format, shape.n_rows, widest));
     quantized.reserve(most);
-    const auto n_blocks = static_cast<std::size_t>(Intermediate::n_blocks(widest));
+    const auto n_blocks = idx(Intermediate::n_blocks(widest));
     written.reserve(n_blocks);
     std::uninitialized_value_construct_n(written.data(), n_blocks);  // zeros before every pass
   }

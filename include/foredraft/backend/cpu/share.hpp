@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include <foredraft/core/index.hpp>
+
 namespace foredraft::inline v0::cpu {
 
 /// A run of consecutive things: begin .. end - 1.
@@ -14,14 +16,14 @@ struct Range {
   int size() const noexcept { return end - begin; }
 };
 
-/// The part of n equal things that falls to a lane.
-constexpr Range share(int n, int lane, int n_lanes) noexcept {
-  const auto cut = [&](int i) { return static_cast<int>(std::int64_t{n} * i / n_lanes); };
-  return {cut(lane), cut(lane + 1)};
+/// The part of n equal things that falls to a worker.
+constexpr Range share(int n, int worker, int n_workers) noexcept {
+  const auto cut = [&](int i) { return static_cast<int>(std::int64_t{n} * i / n_workers); };
+  return {cut(worker), cut(worker + 1)};
 }
 
 /// How many of n units of one size, laid end to end from `start` on, have their middle before
-/// `bound`. Lanes that cut at common bounds so get every unit exactly once.
+/// `bound`. Workers that cut at common bounds so get every unit exactly once.
 constexpr int units_before(std::int64_t bound, std::int64_t start, std::int64_t unit,
                            int n) noexcept {
   const std::int64_t twice =
@@ -31,32 +33,32 @@ constexpr int units_before(std::int64_t bound, std::int64_t start, std::int64_t 
   return count < n ? static_cast<int>(count) : n;
 }
 
-/// Runs of units of different sizes, dealt out to lanes in one order and so that every lane gets
-/// about the same.
+/// Runs of units of different sizes, dealt out to workers in one order and so that every worker
+/// gets about the same.
 template <int kRuns>
 class WeightedShare {
  public:
   /// Append n units. @param unit size of one, positive
   void add(int n, std::int64_t unit) noexcept {
-    runs_[static_cast<std::size_t>(n_runs_++)] = {total_, unit, n};
+    runs_[idx(n_runs_++)] = {total_, unit, n};
     total_ += n * unit;
   }
 
-  /// The units of a run that fall to a lane.
-  Range of(int run, int lane, int n_lanes) const noexcept {
-    const Run& r = runs_[static_cast<std::size_t>(run)];
-    return {units_before(total_ * lane / n_lanes, r.start, r.unit, r.n),
-            units_before(total_ * (lane + 1) / n_lanes, r.start, r.unit, r.n)};
+  /// The units of a run that fall to a worker.
+  Range of(int run, int worker, int n_workers) const noexcept {
+    const Run& r = runs_[idx(run)];
+    return {units_before(total_ * worker / n_workers, r.start, r.unit, r.n),
+            units_before(total_ * (worker + 1) / n_workers, r.start, r.unit, r.n)};
   }
 
-  /// Whether no lane gets more than an equal part and a tenth of it.
-  bool balanced(int n_lanes) const noexcept {
-    for (int lane = 0; lane < n_lanes; ++lane) {
+  /// Whether no worker gets more than an equal part and a tenth of it.
+  bool balanced(int n_workers) const noexcept {
+    for (int worker = 0; worker < n_workers; ++worker) {
       std::int64_t sum = 0;
       for (int run = 0; run < n_runs_; ++run) {
-        sum += of(run, lane, n_lanes).size() * runs_[static_cast<std::size_t>(run)].unit;
+        sum += of(run, worker, n_workers).size() * runs_[idx(run)].unit;
       }
-      if (10 * sum * n_lanes > 11 * total_) return false;
+      if (10 * sum * n_workers > 11 * total_) return false;
     }
     return true;
   }

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include <foredraft/backend/cpu/isa.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cpu {
 
@@ -96,7 +97,7 @@ template <std::size_t block_bytes, int n_parts>
   static_assert(block_bytes % n_parts == 0);
   constexpr std::size_t kPart = block_bytes / n_parts;
   unroll<static_cast<int>((kPart + 63) / 64)>([&](auto line) __attribute__((always_inline)) {
-    fetch_ahead(block + static_cast<std::size_t>(part) * kPart + 64 * line, ahead);
+    fetch_ahead(block + idx(part) * kPart + 64 * line, ahead);
   });
 }
 

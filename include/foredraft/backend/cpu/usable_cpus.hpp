@@ -10,6 +10,8 @@
 
 #if defined(__linux__)
 #include <sched.h>
+
+#include <foredraft/core/index.hpp>
 #endif
 
 namespace foredraft::inline v0::cpu {
@@ -20,9 +22,9 @@ inline int affinity_cpus() {
   // The fixed-size mask holds 1024 processors; the kernel refuses it on a larger machine, so grow
   // until it fits.
   for (int capacity = CPU_SETSIZE; capacity <= CPU_SETSIZE * 64; capacity *= 2) {
-    cpu_set_t* mask = CPU_ALLOC(static_cast<std::size_t>(capacity));
+    cpu_set_t* mask = CPU_ALLOC(idx(capacity));
     if (mask == nullptr) break;
-    const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(capacity));
+    const std::size_t bytes = CPU_ALLOC_SIZE(idx(capacity));
     const bool known = sched_getaffinity(0, bytes, mask) == 0;
     const int count = known ? CPU_COUNT_S(bytes, mask) : 0;
     CPU_FREE(mask);

@@ -21,11 +21,12 @@ int main() {
     fd::Decoder decoder{model, fd::LinearCache<fd::f16>{model.shape()},
                         fd::PromptLookup{{.min_match = 1}}, fd::SampleAndMatch{}};
     const std::vector<fd::TokenId> prompt{72, 101, 108, 108, 111, 44, 32, 119, 111};
-    const auto tokens =
-        decoder
-            .generate(prompt,
-                      {.max_tokens = 64, .n_draft = 12, .temperature = 1.0f, .ignore_end = true})
-            .tokens;
+    const auto tokens = decoder
+                            .generate(prompt, {.max_tokens = 64,
+                                               .n_draft = 12,
+                                               .sampling = {.temperature = 1.0f},
+                                               .ignore_end = true})
+                            .tokens;
     for (const fd::TokenId token : tokens) std::cout << token << ' ';
     std::cout << '\n';
   }

@@ -5,12 +5,14 @@
 #include <cstring>
 #include <type_traits>
 
+#include <foredraft/backend/row_format.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/q8_0.hpp>
 #include <foredraft/core/types.hpp>
 
-namespace foredraft::inline v0 {
+namespace foredraft::inline v0::cpu {
 
-/// How caches store the keys of one head.
+/// How Rows stores the keys of one head.
 ///
 /// A score is a sum over the dimensions of a key. Kernels compute the scores of many positions side
 /// by side and need the same dimension of all of them next to each other, so the keys of every
@@ -20,22 +22,7 @@ namespace foredraft::inline v0 {
 ///
 /// With q8_0 a row is d_head / 32 elements, and a whole block is laid out for int8 dot products
 /// (see KeyPlaces): as two panels of 16 rows of a matrix in Q8_0, which is what Cpu takes it for.
-///
-/// A pass puts the keys of blocks that have become whole since the last one in order before it
-/// reads them, because its lanes do that together; KvLayer::in_blocks says how far that had come.
 inline constexpr int kKeyBlock = 32;
-
-/// Values that an element of a cache's storage type holds.
-template <typename T>
-inline constexpr int kValuesPerElement = 1;
-template <>
-inline constexpr int kValuesPerElement<q8_0> = q8_0::kValues;
-
-/// Elements of a stored row.
-template <typename T>
-[[gnu::always_inline]] constexpr int row_elements(int d_head) noexcept {
-  return d_head / kValuesPerElement<T>;
-}
 
 /// What d_head must be a multiple of.
 template <typename T>
@@ -52,8 +39,7 @@ constexpr std::size_t key_place(int row, int d, int d_head, Position size) noexc
   const bool in_block = row < positions_in_key_blocks(size);
   const int first = in_block ? row / kKeyBlock * kKeyBlock : row;
   const int within = in_block ? d * kKeyBlock + row - first : d;
-  return static_cast<std::size_t>(first) * static_cast<std::size_t>(d_head) +
-         static_cast<std::size_t>(within);
+  return idx(first) * idx(d_head) + idx(within);
 }
 
 /// Rows become dimensions: the matrix [rows, columns] at `from` is written to `to` as
@@ -81,7 +67,7 @@ struct KeyPlaces {
           f(first + i % kPositions, pair + i / kPositions, std::size_t{0}, at, std::size_t{2});
         }
         for (int four = 0; four < 2 * q8_0::kValues / 4; ++four) {
-          const std::size_t code = offsetof(q8_0, codes) + static_cast<std::size_t>(four % 8) * 4;
+          const std::size_t code = offsetof(q8_0, codes) + idx(four % 8) * 4;
           for (int i = 0; i < kPositions; ++i, at += 4) {
             f(first + i, pair + four / 8, code, at, std::size_t{4});
           }
@@ -101,7 +87,7 @@ template <typename T>
     const int n = row_elements<T>(d_head);
     KeyPlaces::for_each(d_head, [&](int row, int element, std::size_t offset, std::size_t at,
                                     std::size_t bytes) __attribute__((always_inline)) {
-      const std::byte* part = from + static_cast<std::size_t>(row * n + element) * sizeof(T);
+      const std::byte* part = from + idx(row * n + element) * sizeof(T);
       std::uint32_t four = 0;
       std::memcpy(&four, part + offset, bytes);
       if (bytes == 4) four ^= 0x80808080u;
@@ -121,7 +107,7 @@ void key_block_to_rows(const T* block, int d_head, T* rows) noexcept {
     const int n = row_elements<T>(d_head);
     KeyPlaces::for_each(
         d_head, [&](int row, int element, std::size_t offset, std::size_t at, std::size_t bytes) {
-          std::byte* part = to + static_cast<std::size_t>(row * n + element) * sizeof(T);
+          std::byte* part = to + idx(row * n + element) * sizeof(T);
           std::uint32_t four = 0;
           std::memcpy(&four, from + at, bytes);
           if (bytes == 4) four ^= 0x80808080u;
@@ -132,16 +118,4 @@ void key_block_to_rows(const T* block, int d_head, T* rows) noexcept {
   }
 }
 
-/// Put the keys of one head in order: those of all whole blocks from position `from` on.
-/// @shape keys [size, row_elements(d_head)], scratch [kKeyBlock * row_elements(d_head)]
-template <typename T>
-void complete_key_blocks(T* keys, int d_head, Position from, Position size, T* scratch) noexcept {
-  const auto block_size = static_cast<std::size_t>(kKeyBlock * row_elements<T>(d_head));
-  for (; from < positions_in_key_blocks(size); from += kKeyBlock) {
-    T* const block = keys + static_cast<std::size_t>(from / kKeyBlock) * block_size;
-    std::memcpy(scratch, block, block_size * sizeof(T));
-    rows_to_key_block(scratch, d_head, block);
-  }
-}
-
-}  // namespace foredraft::inline v0
+}  // namespace foredraft::inline v0::cpu

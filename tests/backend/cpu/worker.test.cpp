@@ -1,4 +1,4 @@
-#include <foredraft/backend/cpu/lane.hpp>
+#include <foredraft/backend/cpu/worker.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -27,6 +27,9 @@ using Exact = fd::Reference::Matrix;
 
 namespace {
 
+template <typename T>
+using Layer = typename fd::cpu::Rows<T>::Layer;
+
 struct Pair {
   fd::Cpu::Matrix packed;
   Exact exact;
@@ -51,8 +54,8 @@ struct Pair {
   }
 };
 
-/// Six standard deviations of an output's error where inputs up to `greatest` are rounded to 8 bits,
-/// each by its own amount; for float weights what sums of their products may lose.
+/// Six standard deviations of an output's error where inputs up to `greatest` are rounded to 8
+/// bits, each by its own amount; for float weights what sums of their products may lose.
 double likely_bound(const Exact& w, bool floats, Eigen::Index n, double greatest) {
   const double norm = w.row(n).cast<double>().norm();
   if (floats) return 1e-5 * norm * std::sqrt(static_cast<double>(w.cols())) * greatest;
@@ -73,8 +76,8 @@ Eigen::VectorXd normalised(const float* x, const std::vector<float>& norm) {
   return row.cwiseProduct(weights) / std::sqrt(row.squaredNorm() / static_cast<double>(n) + 1e-5);
 }
 
-/// For all formats, some numbers of rows and lanes with the widest instruction set, and two lanes
-/// with the others.
+/// For all formats, some numbers of rows and workers with the widest instruction set, and two
+/// workers with the others.
 template <typename Check>
 void for_each_case(Check&& check) {
   const std::vector<fd::cpu::Isa> isas = usable_isas();
@@ -102,12 +105,12 @@ TEST_CASE("embed gives the file's values times the scale") {
     std::vector<float> x(static_cast<std::size_t>(n_rows) * 256);
     std::vector<float> expected(x.size());
     fd::Reference reference;
-    cpu.run({.n_rows = n_rows, .d_model = 256, .d_head = 16}, [&](auto& lane) noexcept {
-      lane.embed(
-          fd::EmbedArgs<fd::Cpu::Matrix>{&table.packed, tokens.data(), n_rows, 16.0f, x.data()});
+    cpu.run({.n_rows = n_rows, .d_model = 256, .d_head = 16}, [&](auto& worker) noexcept {
+      worker.embed(fd::EmbedArgs<fd::cpu::Worker>{&table.packed, tokens, 16.0f, x.data()});
     });
-    reference.run({}, [&](auto& lane) noexcept {
-      lane.embed(fd::EmbedArgs<Exact>{&table.exact, tokens.data(), n_rows, 16.0f, expected.data()});
+    reference.run({}, [&](auto& worker) noexcept {
+      worker.embed(
+          fd::EmbedArgs<fd::Reference::Worker>{&table.exact, tokens, 16.0f, expected.data()});
     });
     CHECK(x == expected);
   });
@@ -123,7 +126,7 @@ TEST_CASE("attend adds the product of wo with what was attended") {
     const auto n = static_cast<std::size_t>(n_rows);
     const std::vector<float> q = mini::normals(n * kWidth, 3);
     std::vector<float> v = mini::normals(n * kWidth, 3);  // [head, row, dimension]
-    const std::vector<fd::KvLayer<float>> kv{{v.data(), v.data(), n * kHead, 0}};
+    const std::vector<Layer<float>> kv{{v.data(), v.data(), n * kHead, 0}};
     std::vector<std::int32_t> path(n);
     std::vector<std::int32_t> path_begin(n + 1);
     for (std::size_t i = 0; i < n; ++i) {
@@ -144,10 +147,9 @@ TEST_CASE("attend adds the product of wo with what was attended") {
                               .d_kv = kHeads * kHead,
                               .d_head = kHead};
     const auto run = [&](auto& backend, const auto& matrix, std::vector<float>& sum) {
-      using M = std::remove_cvref_t<decltype(matrix)>;
-      backend.run(shape, [&](auto& lane) noexcept {
-        lane.attend(fd::AttendArgs<M, float>{q.data(), n_rows, kHeads, kHeads, kHead, 1.0f,
-                                             sequences, kv, &matrix, sum.data()});
+      backend.run(shape, [&]<typename L>(L& worker) noexcept {
+        worker.attend(fd::AttendArgs<L, fd::RowsIn<float>>{
+            q.data(), n_rows, kHeads, kHeads, kHead, 1.0f, sequences, kv, &matrix, sum.data()});
       });
     };
     run(cpu, wo.packed, x);
@@ -175,23 +177,23 @@ TEST_CASE("feed-forward up to its last product") {
       std::vector<float> expected = x;
       fd::Reference reference;
       cpu.run({.n_rows = n_rows, .d_model = 512, .d_ff = 300, .d_head = 16},
-              [&](auto& lane) noexcept {
-                lane.feed_forward(fd::FeedForwardArgs<fd::Cpu::Matrix>{sum.data(),
+              [&](auto& worker) noexcept {
+                worker.feed_forward(fd::FeedForwardArgs<fd::cpu::Worker>{sum.data(),
+                                                                         n_rows,
+                                                                         {norm.data(), 1e-5f},
+                                                                         activation,
+                                                                         &gate.packed,
+                                                                         &up.packed,
+                                                                         &down.packed});
+              });
+      reference.run({}, [&](auto& worker) noexcept {
+        worker.feed_forward(fd::FeedForwardArgs<fd::Reference::Worker>{expected.data(),
                                                                        n_rows,
                                                                        {norm.data(), 1e-5f},
                                                                        activation,
-                                                                       &gate.packed,
-                                                                       &up.packed,
-                                                                       &down.packed});
-              });
-      reference.run({}, [&](auto& lane) noexcept {
-        lane.feed_forward(fd::FeedForwardArgs<Exact>{expected.data(),
-                                                     n_rows,
-                                                     {norm.data(), 1e-5f},
-                                                     activation,
-                                                     &gate.exact,
-                                                     &up.exact,
-                                                     &down.exact});
+                                                                       &gate.exact,
+                                                                       &up.exact,
+                                                                       &down.exact});
       });
       const bool float_gate = fd::quant_geometry(type).elements == 0;
       int wrong = 0;
@@ -252,18 +254,18 @@ TEST_CASE("head") {
     std::vector<fd::TokenId> argmax(rows.size());
     std::vector<fd::TokenId> exact_argmax(rows.size());
     fd::Reference reference;
-    cpu.run({.n_rows = n_rows, .d_model = 256, .d_head = 16}, [&](auto& lane) noexcept {
-      lane.head(fd::HeadArgs<fd::Cpu::Matrix>{x.data(),
-                                              rows,
-                                              {norm.data(), 1e-5f},
-                                              &w.packed,
-                                              argmax,
-                                              wanted,
-                                              wanted_maxima,
-                                              wanted_sums});
+    cpu.run({.n_rows = n_rows, .d_model = 256, .d_head = 16}, [&](auto& worker) noexcept {
+      worker.head(fd::HeadArgs<fd::cpu::Worker>{x.data(),
+                                                rows,
+                                                {norm.data(), 1e-5f},
+                                                &w.packed,
+                                                argmax,
+                                                wanted,
+                                                wanted_maxima,
+                                                wanted_sums});
     });
-    reference.run({}, [&](auto& lane) noexcept {
-      lane.head(fd::HeadArgs<Exact>{
+    reference.run({}, [&](auto& worker) noexcept {
+      worker.head(fd::HeadArgs<fd::Reference::Worker>{
           x.data(), rows, {norm.data(), 1e-5f}, &w.exact, exact_argmax, all, all_maxima, all_sums});
     });
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -303,15 +305,16 @@ TEST_CASE("head") {
 
 namespace {
 
-/// Kernels with a stage direction for two lanes and four tiles: lane 0 comes so late that lane 1 has
-/// done its own two and begun with the first of lane 0's; lane 1 then waits for lane 0's second one.
-struct LateFirstLane {
+/// Kernels with a stage direction for two workers and four tiles: worker 0 comes so late that
+/// worker 1 has done its own two and begun with the first of worker 0's; worker 1 then waits for
+/// worker 0's second one.
+struct LateFirstWorker {
   static inline const fd::cpu::KernelTable* kernels = nullptr;
-  static inline std::thread::id first_lane;
+  static inline std::thread::id first_worker;
   static inline std::atomic<int> tiles_of_first = 0;
   static inline std::atomic<int> tiles_of_second = 0;
 
-  static bool is_first() noexcept { return std::this_thread::get_id() == first_lane; }
+  static bool is_first() noexcept { return std::this_thread::get_id() == first_worker; }
   static void wait_for(const std::atomic<int>& tiles, int n) noexcept {
     // Bounded, so that another order of work fails the test and does not hang it.
     for (int i = 0; i < 10'000'000 && tiles < n; ++i) std::this_thread::yield();
@@ -332,7 +335,7 @@ struct LateFirstLane {
 
 }  // namespace
 
-TEST_CASE("a row with NaN has no best token, whichever lane sees it") {
+TEST_CASE("a row with NaN has no best token, whichever worker sees it") {
   const std::vector<float> x(16, 1.0f);
   const std::vector<std::int32_t> rows{0};
   for (const int threads : {1, 2, 3}) {
@@ -342,8 +345,8 @@ TEST_CASE("a row with NaN has no best token, whichever lane sees it") {
       values[damaged * 16] = std::nanf("");
       const auto w = cpu.pack({TensorType::kF32, 512, 16, std::as_bytes(std::span(values))});
       std::vector<fd::TokenId> argmax(1);
-      cpu.run({.n_rows = 1, .d_model = 16, .d_head = 16}, [&](auto& lane) noexcept {
-        lane.head(fd::HeadArgs<fd::Cpu::Matrix>{
+      cpu.run({.n_rows = 1, .d_model = 16, .d_head = 16}, [&](auto& worker) noexcept {
+        worker.head(fd::HeadArgs<fd::cpu::Worker>{
             x.data(), rows, {x.data(), 1e-5f}, &w, argmax, {}, {}, {}});
       });
       CAPTURE(threads, damaged);
@@ -352,7 +355,7 @@ TEST_CASE("a row with NaN has no best token, whichever lane sees it") {
   }
 }
 
-TEST_CASE("of equal logits the lowest id wins, whichever lane has found it") {
+TEST_CASE("of equal logits the lowest id wins, whichever worker has found it") {
   std::vector<float> values(512 * 16);
   values[5 * 16] = values[200 * 16] = 1.0f;  // the first two tiles
   fd::Cpu packing{{.threads = 1}};
@@ -362,22 +365,22 @@ TEST_CASE("of equal logits the lowest id wins, whichever lane has found it") {
   std::vector<fd::TokenId> argmax(1, -1);
 
   for (const fd::cpu::KernelTable* table : fd::cpu::available_tables()) {
-    if (table->isa == usable_isas().back()) LateFirstLane::kernels = table;
+    if (table->isa == usable_isas().back()) LateFirstWorker::kernels = table;
   }
-  fd::cpu::KernelTable kernels = *LateFirstLane::kernels;
-  kernels.rms_norm = &LateFirstLane::rms_norm;
-  kernels.argmax = &LateFirstLane::argmax;
-  LateFirstLane::first_lane = std::this_thread::get_id();
+  fd::cpu::KernelTable kernels = *LateFirstWorker::kernels;
+  kernels.rms_norm = &LateFirstWorker::rms_norm;
+  kernels.argmax = &LateFirstWorker::argmax;
+  LateFirstWorker::first_worker = std::this_thread::get_id();
   fd::cpu::ThreadPool pool(2);
   fd::cpu::Scratch scratch;
   scratch.reserve({.n_rows = 1, .d_model = 16, .d_head = 16}, 2);
   pool.run([&](int index) {
-    fd::cpu::Lane lane(kernels, pool, scratch, index);
-    lane.head(
-        fd::HeadArgs<fd::Cpu::Matrix>{x.data(), rows, {x.data(), 1e-5f}, &w, argmax, {}, {}, {}});
+    fd::cpu::Worker worker(kernels, pool, scratch, index);
+    worker.head(
+        fd::HeadArgs<fd::cpu::Worker>{x.data(), rows, {x.data(), 1e-5f}, &w, argmax, {}, {}, {}});
   });
-  CHECK(LateFirstLane::tiles_of_first == 1);
-  CHECK(LateFirstLane::tiles_of_second == 3);
+  CHECK(LateFirstWorker::tiles_of_first == 1);
+  CHECK(LateFirstWorker::tiles_of_second == 3);
   CHECK(argmax[0] == 5);
 }
 
@@ -419,33 +422,34 @@ TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend re
     };
     const auto run = [&](auto& backend, const auto& q_matrix, const auto& k_matrix,
                          const auto& v_matrix, const auto& o_matrix) {
-      using M = std::remove_cvref_t<decltype(q_matrix)>;
       Result r{
           std::vector<float>(n * kHeads * kHead), std::vector<float>(n * kHeads * kHead), {}, {}};
       for (const float value : mini::normals(kKvHeads * kRows * kHead, 18))
         r.k.push_back(TestType(value));
       for (const float value : mini::normals(kKvHeads * kRows * kHead, 19))
         r.v.push_back(TestType(value));
-      const std::vector<fd::KvLayer<TestType>> kv{{r.k.data(), r.v.data(), kRows * kHead, 40}};
-      backend.run(shape, [&](auto& lane) noexcept {
-        lane.qkv(fd::QkvArgs<M, TestType>{x.data(),
-                                          n_rows,
-                                          {norm.data(), 1e-5f},
-                                          &q_matrix,
-                                          &k_matrix,
-                                          &v_matrix,
-                                          bias.data(),
-                                          nullptr,
-                                          bias.data(),
-                                          kHeads,
-                                          kKvHeads,
-                                          kHead,
-                                          {fd::RopeKind::kHalves, 32, cos.data(), sin.data()},
-                                          sequences,
-                                          kv,
-                                          r.q.data()});
-        lane.attend(fd::AttendArgs<M, TestType>{r.q.data(), n_rows, kHeads, kKvHeads, kHead, 0.1f,
-                                                sequences, kv, &o_matrix, r.out.data()});
+      const std::vector<Layer<TestType>> kv{{r.k.data(), r.v.data(), kRows * kHead, 40}};
+      backend.run(shape, [&]<typename L>(L& worker) noexcept {
+        worker.qkv(fd::QkvArgs<L, fd::RowsIn<TestType>>{
+            x.data(),
+            n_rows,
+            {norm.data(), 1e-5f},
+            &q_matrix,
+            &k_matrix,
+            &v_matrix,
+            bias.data(),
+            nullptr,
+            bias.data(),
+            kHeads,
+            kKvHeads,
+            kHead,
+            {fd::RopeKind::kHalves, 32, cos.data(), sin.data()},
+            sequences,
+            kv,
+            r.q.data()});
+        worker.attend(fd::AttendArgs<L, fd::RowsIn<TestType>>{r.q.data(), n_rows, kHeads, kKvHeads,
+                                                              kHead, 0.1f, sequences, kv, &o_matrix,
+                                                              r.out.data()});
       });
       return r;
     };
@@ -493,12 +497,11 @@ TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend re
     const double out_bound = 0x1p-24 * (16 + 2 * score) * greatest_v;
     Result again = ours;
     again.out.assign(again.out.size(), 0.0f);
-    const std::vector<fd::KvLayer<TestType>> kv{
-        {again.k.data(), again.v.data(), kRows * kHead, 40}};
-    reference.run(shape, [&](auto& lane) noexcept {
-      lane.attend(fd::AttendArgs<Exact, TestType>{ours.q.data(), n_rows, kHeads, kKvHeads, kHead,
-                                                  0.1f, sequences, kv, &wo.exact,
-                                                  again.out.data()});
+    const std::vector<Layer<TestType>> kv{{again.k.data(), again.v.data(), kRows * kHead, 40}};
+    reference.run(shape, [&](auto& worker) noexcept {
+      worker.attend(fd::AttendArgs<fd::Reference::Worker, fd::RowsIn<TestType>>{
+          ours.q.data(), n_rows, kHeads, kKvHeads, kHead, 0.1f, sequences, kv, &wo.exact,
+          again.out.data()});
     });
     for (std::size_t i = 0; i < again.out.size(); ++i)
       wrong += !(std::abs(ours.out[i] - again.out[i]) <= out_bound);

@@ -11,11 +11,12 @@
 
 #include <foredraft/backend/cpu/kernel_table.hpp>
 #include <foredraft/backend/cpu/packed_matrix.hpp>
+#include <foredraft/backend/cpu/rows.hpp>
 #include <foredraft/backend/cpu/scratch.hpp>
 #include <foredraft/backend/cpu/share.hpp>
 #include <foredraft/backend/cpu/thread_pool.hpp>
-#include <foredraft/backend/key_blocks.hpp>
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/detail/exponentials.hpp>
 
 namespace foredraft::inline v0::cpu {
@@ -23,31 +24,36 @@ namespace foredraft::inline v0::cpu {
 /// One thread's view of a parallel region: the operators of backend/ops.hpp.
 ///
 /// Work is divided by a fixed rule (by panels of weights, by queries, by rows). Where most of the
-/// time goes, a lane that has done its share helps the others with theirs. Lanes meet at the end of
-/// qkv and at the middle and the end of attend and feed_forward: five barriers a layer. There are
-/// more of them
-///  - in qkv, where whole heads do not balance over the lanes: rotation waits for all projections;
-///  - in qkv and feed_forward, from so many rows on that lanes share norm and quantization of the
+/// time goes, a worker that has done its share helps the others with theirs. Workers meet at the
+/// end of qkv and at the middle and the end of attend and feed_forward: five barriers a layer.
+/// There are more of them
+///  - in qkv, where whole heads do not balance over the workers: rotation waits for all
+///    projections;
+///  - in qkv and feed_forward, from so many rows on that workers share norm and quantization of the
 ///    input instead of repeating them (Scratch::own_inputs).
-class Lane {
+class Worker {
  public:
-  Lane(const KernelTable& kernels, ThreadPool& pool, Scratch& scratch, int index) noexcept
+  using Matrix = PackedMatrix;
+  template <typename T>
+  using Pointer = T*;
+
+  Worker(const KernelTable& kernels, ThreadPool& pool, Scratch& scratch, int index) noexcept
       : kernels_(kernels),
         pool_(pool),
         shared_(scratch),
-        own_(scratch.lanes[static_cast<std::size_t>(index)]),
+        own_(scratch.workers[idx(index)]),
         index_(index) {}
 
   int index() const noexcept { return index_; }
   int count() const noexcept { return pool_.size(); }
   void barrier() noexcept { pool_.barrier(); }
 
-  void embed(const EmbedArgs<PackedMatrix>& a) noexcept {
-    const Range mine = share(a.n_rows, index_, count());
+  void embed(const EmbedArgs<Worker>& a) noexcept {
+    const Range mine = share(static_cast<int>(a.tokens.size()), index_, count());
     const int d = a.table->n_in();
     for (int row = mine.begin; row < mine.end; ++row) {
       float* x = a.x + offset(row, d);
-      a.table->dequantize_row(a.tokens[row], x);
+      a.table->dequantize_row(a.tokens[idx(row)], x);
       if (a.scale == 1.0f) continue;
       for (int i = 0; i < d; ++i) x[i] *= a.scale;
     }
@@ -55,13 +61,13 @@ class Lane {
   }
 
   template <typename T>
-  void qkv(const QkvArgs<PackedMatrix, T>& a) noexcept {
+  void qkv(const QkvArgs<Worker, Rows<T>>& a) noexcept {
     const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, {a.wq, a.wk, a.wv});
     const int d_kv = a.n_kv_heads * a.d_head;
     const Projection projections[] = {{a.wq, a.q_bias, a.q, a.n_heads},
                                       {a.wk, a.k_bias, shared_.k.data(), a.n_kv_heads},
                                       {a.wv, a.v_bias, shared_.v.data(), a.n_kv_heads}};
-    // A lane that computes whole heads can rotate and store them without waiting for the others.
+    // A worker that computes whole heads can rotate and store them without waiting for the others.
     const bool panels_in_heads = a.d_head % kPanelRows == 0;
     WeightedShare<3> heads;
     WeightedShare<3> panels;
@@ -89,31 +95,23 @@ class Lane {
       store(a.sequences[s], a.kv[s], a.kv[s].k, a.d_head, keys, shared_.k.data(), d_kv);
       store(a.sequences[s], a.kv[s], a.kv[s].v, a.d_head, heads.of(2, index_, count()),
             shared_.v.data(), d_kv);
-      // Attention has not begun, so its workspace makes room.
-      static_assert(sizeof(T) / kValuesPerElement<T> <= sizeof(float));
-      for (int head = keys.begin; head < keys.end; ++head) {
-        complete_key_blocks(a.kv[s].k + static_cast<std::size_t>(head) * a.kv[s].head_stride,
-                            a.d_head, a.kv[s].in_blocks, a.kv[s].size,
-                            reinterpret_cast<T*>(own_.attend.data()));
-      }
     }
     barrier();
   }
 
   /// Queries are dealt out in the order of (sequence, KV head, row, query head), by the positions
-  /// that they see: all lanes are busy with one row too, and with the rows of a prompt, whose last
-  /// ones see the most.
+  /// that they see: all workers are busy with one row too, and with the rows of a prompt, whose
+  /// last ones see the most.
   template <typename T>
-  void attend(const AttendArgs<PackedMatrix, T>& a) noexcept {
+  void attend(const AttendArgs<Worker, Rows<T>>& a) noexcept {
     const Intermediate attended =
         shared_.intermediate(a.wo->type(), a.n_rows, a.n_heads * a.d_head);
     const int group = a.n_heads / a.n_kv_heads;
-    AttendTask<T> task{
-        .row_stride = static_cast<std::size_t>(a.n_heads) * static_cast<std::size_t>(a.d_head),
-        .d_head = a.d_head,
-        .group = group,
-        .scale = a.scale,
-        .workspace = own_.attend.data()};
+    AttendTask<T> task{.row_stride = idx(a.n_heads) * idx(a.d_head),
+                       .d_head = a.d_head,
+                       .group = group,
+                       .scale = a.scale,
+                       .workspace = own_.attend.data()};
     std::int64_t total = 0;
     for (std::size_t s = 0; s < a.sequences.size(); ++s) {
       describe(a.sequences[s], task);
@@ -124,7 +122,7 @@ class Lane {
     std::int64_t start = 0;
     for (std::size_t s = 0; s < a.sequences.size(); ++s) {
       const SequenceRows& rows = a.sequences[s];
-      const KvLayer<T>& kv = a.kv[s];
+      const typename Rows<T>::Layer& kv = a.kv[s];
       describe(rows, task);
       const std::int64_t cost = head_cost(task, rows.n_rows);
       for (int head = 0; head < a.n_kv_heads; ++head, start += cost) {
@@ -135,8 +133,8 @@ class Lane {
             offset(rows.first_row, a.n_heads * a.d_head) + offset(head * group, a.d_head);
         task.q = a.q + first;
         task.out = attended.values + first;
-        task.k = kv.k + static_cast<std::size_t>(head) * kv.head_stride;
-        task.v = kv.v + static_cast<std::size_t>(head) * kv.head_stride;
+        task.k = kv.k + idx(head) * kv.head_stride;
+        task.v = kv.v + idx(head) * kv.head_stride;
         if constexpr (std::is_same_v<T, float>) {
           kernels_.attend_float(task);
         } else if constexpr (std::is_same_v<T, f16>) {
@@ -159,7 +157,7 @@ class Lane {
     add_product(*a.wo, attended.in, a.x);
   }
 
-  void feed_forward(const FeedForwardArgs<PackedMatrix>& a) noexcept {
+  void feed_forward(const FeedForwardArgs<Worker>& a) noexcept {
     const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, {a.gate, a.up});
     const int d_ff = a.gate->n_out();
     const Intermediate hidden = shared_.intermediate(a.down->type(), a.n_rows, d_ff);
@@ -176,7 +174,17 @@ class Lane {
     add_product(*a.down, hidden.in, a.x);
   }
 
-  void head(const HeadArgs<PackedMatrix>& a) noexcept {
+  void tap(const TapArgs<Worker>& a) noexcept {
+    if (a.taps.empty()) return;
+    const Range mine = share(static_cast<int>(a.taps.size()), index_, count());
+    for (int i = mine.begin; i < mine.end; ++i) {
+      const auto [row, to] = a.taps[idx(i)];
+      std::memcpy(to, a.x + offset(row, a.d_model), idx(a.d_model) * sizeof(float));
+    }
+    barrier();
+  }
+
+  void head(const HeadArgs<Worker>& a) noexcept {
     const int n_rows = static_cast<int>(a.rows.size());
     if (n_rows == 0) return;
     const Inputs in = normalised(a.x, a.rows.data(), n_rows, a.norm, {a.w});
@@ -188,16 +196,16 @@ class Lane {
       for (int i = 0; i < n_rows; ++i) {
         const float* values = own_.tile.data() + offset(i, Scratch::kTileColumns);
         const float greatest = kernels_.argmax(values, n, column, mine[i]);
-        const auto row = static_cast<std::size_t>(i);
+        const auto row = idx(i);
         if (!a.logits.empty() && a.logits[row] != nullptr) {
-          std::memcpy(a.logits[row] + column, values, static_cast<std::size_t>(n) * sizeof(float));
+          std::memcpy(a.logits[row] + column, values, idx(n) * sizeof(float));
         }
         if (!a.maxima.empty() && a.maxima[row] != nullptr) {
           a.maxima[row][column / Scratch::kTileColumns] = greatest;
         }
         if (!a.sums.empty() && a.sums[row].to != nullptr) {
-          a.sums[row].to[column / Scratch::kTileColumns] = sum_of_weights(
-              {values, static_cast<std::size_t>(n)}, greatest, a.sums[row].temperature);
+          a.sums[row].to[column / Scratch::kTileColumns] =
+              sum_of_weights({values, idx(n)}, greatest, a.sums[row].temperature);
         }
       }
     });
@@ -205,8 +213,8 @@ class Lane {
     const Range rows = share(n_rows, index_, count());
     for (int i = rows.begin; i < rows.end; ++i) {
       Best all;
-      for (int lane = 0; lane < count(); ++lane) {
-        const Best& one = best[offset(lane, n_rows) + static_cast<std::size_t>(i)];
+      for (int worker = 0; worker < count(); ++worker) {
+        const Best& one = best[offset(worker, n_rows) + idx(i)];
         all.nan |= one.nan;
         if (one.value > all.value || (one.value == all.value && one.id < all.id)) {
           all.value = one.value;
@@ -214,7 +222,7 @@ class Lane {
         }
       }
       const bool damaged = all.nan || all.value == std::numeric_limits<float>::infinity();
-      a.argmax[static_cast<std::size_t>(i)] = damaged ? -1 : all.id;
+      a.argmax[idx(i)] = damaged ? -1 : all.id;
     }
     barrier();
   }
@@ -227,12 +235,11 @@ class Lane {
     int n_heads;
   };
 
-  static std::size_t offset(int row, int width) noexcept {
-    return static_cast<std::size_t>(row) * static_cast<std::size_t>(width);
-  }
+  static std::size_t offset(int row, int width) noexcept { return idx(row) * idx(width); }
 
   /// Rows of x (or those that `gather` names), normalised, in the formats of all `matrices`.
-  Inputs normalised(const float* x, const std::int32_t* gather, int n_rows, const RmsNorm& norm,
+  Inputs normalised(const float* x, const std::int32_t* gather, int n_rows,
+                    const RmsNorm<Worker>& norm,
                     std::initializer_list<const PackedMatrix*> matrices) noexcept {
     const int n_in = (*matrices.begin())->n_in();
     const bool own = Scratch::own_inputs(n_rows, n_in);
@@ -256,11 +263,10 @@ class Lane {
   void multiply(const PackedMatrix& w, const Activations& in, Range panels, float* out, int ld_out,
                 Epilogue epilogue) noexcept {
     if (panels.size() <= 0) return;
-    kernels_.matmul(w.panels(), in, panels.begin, panels.end, out, static_cast<std::size_t>(ld_out),
-                    epilogue);
+    kernels_.matmul(w.panels(), in, panels.begin, panels.end, out, idx(ld_out), epilogue);
   }
 
-  /// x += w * in, on all lanes.
+  /// x += w * in, on all workers.
   void add_product(const PackedMatrix& w, const Activations& in, float* x) noexcept {
     const std::size_t run_bytes =
         in.n_rows <= kTileRows ? Scratch::kRunBytes : Scratch::kRunBytesOfManyRows;
@@ -271,20 +277,20 @@ class Lane {
     barrier();
   }
 
-  /// The products of a few panels, into the lane's own tile from its first column on.
+  /// The products of a few panels, into the worker's own tile from its first column on.
   void multiply_into_tile(const PackedMatrix& w, const Inputs& in, Range panels) noexcept {
     PackedPanels part = w.panels();
-    part.data += static_cast<std::size_t>(panels.begin) * part.panel_bytes;
+    part.data += idx(panels.begin) * part.panel_bytes;
     part.n_out -= panels.begin * kPanelRows;
     part.n_panels -= panels.begin;
     kernels_.matmul(part, in.of(w.type()), 0, panels.size(), own_.tile.data(),
                     Scratch::kTileColumns, {});
   }
 
-  /// f(run) for runs of up to `length` of n things, each on one lane: first the runs of a lane's
-  /// own share, then what slower lanes have left of theirs. Who computes a thing makes no
-  /// difference to it, and a core that is slower than others, or taken away for a while, does not
-  /// keep them waiting.
+  /// f(run) for runs of up to `length` of n things, each on one worker: first the runs of a
+  /// worker's own share, then what slower workers have left of theirs. Who computes a thing makes
+  /// no difference to it, and a core that is slower than others, or taken away for a while, does
+  /// not keep them waiting.
   ///
   /// There is a barrier between any two of these. So while two sets of counters take turns, nobody
   /// looks at the one that is set back.
@@ -293,9 +299,9 @@ class Lane {
     const int set = deals_++ % 2;
     own_.taken[1 - set].store(0, std::memory_order_relaxed);
     for (int i = 0; i < count(); ++i) {
-      const int lane = (index_ + i) % count();
-      const Range part = share(n, lane, count());
-      std::atomic<int>& taken = shared_.lanes[static_cast<std::size_t>(lane)].taken[set];
+      const int worker = (index_ + i) % count();
+      const Range part = share(n, worker, count());
+      std::atomic<int>& taken = shared_.workers[idx(worker)].taken[set];
       for (;;) {
         const int begin = part.begin + length * taken.fetch_add(1, std::memory_order_relaxed);
         if (begin >= part.end) break;
@@ -316,7 +322,7 @@ class Lane {
     });
   }
 
-  void rotate(const RopeTable& rope, int n_rows, int d_head, Range heads, float* x,
+  void rotate(const RopeTable<Worker>& rope, int n_rows, int d_head, Range heads, float* x,
               int width) noexcept {
     const int half = rope.n_rot / 2;
     for (int row = 0; row < n_rows; ++row) {
@@ -331,15 +337,15 @@ class Lane {
   /// @param to  kv.k or kv.v
   /// @shape x [rows of the pass, width]
   template <typename T>
-  void store(const SequenceRows& rows, const KvLayer<T>& kv, T* to, int d_head, Range heads,
-             const float* x, int width) noexcept {
+  void store(const SequenceRows& rows, const typename Rows<T>::Layer& kv, T* to, int d_head,
+             Range heads, const float* x, int width) noexcept {
     for (int i = 0; i < rows.n_rows; ++i) {
       for (int head = heads.begin; head < heads.end; ++head) {
         const float* from = x + offset(rows.first_row + i, width) + offset(head, d_head);
-        T* place = to + static_cast<std::size_t>(head) * kv.head_stride +
-                   offset(kv.size + rows.first_node + i, row_elements<T>(d_head));
+        T* place = to + idx(head) * kv.head_stride +
+                   offset(rows.row_of(rows.first_node + i), row_elements<T>(d_head));
         if constexpr (std::is_same_v<T, float>) {
-          std::memcpy(place, from, static_cast<std::size_t>(d_head) * sizeof(float));
+          std::memcpy(place, from, idx(d_head) * sizeof(float));
         } else if constexpr (std::is_same_v<T, q8_0>) {
           for (int d = 0; d < d_head; d += q8_0::kValues, ++place) *place = q8_0(from + d);
         } else {
@@ -387,7 +393,7 @@ class Lane {
   const KernelTable& kernels_;
   ThreadPool& pool_;
   Scratch& shared_;
-  Scratch::Lane& own_;
+  Scratch::Worker& own_;
   const int index_;
   int deals_ = 0;
 };

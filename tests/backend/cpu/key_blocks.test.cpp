@@ -1,4 +1,4 @@
-#include <foredraft/backend/key_blocks.hpp>
+#include <foredraft/backend/cpu/key_blocks.hpp>
 
 #include <cstring>
 #include <numeric>
@@ -18,7 +18,7 @@ TEST_CASE("every element of every key has a place of its own") {
       CAPTURE(d_head, size);
       std::vector<int> taken(static_cast<std::size_t>(kRows * d_head));
       for (int row = 0; row < kRows; ++row) {
-        for (int d = 0; d < d_head; ++d) ++taken.at(fd::key_place(row, d, d_head, size));
+        for (int d = 0; d < d_head; ++d) ++taken.at(fd::cpu::key_place(row, d, d_head, size));
       }
       CHECK(taken == std::vector<int>(taken.size(), 1));
     }
@@ -26,24 +26,25 @@ TEST_CASE("every element of every key has a place of its own") {
 }
 
 TEST_CASE("whole blocks of committed keys lie by dimensions, the others by rows") {
-  CHECK(fd::positions_in_key_blocks(63) == 32);
-  CHECK(fd::positions_in_key_blocks(64) == 64);
-  CHECK(fd::key_place(33, 5, 8, 64) == 32 * 8 + 5 * 32 + 1);
-  CHECK(fd::key_place(33, 5, 8, 63) == 33 * 8 + 5);  // its block is not whole
-  CHECK(fd::key_place(64, 5, 8, 64) == 64 * 8 + 5);  // staged
+  CHECK(fd::cpu::positions_in_key_blocks(63) == 32);
+  CHECK(fd::cpu::positions_in_key_blocks(64) == 64);
+  CHECK(fd::cpu::key_place(33, 5, 8, 64) == 32 * 8 + 5 * 32 + 1);
+  CHECK(fd::cpu::key_place(33, 5, 8, 63) == 33 * 8 + 5);  // its block is not whole
+  CHECK(fd::cpu::key_place(64, 5, 8, 64) == 64 * 8 + 5);  // staged
 }
 
 TEST_CASE("transpose, and back") {
   std::vector<int> rows(32 * 6);
   std::iota(rows.begin(), rows.end(), 0);
   std::vector<int> turned(rows.size());
-  fd::transpose(rows.data(), 32, 6, turned.data());
+  fd::cpu::transpose(rows.data(), 32, 6, turned.data());
   for (int row = 0; row < 32; ++row) {
     for (int d = 0; d < 6; ++d)
-      CHECK(turned[fd::key_place(row, d, 6, 32)] == rows[static_cast<std::size_t>(row * 6 + d)]);
+      CHECK(turned[fd::cpu::key_place(row, d, 6, 32)] ==
+            rows[static_cast<std::size_t>(row * 6 + d)]);
   }
   std::vector<int> back(rows.size());
-  fd::transpose(turned.data(), 6, 32, back.data());
+  fd::cpu::transpose(turned.data(), 6, 32, back.data());
   CHECK(back == rows);
 }
 
@@ -52,13 +53,13 @@ TEST_CASE("a block of keys in q8_0 is two panels of a matrix in Q8_0, and can be
   for (const int d_head : {64, 128, 192}) {
     CAPTURE(d_head);
     const int n = fd::row_elements<fd::q8_0>(d_head);
-    std::vector<fd::q8_0> rows(static_cast<std::size_t>(fd::kKeyBlock * n));
+    std::vector<fd::q8_0> rows(static_cast<std::size_t>(fd::cpu::kKeyBlock * n));
     for (fd::q8_0& element : rows) {
       element.scale.bits = static_cast<std::uint16_t>(random() % 0x7000);
       for (auto& code : element.codes) code = static_cast<std::int8_t>(random() % 255 - 127);
     }
     std::vector<fd::q8_0> block(rows.size());
-    fd::rows_to_key_block(rows.data(), d_head, block.data());
+    fd::cpu::rows_to_key_block(rows.data(), d_head, block.data());
 
     const std::size_t row_size = static_cast<std::size_t>(n) * sizeof(fd::q8_0);
     std::vector<std::byte> panels(block.size() * sizeof(fd::q8_0));
@@ -70,27 +71,7 @@ TEST_CASE("a block of keys in q8_0 is two panels of a matrix in Q8_0, and can be
     CHECK(std::memcmp(block.data(), panels.data(), panels.size()) == 0);
 
     std::vector<fd::q8_0> back(rows.size());
-    fd::key_block_to_rows(block.data(), d_head, back.data());
+    fd::cpu::key_block_to_rows(block.data(), d_head, back.data());
     CHECK(std::memcmp(back.data(), rows.data(), panels.size()) == 0);
-  }
-}
-
-TEST_CASE("blocks that have become whole are completed, and nothing else") {
-  constexpr int kRows = 110;
-  constexpr int kHead = 6;
-  std::vector<int> rows(kRows * kHead);
-  std::iota(rows.begin(), rows.end(), 0);
-  std::vector<int> keys = rows;
-  std::vector<int> scratch(fd::kKeyBlock * kHead);
-  int in_blocks = 0;
-  for (const int size : {0, 20, 31, 32, 40, 100, 110}) {
-    fd::complete_key_blocks(keys.data(), kHead, in_blocks, size, scratch.data());
-    in_blocks = fd::positions_in_key_blocks(size);
-    for (int row = 0; row < kRows; ++row) {
-      for (int d = 0; d < kHead; ++d) {
-        CHECK(keys[fd::key_place(row, d, kHead, size)] ==
-              rows[static_cast<std::size_t>(row * kHead + d)]);
-      }
-    }
   }
 }

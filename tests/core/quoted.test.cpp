@@ -1,4 +1,4 @@
-#include <foredraft/io/quoted.hpp>
+#include <foredraft/core/quoted.hpp>
 #include <string>
 
 #include "support/catch.hpp"

@@ -1,4 +1,4 @@
-#include <foredraft/model/packed_cache.hpp>
+#include <foredraft/model/packed_weights.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -46,7 +46,7 @@ std::vector<std::byte> bytes_of(const fd::ModelWeights<fd::Cpu>& weights) {
 
 /// A folder with a model, and loading of it.
 struct Setup {
-  TestFolder folder{"packed_cache"};
+  TestFolder folder{"packed_weights"};
   fs::path model = folder.path / "model.gguf";
   fs::path packed = folder.path / "model.gguf.packed";
   fd::Cpu cpu{{.threads = 2}};
@@ -60,9 +60,9 @@ struct Setup {
     fd::ModelConfig config = fd::read_config(file);
     config.n_vocab = n_vocab;
     note.clear();
-    const fd::LoadOptions options{.packed_cache = std::move(places),
+    const fd::LoadOptions options{.packed_files = std::move(places),
                                   .note = [&](const std::string& text) { note += text; }};
-    return options.packed_cache.empty() ? fd::read_weights(cpu, file, config, options)
+    return options.packed_files.empty() ? fd::read_weights(cpu, file, config, options)
                                         : fd::read_weights_packed(cpu, file, config, options);
   }
 
@@ -102,7 +102,7 @@ TEST_CASE("the second start maps what the first one wrote, and computes the same
     }
     return all;
   };
-  const auto mapped = logits({.packed_cache = {s.packed}});
+  const auto mapped = logits({.packed_files = {s.packed}});
   CHECK(!fs::exists(s.packed));
   CHECK(logits({}) == mapped);
 }
@@ -296,7 +296,7 @@ TEST_CASE("several writers and readers at once all have the right weights") {
       config.n_vocab = kModel.n_vocab;
       for (int round = 0; round < 10; ++round) {
         const auto weights =
-            fd::read_weights_packed(cpu, file, config, {.packed_cache = {s.packed}});
+            fd::read_weights_packed(cpu, file, config, {.packed_files = {s.packed}});
         if (i == 0) fs::remove(s.packed);
         if (bytes_of(weights) != plain) ++wrong[i];
       }
@@ -308,7 +308,7 @@ TEST_CASE("several writers and readers at once all have the right weights") {
   CHECK(s.folder.names().size() == 2);  // nothing half made is left
 }
 
-TEST_CASE("a packed cache that would have no effect is an error") {
+TEST_CASE("a packed file that would have no effect is an error") {
   Setup s;
   const auto code = [](auto&& action) {
     try {
@@ -321,33 +321,33 @@ TEST_CASE("a packed cache that would have no effect is an error") {
   const auto kInvalid = fd::ErrorCode::kInvalidOption;
   CHECK(code([&] {
           fd::load(s.cpu, s.model,
-                   {.requantize = fd::TensorType::kQ4_0, .packed_cache = {s.packed}});
+                   {.requantize = fd::TensorType::kQ4_0, .packed_files = {s.packed}});
         }) == kInvalid);
-  CHECK(code([&] { fd::load(s.cpu, s.model, {.head_tokens = 300, .packed_cache = {s.packed}}); }) ==
+  CHECK(code([&] { fd::load(s.cpu, s.model, {.head_tokens = 300, .packed_files = {s.packed}}); }) ==
         kInvalid);
   const auto bytes = kModel.file();
-  CHECK(code([&] { fd::load(s.cpu, fd::Gguf::parse(bytes), {.packed_cache = {s.packed}}); }) ==
+  CHECK(code([&] { fd::load(s.cpu, fd::Gguf::parse(bytes), {.packed_files = {s.packed}}); }) ==
         kInvalid);
   fd::Reference reference;
-  CHECK(code([&] { fd::load(reference, s.model, {.packed_cache = {s.packed}}); }) == kInvalid);
+  CHECK(code([&] { fd::load(reference, s.model, {.packed_files = {s.packed}}); }) == kInvalid);
   CHECK(!fs::exists(s.packed));
 }
 
 TEST_CASE("the usual places: beside the model, then the user's cache") {
   REQUIRE(::setenv("XDG_CACHE_HOME", "/cache", 1) == 0);
-  const auto a = fd::packed_cache_places("/models/a/x.gguf");
-  const auto b = fd::packed_cache_places("/models/b/x.gguf");
+  const auto a = fd::packed_file_places("/models/a/x.gguf");
+  const auto b = fd::packed_file_places("/models/b/x.gguf");
   REQUIRE(a.size() == 2);
   CHECK(a[0] == "/models/a/x.gguf.packed");
   CHECK(a[1].parent_path() == "/cache/foredraft/packed");
   CHECK(a[1].filename().string().substr(0, 7) == "x.gguf-");
   CHECK(a[1] != b[1]);
-  CHECK(fd::packed_cache_places("/models/b/../a/x.gguf")[1] == a[1]);
+  CHECK(fd::packed_file_places("/models/b/../a/x.gguf")[1] == a[1]);
 
   REQUIRE(::unsetenv("XDG_CACHE_HOME") == 0);
   REQUIRE(::setenv("HOME", "/users/me", 1) == 0);
-  CHECK(fd::packed_cache_places("x.gguf")[0] == "x.gguf.packed");
-  CHECK(fd::packed_cache_places("x.gguf")[1].parent_path() == "/users/me/.cache/foredraft/packed");
+  CHECK(fd::packed_file_places("x.gguf")[0] == "x.gguf.packed");
+  CHECK(fd::packed_file_places("x.gguf")[1].parent_path() == "/users/me/.cache/foredraft/packed");
   REQUIRE(::unsetenv("HOME") == 0);
-  CHECK(fd::packed_cache_places("x.gguf").size() == 1);
+  CHECK(fd::packed_file_places("x.gguf").size() == 1);
 }

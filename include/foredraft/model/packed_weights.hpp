@@ -19,6 +19,7 @@
 #include <foredraft/backend/cpu/packed_matrix.hpp>
 #include <foredraft/core/checksum.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/tensor.hpp>
 #include <foredraft/io/gguf.hpp>
 #include <foredraft/io/mapped_file.hpp>
@@ -32,7 +33,7 @@ namespace foredraft::inline v0 {
 /// Where the packed file of a model may lie: beside it, MODEL.packed, or, for folders that only
 /// others may write to, in the user's cache, $XDG_CACHE_HOME/foredraft/packed (~/.cache/...), under
 /// a name that also tells models of the same name in different folders apart.
-inline std::vector<std::filesystem::path> packed_cache_places(const std::filesystem::path& model) {
+inline std::vector<std::filesystem::path> packed_file_places(const std::filesystem::path& model) {
   const auto variable = [](const char* name) -> std::filesystem::path {
     const char* value = std::getenv(name);
     return value != nullptr ? value : "";
@@ -60,17 +61,18 @@ inline std::string quoted_path(const std::filesystem::path& path) {
 /// A backend that only notes which matrices a model is made of.
 struct MatrixLister {
   struct Matrix {};
+  using Vector = std::vector<float>;
 
   Matrix pack(const TensorView& weights) {
     views.push_back(weights);
     return {};
   }
-  std::vector<float> vector(const TensorView&) { return {}; }
+  Vector vector(const TensorView&) { return {}; }
 
   std::vector<TensorView> views;
 };
 
-/// Checksum of each part, the pieces of all of them shared among the lanes.
+/// Checksum of each part, the pieces of all of them shared among the workers.
 template <typename B>
 std::vector<std::uint64_t> checksums(B& backend,
                                      std::span<const std::span<const std::byte>> parts) {
@@ -83,9 +85,9 @@ std::vector<std::uint64_t> checksums(B& backend,
     ends.push_back(pieces.size());
   }
   std::vector<std::uint64_t> sums(pieces.size());
-  backend.run(PassShape{}, [&](auto& lane) noexcept {
-    const auto index = static_cast<std::size_t>(lane.index());
-    const auto count = static_cast<std::size_t>(lane.count());
+  backend.run(PassShape{}, [&](auto& worker) noexcept {
+    const auto index = idx(worker.index());
+    const auto count = idx(worker.count());
     for (std::size_t i = pieces.size() * index / count; i < pieces.size() * (index + 1) / count;
          ++i) {
       sums[i] = checksum(pieces[i]);
@@ -147,7 +149,7 @@ std::optional<std::vector<cpu::PackedMatrix>> map_packed_file(B& backend,
 }  // namespace detail
 
 /// read_weights() of an unchanged model through a packed file: the matrices come from the first of
-/// options.packed_cache that holds them, or are packed and written to the first that can be
+/// options.packed_files that holds them, or are packed and written to the first that can be
 /// written. options.note is told what is written and why, or why nothing could be.
 /// @errors as read_weights(); kInvalidOption where the model is no file
 template <typename B>
@@ -159,7 +161,7 @@ ModelWeights<B> read_weights_packed(B& backend, const Gguf& file, const ModelCon
   const FileFacts& facts = *file.file_facts();
 
   std::string reason;
-  for (const std::filesystem::path& place : options.packed_cache) {
+  for (const std::filesystem::path& place : options.packed_files) {
     std::string refusal;
     auto matrices = detail::map_packed_file(backend, place, facts, plan, refusal);
     if (matrices) {
@@ -182,9 +184,9 @@ ModelWeights<B> read_weights_packed(B& backend, const Gguf& file, const ModelCon
   const auto sums = detail::checksums(backend, parts);
   for (std::size_t i = 0; i < sums.size(); ++i) plan.entries[i].checksum = sums[i];
   std::string result = "nowhere to write packed weights to";
-  for (const std::filesystem::path& place : options.packed_cache) {
+  for (const std::filesystem::path& place : options.packed_files) {
     try {
-      if (place != options.packed_cache.front()) {
+      if (place != options.packed_files.front()) {
         std::filesystem::create_directories(place.parent_path());
       }
       write_packed_file(place, plan, parts, facts.mode & 0644);

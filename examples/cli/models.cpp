@@ -1,0 +1,117 @@
+#include "models.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include <foredraft/core/draft_tree.hpp>
+#include <foredraft/core/options.hpp>
+#include <foredraft/io/gguf.hpp>
+#include <foredraft/model/load.hpp>
+
+#include "memory.hpp"
+#include "survey.hpp"
+#include "terminal.hpp"
+
+namespace cli {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// A file that is open, and what it is loaded as.
+struct ModelFile {
+  ModelFile(std::string_view role, const std::filesystem::path& file, fd::LoadOptions how)
+      : name(std::string(role) + "'" + visible(file.string()) + "'"),
+        path(file),
+        options(std::move(how)),
+        gguf(fd::Gguf::open(file)) {}
+
+  /// What `work` returns. Its errors say which of two files they are about.
+  template <typename Work>
+  auto named(Work work) const {
+    try {
+      return work();
+    } catch (const fd::Error& error) {
+      throw error_in(name, error);
+    }
+  }
+
+  Survey survey() const {
+    return named([&] { return cli::survey(gguf, options); });
+  }
+
+  std::string name;
+  std::filesystem::path path;
+  fd::LoadOptions options;
+  fd::Gguf gguf;
+};
+
+Model load(fd::Cpu& cpu, const ModelFile& file, bool keep_packed) {
+  fd::LoadOptions options = file.options;
+  const bool changed = options.requantize || options.head_tokens != 0;
+  if (keep_packed && !changed) options.packed_files = fd::packed_file_places(file.path);
+  std::string note;  // kept until the bar is gone, which would wipe it away
+  options.note = [&](const std::string& text) { note = text; };
+  Model model = file.named([&] {
+    ProgressBar bar("loading " + visible(file.path.stem().string()));
+    options.progress = [&](std::size_t done, std::size_t total) { bar.show(done, total); };
+    return fd::load(cpu, file.gguf, options);
+  });
+  if (!note.empty()) std::cerr << "foredraft: " << visible(note) << '\n';
+  return model;
+}
+
+/// Refuse what cannot fit before half of it is read: that takes seconds, and then the system ends
+/// the program without a word.
+void require_room(const ModelFile& target, const std::optional<ModelFile>& draft,
+                  const ModelSettings& settings) {
+  const int rows = fd::Options().prefill_block;
+  const Survey need = target.survey();
+  if (settings.check) settings.check(need.config);
+  const int n_ctx = settings.n_ctx > 0 ? settings.n_ctx : default_context(need.config.n_ctx);
+  double bytes = static_cast<double>(need.weight_bytes) +
+                 need.cache_bytes(n_ctx, settings.cache_format) +
+                 need.pass_bytes(rows, fd::DraftTree::kMaxNodes);
+  std::string what = "weights and a context of " + std::to_string(n_ctx);
+  if (draft) {
+    const Survey extra = draft->survey();
+    bytes += static_cast<double>(extra.weight_bytes) +
+             extra.cache_bytes(std::min(n_ctx, int{extra.config.n_ctx})) +
+             extra.pass_bytes(rows, 1);
+    what += " for two models";
+  }
+  require_memory(bytes, what, "a smaller context (-c) or a smaller model");
+}
+
+}  // namespace
+
+/// Both are opened and looked at before one of them is loaded, so that what cannot work is told at
+/// once.
+struct Models::Files {
+  explicit Files(const ModelSettings& settings) : target("", settings.target, {}) {
+    if (!settings.draft.empty()) {
+      draft.emplace("draft model ", settings.draft, settings.draft_options);
+    }
+    require_room(target, draft, settings);
+  }
+
+  Clock::time_point begin = Clock::now();
+  ModelFile target;
+  std::optional<ModelFile> draft;
+};
+
+Models::Models(const ModelSettings& settings) : Models(settings, Files(settings)) {}
+
+// The draft model first: it is the smaller one, and the one whose options its file may refuse.
+Models::Models(const ModelSettings& settings, const Files& files)
+    : cpu({.threads = settings.threads, .isa = settings.isa}),
+      draft(files.draft ? std::optional(load(cpu, *files.draft, settings.keep_packed))
+                        : std::nullopt),
+      target(load(cpu, files.target, settings.keep_packed)),
+      load_seconds(std::chrono::duration<double>(Clock::now() - files.begin).count()) {}
+
+}  // namespace cli

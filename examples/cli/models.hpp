@@ -1,0 +1,56 @@
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include <foredraft/backend/cpu/cpu.hpp>
+#include <foredraft/model/config.hpp>
+#include <foredraft/model/load_options.hpp>
+#include <foredraft/model/model.hpp>
+
+#include "cache_format.hpp"
+#include "usage.hpp"
+
+namespace cli {
+
+using Model = fd::Model<fd::Cpu>;
+
+struct ModelSettings {
+  std::filesystem::path target;
+  std::filesystem::path draft = {};    ///< empty: none
+  fd::LoadOptions draft_options = {};  ///< what becomes of it while it is loaded
+  int threads = 0;                     ///< 0: as many as the machine grants
+  std::optional<fd::cpu::Isa> isa = {};
+  int n_ctx = 0;  ///< of the caches, as far as it is known before loading; 0: the default
+  std::string cache_format = kCacheFormats[0];
+  /// Told of the target before any weight is read; may throw. Absent: nothing is checked.
+  std::function<void(const fd::ModelConfig&)> check = {};
+  bool keep_packed = false;  ///< map the models from packed files; one that is changed never
+};
+
+/// What a command runs: models on one backend, whose threads they share. It keeps its address.
+struct Models {
+  /// @errors what fd::load throws; kOutOfMemory before anything is read where it cannot fit
+  explicit Models(const ModelSettings& settings);
+
+  /// Context of the draft model where the target has `n_ctx`. It need not reach as far: where it
+  /// ends, drafting ends.
+  int draft_context(int n_ctx) const { return std::min(n_ctx, int{draft->shape().n_ctx}); }
+
+  /// Of the instruction set that they run with.
+  std::string isa() const { return std::string(fd::cpu::name_of(cpu.isa())); }
+
+  fd::Cpu cpu;
+  std::optional<Model> draft;  // before the target: loaded in this order
+  Model target;
+  double load_seconds = 0;
+
+ private:
+  struct Files;
+  Models(const ModelSettings& settings, const Files& files);
+};
+
+}  // namespace cli

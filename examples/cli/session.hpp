@@ -1,0 +1,36 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+
+#include <foredraft/core/options.hpp>
+#include <foredraft/core/result.hpp>
+
+#include "models.hpp"
+#include "speculation.hpp"
+
+namespace cli {
+
+/// Makes texts with a decoder that it keeps from call to call: what a prompt shares with the text
+/// so far (the earlier turns of a chat, the whole prompt of a further sample) is not computed again.
+///
+/// The types of cache, drafter and acceptance rule are chosen at run time; behind this interface
+/// nobody sees them.
+class Session {
+ public:
+  using Emit = std::function<void(const fd::Emitted&)>;
+
+  virtual ~Session() = default;
+
+  /// @errors what Decoder::generate throws
+  virtual fd::Result generate(std::span<const fd::TokenId> prompt, const fd::Options& options,
+                              const Emit& emit) = 0;
+};
+
+/// Several sessions may share the models, which have to outlive them.
+/// @errors kOutOfMemory before memory is taken where the caches cannot fit; kVocabularyMismatch
+///   where the draft model has another vocabulary; what LinearCache and the drafter throw
+std::unique_ptr<Session> make_session(Models& models, const Method& method);
+
+}  // namespace cli

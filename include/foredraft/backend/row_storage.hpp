@@ -1,0 +1,48 @@
+#pragma once
+
+#include <concepts>
+#include <span>
+#include <vector>
+
+#include <foredraft/core/types.hpp>
+
+namespace foredraft::inline v0 {
+
+/// Memory for the keys and values of one sequence, in every layer that has some: what a cache keeps
+/// its rows in. Which row belongs to which position or node is the cache's business; how a row lies
+/// in memory, and in which memory, is that of the backend whose operators read it.
+///
+/// A type `R` satisfies RowStorage when, besides the syntax below:
+///  1. R(shape, n_rows, at_once) has n_rows rows, none of them committed, and throws kOutOfMemory,
+///     or kInvalidOption where it cannot store such rows; `at_once`: all memory will be used soon.
+///     R() has no rows;
+///  2. rows 0 .. size() - 1 are committed. commit(n) adds the next n, whose place is final then;
+///     truncate(n) leaves n of them, at most as many as there are. What committed rows hold never
+///     changes, though how they lie in memory may;
+///  3. move(from, to) copies a row that is not committed onto another one, in all layers;
+///  4. layer(i) is what operators are given of a layer, good until the next call of the others.
+///     Operators write rows that are not committed and read all of them;
+///  5. copy_to(k, v) appends the committed rows to vectors that are empty: [layers][n_kv_heads][size]
+///     rows; restore(size, k, v) makes what was copied so the committed rows. elements(size) is how
+///     many elements each has. A device's storage may copy elsewhere than into vectors of elements
+///     as the kernels store them; whoever holds the copies does not look into them;
+///  6. commit, truncate and move are noexcept and allocate nothing.
+/// @see cpu::Rows
+template <typename R>
+concept RowStorage = std::movable<R> && std::default_initializable<R> &&
+                     std::constructible_from<R, const CacheShape&, int, bool> &&
+                     requires(R rows, const R view, int n, std::vector<typename R::value_type>& k,
+                              std::vector<typename R::value_type>& v, const CacheShape& shape) {
+                       typename R::Layer;
+                       { view.size() } noexcept -> std::same_as<int>;
+                       { rows.commit(n) } noexcept;
+                       { rows.truncate(n) } noexcept;
+                       { rows.move(n, n) } noexcept;
+                       { rows.layer(n) } noexcept -> std::same_as<typename R::Layer>;
+                       { view.elements(n) } -> std::same_as<std::size_t>;
+                       view.copy_to(k, v);
+                       { rows.restore(n, k, v) } noexcept;
+                       { R::bytes(shape, n) } -> std::same_as<double>;
+                     };
+
+}  // namespace foredraft::inline v0

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include <foredraft/core/concepts.hpp>
+#include <foredraft/core/options.hpp>
+#include <foredraft/core/stats.hpp>
+
+namespace foredraft::inline v0 {
+
+/// One call of generate: its options, with all filled in that they leave to the target and the
+/// acceptance rule, and what has come of it so far. It owns what it needs, so that turns of it may
+/// outlive whoever asked; only the target and a source of randomness of the caller's are referred
+/// to.
+class Call {
+ public:
+  /// @param rng where to draw from; null: Philox, of the options' seed
+  /// @errors kInvalidOption, and what the rule's needs() throws
+  template <typename T, Acceptance A>
+  Call(Options asked, const T& target, const A& acceptance, Rng* rng = nullptr)
+      : options_(std::move(asked)), rng_(rng), philox_(options_.seed, options_.sequence) {
+    check(options_);
+    need_ = acceptance.needs(options_.sampling);
+    uses_law_ = acceptance.uses_law();
+    if (options_.logprobs >= 0) {
+      check_logprobs(target.vocab_size());
+      need_ = std::max(need_, RowNeed::kLogits);
+    }
+    if constexpr (TextTarget<T>) {
+      if (!options_.piece) {
+        options_.piece = [&target](TokenId token) { return std::string(target.piece(token)); };
+      }
+      if (options_.end_tokens.empty() && !options_.ignore_end) {
+        is_end_ = [&target](TokenId token) { return static_cast<bool>(target.is_end(token)); };
+      }
+    }
+    if (!options_.stop.empty() && !options_.piece) {
+      throw Error(ErrorCode::kInvalidOption, "stop strings for a target without a vocabulary",
+                  "Options::piece, the bytes of a token",
+                  "stop at tokens instead: Options::end_tokens");
+    }
+  }
+
+  /// As asked for; `piece` is the target's where the caller has none.
+  const Options& options() const noexcept { return options_; }
+  Rng& rng() noexcept { return rng_ != nullptr ? *rng_ : philox_; }
+  /// Of the acceptance rule under these options, and of log probabilities.
+  RowNeed need() const noexcept { return need_; }
+  /// The acceptance rule makes use of q.
+  bool uses_law() const noexcept { return uses_law_; }
+
+  bool cancelled() const { return options_.cancelled && options_.cancelled(); }
+  bool is_end(TokenId token) const {
+    const auto& ends = options_.end_tokens;
+    return is_end_ ? is_end_(token) : std::find(ends.begin(), ends.end(), token) != ends.end();
+  }
+  /// Tokens that may still be made final, or a large number where only the context limits them.
+  int tokens_left() const noexcept {
+    constexpr int kUnlimited = 1 << 30;
+    return options_.max_tokens < 0 ? kUnlimited
+                                   : options_.max_tokens - static_cast<int>(stats.emitted);
+  }
+
+  /// Of this call alone. Who forwards a pass adds its time to `stats.seconds`.
+  Stats stats;
+
+ private:
+  void check_logprobs(int n_vocab) const {
+    if (options_.logprobs <= n_vocab) return;
+    throw Error(ErrorCode::kInvalidOption, "logprobs " + std::to_string(options_.logprobs),
+                "at most the " + std::to_string(n_vocab) + " tokens there are", "ask for fewer");
+  }
+
+  Options options_;
+  Rng* rng_;
+  Philox philox_;
+  RowNeed need_ = RowNeed::kNothing;
+  bool uses_law_ = false;
+  std::function<bool(TokenId)> is_end_;  // of the target; empty: Options::end_tokens says
+};
+
+}  // namespace foredraft::inline v0

@@ -1,0 +1,156 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <foredraft/backend/backend.hpp>
+#include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
+#include <foredraft/core/quoted.hpp>
+#include <foredraft/model/config.hpp>
+#include <foredraft/model/config_reader.hpp>
+#include <foredraft/model/layer_stack.hpp>
+
+namespace foredraft::inline v0::family {
+
+using detail::ConfigReader;
+
+/// Metadata that changes what a decoder computes in ways that this one does not know. Left unread
+/// it would give text that looks whole and is wrong.
+/// @source GGUF specification, and the keys that llama.cpp reads for any family
+inline void refuse_unknown_steps(const ConfigReader& reader, Dim d_head, Dim n_ctx) {
+  struct Step {
+    std::string_view key;
+    double neutral;  // beside 0, which stands for "none" in all of them
+  };
+  const Step steps[] = {
+      {"attn_logit_softcapping", 0},
+      {"final_logit_softcapping", 0},
+      {"logit_scale", 1},
+      {"embedding_scale", 1},
+      {"residual_scale", 1},
+      {"attention.scale", 1 / std::sqrt(static_cast<double>(d_head))},
+      {"attention.clamp_kqv", 0},
+      {"attention.max_alibi_bias", 0},
+      {"rope.scaling.attn_factor", 1},
+  };
+  for (const auto& [key, neutral] : steps) {
+    const double value = reader.number(key, neutral);
+    // Files hold floats: 1 / sqrt(d_head) need not be the nearest double.
+    if (value == 0 || std::abs(value - neutral) <= 1e-6 * neutral) continue;
+    reader.refuse(key, std::to_string(value),
+                  neutral == 0 ? "0, or no such key" : std::to_string(neutral));
+  }
+  const double window = reader.number("attention.sliding_window", 0);
+  if (window != 0 && !(window >= n_ctx)) {
+    reader.refuse("attention.sliding_window", std::to_string(window),
+                  "attention to the whole context of " + std::to_string(n_ctx));
+  }
+  if (!reader.flag("attention.causal", true)) {
+    reader.refuse("attention.causal", "false", "a model that reads from left to right");
+  }
+  if (reader.flag("use_parallel_residual", false)) {
+    reader.refuse("use_parallel_residual", "true", "attention before the feed-forward part");
+  }
+}
+
+/// Factor on the positions. A factor without a type has no meaning that all programs share: some
+/// take it as linear, others leave it unread.
+inline double read_rope_scale(const ConfigReader& reader) {
+  const auto type = reader.text("rope.scaling.type");
+  if (type == "linear") return 1.0 / reader.positive("rope.scaling.factor", 1.0);
+  if (type && type != "none") {
+    throw Error(ErrorCode::kUnsupportedModel, "rope scaling " + in_quotes(*type), "none or linear",
+                "take a model that was trained for its context without it");
+  }
+  if (type) return 1.0;
+  for (const std::string_view key : {"rope.scaling.factor", "rope.scale_linear"}) {
+    const double factor = reader.number(key, 1.0);
+    if (factor != 0 && factor != 1) {
+      reader.refuse(key, std::to_string(factor), "rope.scaling.type beside it, or the value 1");
+    }
+  }
+  return 1.0;
+}
+
+/// Llama, and what is shaped like it: SmolLM2, Mistral without a window. Other families are said by
+/// what they do otherwise.
+/// @source Touvron et al. 2023, arXiv:2302.13971; GGUF specification
+struct Llama {
+  static constexpr std::string_view kName = "llama";
+
+  static ModelConfig config(const ConfigReader& reader) {
+    return decoder(reader, RopeKind::kAdjacent);
+  }
+
+  /// Layer tensors, all named `blk.N.`: biases where the file has some.
+  template <typename B, typename Reader>
+  static LayerWeights<B> layer(Reader& reader, const ModelConfig& c, int n) {
+    const AttentionShape& a = c.layers[idx(n)].attention;
+    const Dim d_ff = c.layers[idx(n)].feed_forward.d_ff;
+    const std::string layer = "blk." + std::to_string(n) + ".";
+    return {
+        .attn_norm = reader.vector(layer + "attn_norm.weight", c.d_model),
+        .wq = reader.matrix(layer + "attn_q.weight", a.d_q, c.d_model),
+        .wk = reader.matrix(layer + "attn_k.weight", a.d_kv, c.d_model),
+        .wv = reader.matrix(layer + "attn_v.weight", a.d_kv, c.d_model),
+        .wo = reader.matrix(layer + "attn_output.weight", c.d_model, a.d_q),
+        .q_bias = reader.optional_vector(layer + "attn_q.bias", a.d_q),
+        .k_bias = reader.optional_vector(layer + "attn_k.bias", a.d_kv),
+        .v_bias = reader.optional_vector(layer + "attn_v.bias", a.d_kv),
+        .ffn_norm = reader.vector(layer + "ffn_norm.weight", c.d_model),
+        .gate = reader.matrix(layer + "ffn_gate.weight", d_ff, c.d_model),
+        .up = reader.matrix(layer + "ffn_up.weight", d_ff, c.d_model),
+        .down = reader.matrix(layer + "ffn_down.weight", c.d_model, d_ff),
+    };
+  }
+
+ protected:
+  /// Layers that are all alike.
+  static ModelConfig decoder(const ConfigReader& reader, RopeKind rope) {
+    ModelConfig config;
+    const Dim n_layers = reader.dimension("block_count", {}, kMostLayers);
+    config.n_ctx = reader.dimension("context_length");
+    config.d_model = reader.dimension("embedding_length");
+    const FeedForwardShape feed_forward{.d_ff = reader.dimension("feed_forward_length")};
+    const AttentionShape attention = read_attention(reader, config.d_model);
+    const Dim n_rot = reader.dimension("rope.dimension_count", attention.d_head);
+    config.norm_epsilon = reader.epsilon("attention.layer_norm_rms_epsilon", 1e-5);
+    const double base = reader.positive("rope.freq_base", 10000.0);
+    check(attention, n_rot, reader);
+    config.ropes = {{rope, n_rot, base, read_rope_scale(reader)}};
+    refuse_unknown_steps(reader, attention.d_head, config.n_ctx);
+    config.layers.assign(idx(n_layers), {attention, feed_forward});
+    return config;
+  }
+
+ private:
+  static AttentionShape read_attention(const ConfigReader& reader, Dim d_model) {
+    AttentionShape a;
+    a.n_heads = reader.dimension("attention.head_count");
+    a.n_kv_heads = reader.dimension("attention.head_count_kv", a.n_heads);
+    a.d_head = reader.dimension("attention.key_length",
+                                std::clamp(d_model / a.n_heads, 1, kMostHead), kMostHead);
+    a.d_q = reader.all_heads(a.n_heads, a.d_head);
+    a.d_kv = reader.all_heads(a.n_kv_heads, a.d_head);
+    a.scale = 1.0f / std::sqrt(static_cast<float>(a.d_head));
+    return a;
+  }
+
+  static void check(const AttentionShape& a, Dim n_rot, const ConfigReader& reader) {
+    detail::require(
+        a.n_heads % a.n_kv_heads == 0,
+        std::to_string(a.n_heads) + " heads, " + std::to_string(a.n_kv_heads) + " KV heads",
+        "a multiple");
+    detail::require(n_rot % 2 == 0 && n_rot <= a.d_head,
+                    "rope.dimension_count " + std::to_string(n_rot),
+                    "an even number up to the head's " + std::to_string(a.d_head));
+    detail::require(reader.dimension("attention.value_length", a.d_head) == a.d_head,
+                    "heads of keys and values that differ in size", "equal sizes");
+  }
+};
+
+}  // namespace foredraft::inline v0::family

@@ -1,0 +1,202 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <foredraft/backend/backend.hpp>
+#include <foredraft/backend/ops.hpp>
+#include <foredraft/cache/key_value_cache.hpp>
+#include <foredraft/core/concepts.hpp>
+#include <foredraft/core/index.hpp>
+#include <foredraft/model/config.hpp>
+#include <foredraft/model/rope.hpp>
+
+namespace foredraft::inline v0 {
+
+/// Weights of one layer, in the backend's own format.
+template <typename B>
+struct LayerWeights {
+  using Matrix = typename B::Matrix;
+  using Vector = typename B::Vector;
+
+  Vector attn_norm;  // [d_model]
+  Matrix wq;         // [d_q, d_model]
+  Matrix wk;         // [d_kv, d_model]
+  Matrix wv;         // [d_kv, d_model]
+  Matrix wo;         // [d_model, d_q]
+  Vector q_bias;     // [d_q] or empty
+  Vector k_bias;     // [d_kv] or empty
+  Vector v_bias;     // [d_kv] or empty
+  Vector ffn_norm;   // [d_model]
+  Matrix gate;       // [d_ff, d_model]
+  Matrix up;         // [d_ff, d_model]
+  Matrix down;       // [d_model, d_ff]
+};
+
+/// Layers one behind the other, each of its own shape: what a model is between its embedding and
+/// its head, and what a trained head is made of. They change rows of x on a worker; whose rows
+/// these are, and what was in x before, is the caller's business.
+template <typename B>
+class LayerStack {
+  using Worker = typename B::Worker;
+
+ public:
+  /// @param turns  each kind of turning that a layer uses
+  LayerStack(Dim d_model, float norm_epsilon, std::vector<RopeRotations> turns,
+             std::vector<LayerShape> shapes, std::vector<LayerWeights<B>> weights)
+      : d_model_(d_model),
+        norm_epsilon_(norm_epsilon),
+        turns_(std::move(turns)),
+        shapes_(std::move(shapes)),
+        weights_(std::move(weights)) {}
+
+  int size() const noexcept { return static_cast<int>(shapes_.size()); }
+  const std::vector<LayerWeights<B>>& weights() const noexcept { return weights_; }
+
+  /// The greatest sizes of any layer, for a pass of no rows.
+  PassShape shape() const {
+    PassShape most{.d_model = d_model_};
+    const auto grow = [](Dim& dimension, Dim to) { dimension = std::max<int>(dimension, to); };
+    for (const auto& [attention, feed_forward] : shapes_) {
+      grow(most.d_ff, feed_forward.d_ff);
+      grow(most.d_q, attention.d_q);
+      grow(most.d_kv, attention.d_kv);
+      grow(most.d_head, attention.d_head);
+    }
+    return most;
+  }
+
+  /// Memory that passes use one after the other.
+  class Workspace {
+   public:
+    explicit Workspace(const LayerStack& stack)
+        : turns_(stack.turns_), cos_(turns_.size()), sin_(turns_.size()) {}
+
+   private:
+    friend LayerStack;
+    std::vector<RopeRotations> turns_;
+    std::vector<typename B::template Buffer<float>> cos_, sin_;  // [turns][n_rows, n_rot / 2]
+    typename B::template Buffer<float> q_;                       // [n_rows, d_q]
+  };
+
+  /// What one forward pass hands to the layers.
+  template <typename R>
+  struct Pass {
+    int n_rows = 0;
+    std::vector<SequenceRows> sequences = {};
+    std::vector<typename R::Layer> kv = {};     // [n_layers, n_sequences]
+    std::vector<RopeTable<Worker>> ropes = {};  // [turns]
+    Out<Worker> q = nullptr;                    // [n_rows, d_q]
+
+    std::span<const typename R::Layer> kv_of(int layer) const noexcept {
+      return std::span(kv).subspan(idx(layer) * sequences.size(), sequences.size());
+    }
+  };
+
+  /// Make a pass for the rows of all requests. @param first_layer  of each cache, for this stack
+  /// @errors std::bad_alloc; nothing has happened then
+  template <KeyValueCache C>
+  Pass<typename C::Rows> prepare(std::span<Request<C>> requests, Workspace& work,
+                                 int first_layer = 0) const {
+    Pass<typename C::Rows> pass;
+    std::vector<Position> positions;
+    for (const Request<C>& request : requests) {
+      pass.sequences.push_back(request.cache->rows(request.first, request.count, pass.n_rows));
+      pass.n_rows += request.count;
+      for (int i = 0; i < request.count; ++i) {
+        positions.push_back(request.cache->position(request.first + i));
+      }
+    }
+    for (int layer = 0; layer < size(); ++layer) {
+      for (const Request<C>& request : requests) {
+        pass.kv.push_back(request.cache->layer(first_layer + layer));
+      }
+    }
+    for (std::size_t i = 0; i < turns_.size(); ++i) {
+      RopeRotations& turn = work.turns_[i];
+      turn.turn_to(positions);
+      pass.ropes.push_back({.kind = turn.shape().kind,
+                            .n_rot = turn.shape().n_rot,
+                            .cos = work.cos_[i].write(turn.cos()),
+                            .sin = work.sin_[i].write(turn.sin())});
+    }
+    pass.q = work.q_.reserve(area(pass.n_rows, shape().d_q));
+    return pass;
+  }
+
+  /// Run all layers over x. @param after  called as after(layer) between one layer and the next
+  /// @shape x [n_rows, d_model]
+  template <typename R, typename F>
+    requires AttendsOver<Worker, R>
+  void run(Worker& worker, const Pass<R>& pass, Out<Worker> x, F&& after) const noexcept {
+    for (int layer = 0; layer < size(); ++layer) {
+      attend(worker, pass, x, layer);
+      feed_forward(worker, pass.n_rows, x, layer);
+      after(layer);
+    }
+  }
+
+ private:
+  template <typename R>
+  void attend(Worker& worker, const Pass<R>& pass, Out<Worker> x, int layer) const noexcept {
+    const AttentionShape& a = shapes_[idx(layer)].attention;
+    const LayerWeights<B>& w = weights_[idx(layer)];
+    worker.qkv(QkvArgs<Worker, R>{.x = x,
+                                  .n_rows = pass.n_rows,
+                                  .norm = norm(w.attn_norm),
+                                  .wq = &w.wq,
+                                  .wk = &w.wk,
+                                  .wv = &w.wv,
+                                  .q_bias = bias(w.q_bias),
+                                  .k_bias = bias(w.k_bias),
+                                  .v_bias = bias(w.v_bias),
+                                  .n_heads = a.n_heads,
+                                  .n_kv_heads = a.n_kv_heads,
+                                  .d_head = a.d_head,
+                                  .rope = pass.ropes[idx(a.rope)],
+                                  .sequences = pass.sequences,
+                                  .kv = pass.kv_of(layer),
+                                  .q = pass.q});
+    worker.attend(AttendArgs<Worker, R>{.q = pass.q,
+                                        .n_rows = pass.n_rows,
+                                        .n_heads = a.n_heads,
+                                        .n_kv_heads = a.n_kv_heads,
+                                        .d_head = a.d_head,
+                                        .scale = a.scale,
+                                        .sequences = pass.sequences,
+                                        .kv = pass.kv_of(layer),
+                                        .wo = &w.wo,
+                                        .x = x});
+  }
+
+  void feed_forward(Worker& worker, int n_rows, Out<Worker> x, int layer) const noexcept {
+    const LayerWeights<B>& w = weights_[idx(layer)];
+    worker.feed_forward(
+        FeedForwardArgs<Worker>{.x = x,
+                                .n_rows = n_rows,
+                                .norm = norm(w.ffn_norm),
+                                .activation = shapes_[idx(layer)].feed_forward.activation,
+                                .gate = &w.gate,
+                                .up = &w.up,
+                                .down = &w.down});
+  }
+
+  RmsNorm<Worker> norm(const typename B::Vector& weight) const noexcept {
+    return {.weight = weight.data(), .epsilon = norm_epsilon_};
+  }
+  static In<Worker> bias(const typename B::Vector& values) noexcept {
+    if (values.empty()) return nullptr;
+    return values.data();
+  }
+
+  Dim d_model_;
+  float norm_epsilon_;
+  std::vector<RopeRotations> turns_;
+  std::vector<LayerShape> shapes_;
+  std::vector<LayerWeights<B>> weights_;
+};
+
+}  // namespace foredraft::inline v0

@@ -1,0 +1,222 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <foredraft/call.hpp>
+#include <foredraft/core/concepts.hpp>
+#include <foredraft/core/index.hpp>
+#include <foredraft/core/result.hpp>
+#include <foredraft/core/text_stream.hpp>
+#include <foredraft/sampling/row_sampler.hpp>
+
+namespace foredraft::inline v0 {
+
+template <typename S>
+class PromptTurn;
+template <typename S>
+class Turn;
+
+/// All that one sequence carries from round to round. Only final tokens ever reach it, and only
+/// turns add any.
+///
+/// Invariant between turns: cache.size() + 1 <= tokens.size(), or both are empty. The cache never
+/// holds the last final token, the anchor; it holds fewer only while the prompt is being read.
+template <typename T, Cache C, Drafter D, Acceptance A>
+  requires Target<T, C>
+class Sequence {
+ public:
+  using Target = T;
+  using Cache = C;
+  using Drafter = D;
+
+  /// The state between two calls: all that a later call can see.
+  struct Snapshot {
+    std::vector<TokenId> tokens;
+    typename C::Snapshot cache;
+    typename D::Snapshot drafter;
+    TextStream text;
+    std::vector<Emitted> undelivered;
+    std::optional<FinishReason> unreported;
+    bool cold = true;
+  };
+
+  /// @errors what the drafter's attach() throws, kVocabularyMismatch for one
+  Sequence(T& target, C cache, D drafter, A acceptance)
+      : target_(target),
+        cache_(std::move(cache)),
+        drafter_(std::move(drafter)),
+        acceptance_(std::move(acceptance)) {
+    drafter_.attach(info_of(target));
+  }
+
+  T& target() const noexcept { return target_; }
+  const C& cache() const noexcept { return cache_; }
+  const D& drafter() const noexcept { return drafter_; }
+  D& drafter() noexcept { return drafter_; }
+  const A& acceptance() const noexcept { return acceptance_; }
+
+  /// All final tokens, the prompt included.
+  std::span<const TokenId> tokens() const noexcept { return tokens_; }
+  TokenId anchor() const noexcept { return tokens_.back(); }
+  /// Tokens that there is room for.
+  int context_left() const noexcept { return cache_.capacity() - static_cast<int>(tokens_.size()); }
+  /// A part of the prompt has not been read: it is the turn of a PromptTurn.
+  bool reading() const noexcept { return cache_.size() + 1 < static_cast<int>(tokens_.size()); }
+
+  /// @errors kEmptyPrompt, kContextOverflow, kTokenOutOfRange
+  void check_prompt(std::span<const TokenId> prompt) const {
+    if (prompt.empty()) {
+      throw Error(ErrorCode::kEmptyPrompt, "a prompt without tokens", "at least one token",
+                  "begin with the model's BOS token to generate from nothing");
+    }
+    if (prompt.size() >= idx(cache_.capacity())) {
+      throw Error(ErrorCode::kContextOverflow,
+                  "a prompt of " + std::to_string(prompt.size()) + " tokens",
+                  "fewer than the " + std::to_string(cache_.capacity()) + " of the context",
+                  "shorten the prompt or make the cache larger");
+    }
+    check_tokens(prompt);
+  }
+
+  /// Make `prompt`, which may be part of tokens(), the final tokens.
+  /// @return how many of its positions the cache still holds
+  /// @errors as check_prompt
+  int begin(std::span<const TokenId> prompt) {
+    check_prompt(prompt);
+    std::vector<TokenId> tokens(prompt.begin(), prompt.end());
+    int common = static_cast<int>(
+        std::mismatch(prompt.begin(), prompt.end(), tokens_.begin(), tokens_.end()).first -
+        prompt.begin());
+    common = std::min({common, static_cast<int>(prompt.size()) - 1, cache_.size()});
+    if constexpr (Truncatable<C>) {
+      cache_.truncate(common);
+    } else {
+      if (common < cache_.size()) {
+        cache_.restore(typename C::Snapshot{});  // the empty state
+        common = 0;
+      }
+    }
+    drafter_.truncate(common);
+    forget();
+    tokens_ = std::move(tokens);
+    return common;
+  }
+
+  /// @cost a copy of what cache and drafter hold
+  Snapshot snapshot() const {
+    const auto undelivered = undelivered_.begin() + static_cast<std::ptrdiff_t>(delivered_);
+    return {tokens_,
+            cache_.snapshot(),
+            drafter_.snapshot(),
+            text_,
+            {undelivered, undelivered_.end()},
+            unreported_,
+            cold_};
+  }
+
+  /// Where a part throws, the sequence is left without tokens, as when it was made.
+  /// @errors kContextOverflow, kTokenOutOfRange, kInvalidOption
+  void restore(const Snapshot& snapshot) {
+    check_tokens(snapshot.tokens);
+    if (snapshot.tokens.size() > idx(cache_.capacity())) {
+      throw Error(ErrorCode::kContextOverflow,
+                  "a snapshot of " + std::to_string(snapshot.tokens.size()) + " tokens",
+                  "at most the " + std::to_string(cache_.capacity()) + " of the context",
+                  "restore it in a decoder with a cache of the same size");
+    }
+    // What may throw comes first; of the large parts no second copy is made.
+    std::vector<TokenId> tokens = snapshot.tokens;
+    TextStream text = snapshot.text;
+    std::vector<Emitted> undelivered = snapshot.undelivered;
+    forget();
+    drafter_.reset();  // its snapshot need not say what it knows of another text
+    cache_.restore(snapshot.cache);
+    if (!tokens.empty() && idx(cache_.size()) >= tokens.size()) {
+      cache_.restore(typename C::Snapshot{});
+      throw Error(ErrorCode::kInvalidOption,
+                  "a snapshot of " + std::to_string(tokens.size()) +
+                      " tokens whose cache holds as many or more",
+                  "what snapshot() returned", "");
+    }
+    drafter_.restore(snapshot.drafter);
+    tokens_ = std::move(tokens);
+    text_ = std::move(text);
+    undelivered_ = std::move(undelivered);
+    unreported_ = snapshot.unreported;
+    cold_ = snapshot.cold;
+  }
+
+  /// Hand final tokens to the user. A token counts as delivered once emit was entered; if emit
+  /// throws, the rest stays queued and comes first the next time.
+  template <typename Emit>
+  void deliver(Emit& emit) {
+    while (delivered_ < undelivered_.size()) emit(std::as_const(undelivered_[delivered_++]));
+  }
+
+  /// Why the text ended, or `call` has to: an end of the text is said once.
+  std::optional<FinishReason> take_end(const Call& call) noexcept {
+    if (unreported_) return std::exchange(unreported_, std::nullopt);
+    if (call.tokens_left() <= 0) return FinishReason::kLength;
+    if (context_left() <= 0) return FinishReason::kContext;
+    return std::nullopt;
+  }
+
+  /// Let the drafter read what it lacks of the final tokens, without a draft.
+  void catch_up(Call& call) {
+    draft_.reset(anchor());
+    drafter_.propose(context(call), {}, draft_);
+  }
+
+ private:
+  friend class PromptTurn<Sequence>;
+  friend class Turn<Sequence>;
+
+  Context context(Call& call) const {
+    return {tokens_,         {},          call.options().sampling,
+            call.uses_law(), &call.rng(), target_.vocab_size()};
+  }
+
+  void check_tokens(std::span<const TokenId> tokens) const {
+    for (const TokenId token : tokens) {
+      if (token >= 0 && token < target_.vocab_size()) continue;
+      throw Error(ErrorCode::kTokenOutOfRange, "token " + std::to_string(token),
+                  "a token below " + std::to_string(target_.vocab_size()),
+                  "was it made with another tokenizer?");
+    }
+  }
+
+  /// Drop all tokens, and nothing of what cache and drafter hold of them.
+  void forget() noexcept {
+    tokens_.clear();
+    text_ = {};
+    undelivered_.clear();
+    delivered_ = 0;
+    unreported_.reset();
+    cold_ = true;
+  }
+
+  T& target_;
+  C cache_;
+  D drafter_;
+  A acceptance_;
+
+  std::vector<TokenId> tokens_;  // final: prompt and emitted
+  TextStream text_;
+  std::vector<Emitted> undelivered_;  // of the last round; emit has seen the first `delivered_`
+  std::size_t delivered_ = 0;
+  std::optional<FinishReason> unreported_;  // how the text ended, until somebody was told
+  bool cold_ = true;                        // no round since the prompt was read
+
+  // Buffers, overwritten by every turn.
+  DraftTree draft_;
+  Scores scores_;
+  RowSampler rows_;
+};
+
+}  // namespace foredraft::inline v0

@@ -1,0 +1,214 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <foredraft/core/draft_check.hpp>
+#include <foredraft/core/index.hpp>
+#include <foredraft/cut.hpp>
+#include <foredraft/sampling/logprobs.hpp>
+#include <foredraft/sequence.hpp>
+
+namespace foredraft::inline v0 {
+
+/// When a turn has its drafter propose.
+enum class Drafting : std::uint8_t {
+  kAtOnce,
+  kInSteps,  ///< a SteppedDrafter waits for the passes of its model, which others may share
+};
+
+/// A round, for a sequence whose prompt is read, that has not ended (take_end()) and has delivered
+/// what the last round made final (deliver()): what this one does takes its place.
+///
+/// A turn is a sequence's part in one pass of its target. Made by a sequence and a call, it stages
+/// rows, says what to forward, and is finished behind the pass. So whoever has several sequences
+/// makes a turn of each, forwards all of their requests in one pass, and finishes them one by one:
+///
+///   PromptTurn reader(one, call_of_one);
+///   Turn writer(other, call_of_other);
+///   Request<Cache> requests[] = {reader.request(), writer.request()};
+///   target.forward(requests);
+///   reader.finish();
+///   writer.finish();
+///
+/// A turn that is dropped, finish() not called or left by an exception, has not changed the
+/// sequence. There is one turn of a sequence at a time; the sequence must not move under it.
+template <typename S>
+class Turn {
+  static constexpr bool kStepped = SteppedDrafter<typename S::Drafter>;
+
+ public:
+  /// Begin: propose a draft.
+  /// @errors what the drafter throws; kInvalidDraft where it broke its contract
+  Turn(S& sequence, std::shared_ptr<Call> call, Drafting drafting = Drafting::kAtOnce)
+      : s_(sequence), call_(std::move(call)), before_(call_->stats.seconds) {
+    // Commits allocate nothing: the room for a full context is there before the first of them.
+    s_.tokens_.reserve(idx(s_.cache_.capacity()));
+    s_.draft_.reset(s_.anchor());
+    context_ = s_.context(*call_);
+    // The first round after a prompt drafts nothing: a draft model that has the whole prompt to
+    // read would delay the first token.
+    if (s_.cold_) return;
+    limit_ = draft_limit();
+    const Stopwatch watch(call_->stats.seconds.draft);
+    if constexpr (kStepped) {
+      if (drafting == Drafting::kInSteps) {
+        s_.drafter_.begin(context_, limit_, s_.draft_);
+        end_step();
+        return;
+      }
+    }
+    s_.drafter_.propose(context_, limit_, s_.draft_);
+    check_draft(s_.draft_, context_, limit_, S::Drafter::shape);
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() { s_.cache_.discard(); }
+
+  /// In steps: what the drafter's own model has to forward next, before advance(). Nothing where
+  /// the draft is complete.
+  auto draft_request()
+    requires kStepped
+  {
+    return drafting_ ? s_.drafter_.request() : decltype(s_.drafter_.request()){};
+  }
+  /// @errors as the constructor
+  void advance()
+    requires kStepped
+  {
+    const Stopwatch watch(call_->stats.seconds.draft);
+    s_.drafter_.advance(s_.draft_);
+    end_step();
+  }
+
+  /// What the target has to forward before finish(). Stages the draft.
+  /// @errors kInvalidDraft where the draft is not complete; what the cache throws
+  Request<typename S::Cache> request() {
+    if (drafting_) {
+      throw Error(ErrorCode::kInvalidDraft, "a draft that is not complete",
+                  "advance() until draft_request() is empty", "");
+    }
+    if (s_.cache_.staged() == 0) s_.cache_.stage(s_.draft_.nodes());
+    return {&s_.cache_,
+            0,
+            s_.draft_.size(),
+            {call_->need(), s_.drafter_.taps(), call_->options().sampling.temperature},
+            &s_.scores_};
+  }
+
+  /// Verify, cut, commit.
+  /// @errors kInvalidLogits, and what the acceptance rule throws
+  void finish() {
+    Stats& stats = call_->stats;
+    Cut cut;
+    {
+      const Stopwatch watch(stats.seconds.accept);
+      s_.rows_.begin(context_.sampling, s_.scores_, s_.draft_, s_.tokens_);
+      const Verdict verdict = s_.acceptance_.verify(s_.draft_, s_.rows_, call_->rng());
+      cut = foredraft::cut(verdict, s_.draft_, *call_, s_.text_, s_.context_left());
+      note_logprobs(cut);
+    }
+    // Final from here: nothing below throws.
+    {
+      const Stopwatch watch(stats.seconds.commit);
+      commit(cut);
+    }
+    count(stats, s_.draft_, cut);
+  }
+
+ private:
+  /// A draft of depth n makes up to n + 1 tokens, so it is one shorter than what is left.
+  Limit draft_limit() const {
+    const int nodes = std::min(s_.cache_.max_staged(), DraftTree::kMaxNodes) - 1;
+    const int depth = std::min({call_->options().n_draft, call_->tokens_left() - 1,
+                                s_.context_left() - 1, nodes, s_.drafter_.max_depth()});
+    if (depth <= 0) return {};
+    return {depth, S::Drafter::shape == Shape::kChain ? depth : nodes};
+  }
+
+  void end_step() {
+    drafting_ = s_.drafter_.request().has_value();
+    if (!drafting_) check_draft(s_.draft_, context_, limit_, S::Drafter::shape);
+  }
+
+  /// Log probabilities of what the cut kept, where they were asked for. The row of emitted token i
+  /// is that of node i of the path.
+  void note_logprobs(Cut& cut) const {
+    const int asked = call_->options().logprobs;
+    if (asked < 0) return;
+    for (std::size_t i = 0; i < cut.emitted.size(); ++i) {
+      Emitted& emitted = cut.emitted[i];
+      emitted.logprobs = logprobs_of(s_.scores_.logits(cut.path()[i]), emitted.token, asked);
+    }
+  }
+
+  /// The one place where state moves. Nothing allocates: the cut brings its memory along.
+  void commit(Cut& cut) noexcept {
+    s_.cache_.commit(cut.path());
+    const Seconds& now = call_->stats.seconds;
+    s_.drafter_.commit({s_.draft_,
+                        cut.path(),
+                        cut.tokens,
+                        s_.scores_,
+                        context_.anchor_position(),
+                        {now.draft - before_.draft, now.verify - before_.verify}});
+    s_.tokens_.insert(s_.tokens_.end(), cut.tokens.begin(), cut.tokens.end());
+    s_.undelivered_ = std::move(cut.emitted);
+    s_.delivered_ = 0;
+    s_.text_ = std::move(cut.text);
+    // A limit is found again by whoever asks; an end has to be remembered until it is reported.
+    const bool ended = cut.reason == FinishReason::kEnd || cut.reason == FinishReason::kStop;
+    s_.unreported_ = ended ? cut.reason : std::nullopt;
+    s_.cold_ = false;
+  }
+
+  S& s_;
+  std::shared_ptr<Call> call_;
+  Seconds before_;
+  Context context_;
+  Limit limit_;
+  bool drafting_ = false;  // in steps, and passes are left
+};
+
+/// A turn that reads a block of the prompt, for a sequence that is reading().
+template <typename S>
+class PromptTurn {
+ public:
+  PromptTurn(S& sequence, std::shared_ptr<Call> call)
+      : s_(sequence),
+        call_(std::move(call)),
+        begin_(s_.cache_.size()),
+        path_(first_nodes(std::min({static_cast<int>(s_.tokens_.size()) - 1 - begin_,
+                                    call_->options().prefill_block, s_.cache_.max_staged()}))) {
+    s_.cache_.stage(chain_of(s_.tokens_, begin_, count()));
+  }
+  PromptTurn(const PromptTurn&) = delete;
+  PromptTurn& operator=(const PromptTurn&) = delete;
+  ~PromptTurn() { s_.cache_.discard(); }
+
+  Request<typename S::Cache> request() noexcept {
+    return {&s_.cache_, 0, count(), {RowNeed::kNothing, s_.drafter_.taps()}, &s_.scores_};
+  }
+
+  /// @errors what the drafter throws; the block is then read again by the next turn
+  void finish() {
+    s_.drafter_.absorb(
+        {begin_, std::span(s_.tokens_).subspan(idx(begin_), path_.size()), &s_.scores_});
+    s_.cache_.commit(path_);
+  }
+
+ private:
+  int count() const noexcept { return static_cast<int>(path_.size()); }
+
+  S& s_;
+  std::shared_ptr<Call> call_;
+  Position begin_;
+  std::vector<NodeIndex> path_;
+};
+
+}  // namespace foredraft::inline v0

@@ -1,0 +1,204 @@
+#include <foredraft/turn.hpp>
+
+#include <foredraft/foredraft.hpp>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+
+#include "support/catch.hpp"
+#include "support/function_policies.hpp"
+#include "support/toy_target.hpp"
+
+namespace fd = foredraft;
+
+namespace {
+
+using Tokens = std::vector<fd::TokenId>;
+
+struct ShallowTree : TreeFunction {
+  int deepest = 100;
+  int max_depth() const noexcept { return deepest; }
+};
+
+/// A sequence of `n_tokens` final tokens, behind its first round.
+struct Fixture {
+  explicit Fixture(int n_tokens = 3, int capacity = 100, int max_staged = 32)
+      : sequence(target, toy::TokenCache(capacity, max_staged), {}, {}) {
+    sequence.begin(Tokens(static_cast<std::size_t>(n_tokens - 1), 1));
+    fd::prefill(sequence, call({}));
+    round(call({}));
+  }
+  std::shared_ptr<fd::Call> call(const fd::Options& options) {
+    return std::make_shared<fd::Call>(options, target, fd::Greedy{});
+  }
+  void round(const std::shared_ptr<fd::Call>& call) {
+    fd::Turn turn(sequence, call);
+    fd::forward_one(target, turn.request());
+    turn.finish();
+  }
+  /// What the drafter of the next round is allowed.
+  fd::Limit limit(const fd::Options& options, int made = 0) {
+    fd::Limit allowed{-1, -1};
+    sequence.drafter().function = [&](const fd::Context&, fd::Limit limit, fd::DraftTree&) {
+      allowed = limit;
+    };
+    const auto next = call(options);
+    next->stats.emitted = made;
+    const fd::Turn turn(sequence, next);
+    return allowed;
+  }
+
+  toy::Target target{16, 0};
+  fd::Sequence<toy::Target, toy::TokenCache, ShallowTree, fd::Greedy> sequence;
+};
+
+}  // namespace
+
+TEST_CASE("the depth of a draft keeps to the tightest limit") {
+  Fixture f;
+  const auto depth = [&](int n_draft, int max_tokens, int made) {
+    return f.limit({.max_tokens = max_tokens, .n_draft = n_draft}, made).depth;
+  };
+  CHECK(depth(5, 100, 0) == 5);
+  CHECK(depth(5, 100, 97) == 2);  // three are left, one of which no draft is needed for
+  CHECK(depth(5, 100, 99) == 0);
+  CHECK(depth(5, -1, 1000) == 5);
+  CHECK(depth(500, 1000, 0) == 31);  // 32 staged rows, the anchor's included
+  f.sequence.drafter().deepest = 4;
+  CHECK(depth(500, 1000, 0) == 4);
+  CHECK(Fixture(97).limit({.max_tokens = 100, .n_draft = 5}).depth == 2);  // of the context
+  CHECK(Fixture(100).limit({.max_tokens = 100, .n_draft = 5}).depth == 0);
+}
+
+TEST_CASE("a tree may have as many nodes as can be staged, a cold sequence drafts nothing") {
+  CHECK(Fixture(3, 100, 9).limit({.n_draft = 3}).nodes == 8);
+  Fixture large(3, 500, 400);
+  CHECK(large.limit({.n_draft = 3}).nodes == fd::DraftTree::kMaxNodes - 1);
+  large.sequence.begin(Tokens{5});
+  CHECK(large.limit({}).depth == -1);  // the drafter was not asked
+}
+
+TEST_CASE("a draft that breaks its contract never becomes a turn") {
+  Fixture f;
+  f.sequence.drafter().function = [](const fd::Context&, fd::Limit, fd::DraftTree& draft) {
+    draft.extend(16);
+  };
+  CHECK_THROWS_AS(fd::Turn(f.sequence, f.call({})), fd::Error);
+  CHECK(f.sequence.cache().staged() == 0);
+}
+
+TEST_CASE("a turn that is dropped at any point has left no trace") {
+  Fixture f;
+  f.sequence.drafter().function = [](const fd::Context&, fd::Limit, fd::DraftTree& draft) {
+    draft.extend(7);
+  };
+  const Tokens before(f.sequence.tokens().begin(), f.sequence.tokens().end());
+  for (const int steps : {0, 1, 2}) {
+    CAPTURE(steps);
+    const auto call = f.call({});
+    std::optional<fd::Turn<decltype(f.sequence)>> turn(std::in_place, f.sequence, call);
+    if (steps > 0) CHECK(turn->request().count == 2);
+    if (steps > 1) fd::forward_one(f.target, turn->request());
+    CHECK(f.sequence.cache().staged() == (steps > 0 ? 2 : 0));
+    turn.reset();
+    CHECK(f.sequence.cache().staged() == 0);
+    CHECK(f.sequence.cache().size() == 2);
+    CHECK(std::ranges::equal(f.sequence.tokens(), before));
+    CHECK(call->stats.emitted == 0);
+  }
+  f.sequence.begin(Tokens{3, 1, 4, 1});
+  {
+    fd::PromptTurn block(f.sequence, f.call({.prefill_block = 2}));
+    CHECK(block.request().count == 2);
+    CHECK(f.sequence.cache().staged() == 2);
+  }
+  CHECK(f.sequence.cache().staged() == 0);
+  CHECK(f.sequence.cache().size() == 0);
+  CHECK(f.sequence.reading());
+}
+
+TEST_CASE("a turn shares what its call resolved, and needs nothing of the caller") {
+  Fixture f;
+  std::optional<fd::Options> options(fd::Options{.max_tokens = 1, .end_tokens = {1, 2, 3}});
+  fd::Turn turn(f.sequence, f.call(*options));
+  options.reset();
+  fd::forward_one(f.target, turn.request());
+  turn.finish();
+  CHECK(f.sequence.tokens().size() == 4);
+}
+
+TEST_CASE("a turn that drafts in steps waits for the passes of its model") {
+  // The toy target drafts for itself, so nothing it proposes is wrong.
+  struct Stepped : fd::NoDraft {
+    using DraftCache = toy::TokenCache;
+    int max_depth() const noexcept { return 2; }
+    void begin(const fd::Context& told, fd::Limit limit, fd::DraftTree&) {
+      context = told;
+      depth = limit.depth;
+      cache.discard();
+      next(told.anchor());
+    }
+    std::optional<fd::Request<DraftCache>> request() {
+      if (cache.staged() == 0) return {};
+      return fd::Request<DraftCache>{&cache, 0, 1, {}, &scores};
+    }
+    void advance(fd::DraftTree& draft) {
+      draft.extend(scores.argmax(0));
+      cache.discard();
+      next(draft.token(draft.size() - 1));
+    }
+    void next(fd::TokenId token) {
+      const fd::Node node{token, fd::kCommitted};
+      if (depth-- > 0) cache.stage({&node, 1});
+    }
+    fd::Context context;
+    int depth = 0;
+    toy::TokenCache cache{100};
+    fd::Scores scores;
+  };
+  static_assert(fd::SteppedDrafter<Stepped>);
+  toy::Target target{16, 1};  // the next token depends on the last one only
+  fd::Sequence<toy::Target, toy::TokenCache, Stepped, fd::Greedy> sequence{
+      target, toy::TokenCache(100), {}, {}};
+  sequence.begin(Tokens{3});
+  const auto call = std::make_shared<fd::Call>(fd::Options{}, target, fd::Greedy{});
+  for (const int passes : {0, 2}) {
+    fd::Turn turn(sequence, call, fd::Drafting::kInSteps);
+    int made = 0;
+    for (; const auto request = turn.draft_request(); ++made) {
+      CHECK_THROWS_AS(turn.request(), fd::Error);
+      CHECK(sequence.cache().staged() == 0);
+      fd::forward_one(target, *request);
+      turn.advance();
+    }
+    CHECK(made == passes);  // the first round behind a prompt drafts nothing
+    fd::forward_one(target, turn.request());
+    turn.finish();
+  }
+  CHECK(call->stats.accepted == 2);
+  CHECK(call->stats.bonus == 1);
+}
+
+TEST_CASE("a drafter is told what the round cost") {
+  struct Asking : fd::NoDraft {
+    int max_depth() const noexcept { return 1; }
+    void propose(const fd::Context&, fd::Limit, fd::DraftTree&) { call->stats.seconds.draft += 7; }
+    void commit(const fd::Round& round) noexcept { *cost = round.cost; }
+    std::shared_ptr<fd::Call> call;
+    std::shared_ptr<fd::Round::Cost> cost = std::make_shared<fd::Round::Cost>();
+  };
+  toy::Target target{16, 0};
+  fd::Sequence<toy::Target, toy::TokenCache, Asking, fd::Greedy> sequence{
+      target, toy::TokenCache(100), {}, {}};
+  sequence.begin(Tokens{3});
+  const auto call = std::make_shared<fd::Call>(fd::Options{}, target, fd::Greedy{});
+  sequence.drafter().call = call;
+  for (const double draft : {0.0, 7.0}) {  // nothing is drafted behind a prompt
+    fd::Turn turn(sequence, call);
+    fd::forward_one(target, turn.request());
+    call->stats.seconds.verify += 3;  // as whoever made the pass says
+    turn.finish();
+    CHECK(sequence.drafter().cost->draft == Approx(draft).margin(0.5));
+    CHECK(sequence.drafter().cost->verify == Approx(3.0));
+  }
+}
