@@ -128,3 +128,14 @@ TEST_CASE("nodes remember which of several drafters they come from") {
   draft.extend(4);
   CHECK(draft.origin(2) == 0);
 }
+
+TEST_CASE("a node's confidence is unknown until the drafter says it") {
+  fd::DraftTree draft;
+  draft.reset(1);
+  const fd::NodeIndex node = draft.extend(2);
+  CHECK(draft.confidence(node) == fd::DraftTree::kUnknown);
+  draft.set_confidence(node, 0.5f);
+  CHECK(draft.confidence(node) == 0.5f);
+  draft.truncate(node);
+  CHECK(draft.confidence(draft.extend(3)) == fd::DraftTree::kUnknown);
+}

@@ -60,6 +60,8 @@ class DraftTree {
  public:
   /// A row's ancestors fit one 64-bit mask word.
   static constexpr int kMaxNodes = 64;
+  /// Confidence of a node of which nothing was said.
+  static constexpr float kUnknown = -1.0f;
 
   /// Drop everything but a fresh anchor.
   void reset(TokenId anchor) noexcept {
@@ -97,6 +99,13 @@ class DraftTree {
     std::fill(origin_.begin() + first, origin_.begin() + size_, origin);
   }
 
+  /// Say how sure the drafter is that `node` is accepted if its parent is, from 0 to 1. It need not be
+  /// a true probability, only greater where tokens are accepted more often: a controller learns what
+  /// each value is worth. A node that nobody speaks of has kUnknown.
+  void set_confidence(NodeIndex node, float confidence) noexcept {
+    confidence_[idx(node)] = confidence;
+  }
+
   /// Remove the nodes from `count` on, which leaves a valid tree because parents come first.
   void truncate(int count) noexcept {
     if (count >= 1 && count < size_) size_ = count;
@@ -110,6 +119,7 @@ class DraftTree {
   NodeIndex parent(NodeIndex node) const noexcept { return nodes_[idx(node)].parent; }
   int depth(NodeIndex node) const noexcept { return depth_[idx(node)]; }
   int origin(NodeIndex node) const noexcept { return origin_[idx(node)]; }
+  float confidence(NodeIndex node) const noexcept { return confidence_[idx(node)]; }
   Siblings siblings(NodeIndex parent) const noexcept { return siblings_[idx(parent)]; }
   /// q of the children of `parent`; meaningless where they are point mass.
   const Law& law(NodeIndex parent) const noexcept { return laws_[idx(parent)]; }
@@ -150,6 +160,7 @@ class DraftTree {
     nodes_[idx(size_)] = node;
     depth_[idx(size_)] = depth;
     origin_[idx(size_)] = 0;
+    confidence_[idx(size_)] = kUnknown;
     siblings_[idx(size_)] = Siblings::kPointMass;
     return size_++;
   }
@@ -158,6 +169,7 @@ class DraftTree {
   std::array<Node, kMaxNodes> nodes_{};
   std::array<int, kMaxNodes> depth_{};
   std::array<std::uint8_t, kMaxNodes> origin_{};
+  std::array<float, kMaxNodes> confidence_{};
   std::array<Siblings, kMaxNodes> siblings_{};                        // of the node's children
   std::vector<Law> laws_ = std::vector<Law>(std::size_t{kMaxNodes});  // of the node's children
 };
