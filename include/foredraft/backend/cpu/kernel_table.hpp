@@ -101,9 +101,8 @@ const KernelTable& neon_kernels() noexcept;
 inline std::vector<const KernelTable*> available_tables() {
 #if !defined(FOREDRAFT_COMPILED) && defined(__AVX512VNNI__) && \
     (defined(__AMX_INT8__) || defined(__AMXINT8__))  // clang 14 spells it so
-  static const KernelTable amx =
-      table_with_tiles(kernel_table<NativeArch>(),
-                       &matmul_with_tiles<NativeArch, &kernel_table<NativeArch>>);
+  static const KernelTable amx = table_with_tiles(
+      kernel_table<NativeArch>(), &matmul_with_tiles<NativeArch, &kernel_table<NativeArch>>);
   return {&kernel_table<NativeArch>(), &amx};
 #elif !defined(FOREDRAFT_COMPILED)
   return {&kernel_table<NativeArch>()};
