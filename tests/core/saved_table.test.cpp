@@ -123,11 +123,12 @@ TEST_CASE("a table of another vocabulary is refused") {
   CHECK(mismatch({.n_vocab = 100, .used = 90, .pieces = 8}));
   CHECK(mismatch({.n_vocab = 100, .used = 91, .pieces = 7}));
   CHECK(mismatch({.n_vocab = 101}));
-  CHECK_NOTHROW(read(file, kKind, {.n_vocab = 100}));                             // not known
+  CHECK_NOTHROW(read(file, kKind, {.n_vocab = 100}));                           // not known
   CHECK_NOTHROW(read(file, kKind, {.n_vocab = 128, .used = 90, .pieces = 7}));  // padded further
 }
 
-TEST_CASE("a fingerprint tells permuted, shifted and renamed pieces apart, and leaves out padding") {
+TEST_CASE(
+    "a fingerprint tells permuted, shifted and renamed pieces apart, and leaves out padding") {
   const auto print = [](std::vector<std::string> pieces, int used, int n_vocab) {
     return fd::fingerprint_of(target(std::move(pieces), used, n_vocab));
   };
@@ -146,7 +147,8 @@ TEST_CASE("streams that fail are an error of input and output") {
   closed.setstate(std::ios::failbit);
   CHECK(code_of([&] { fd::read_table(closed, kKind, kVocabulary); }) == fd::ErrorCode::kIo);
 
-  struct Full : std::streambuf {} full;  // takes nothing
+  struct Full : std::streambuf {
+  } full;  // takes nothing
   std::ostream out(&full);
   CHECK(code_of([&] { fd::write_table(out, {kKind, kVocabulary, {}}); }) == fd::ErrorCode::kIo);
 

@@ -25,7 +25,7 @@ TEST_CASE("a key proposes what was right of it the last time") {
   CHECK(feedback.length(kKey) == 30);
   teach(feedback, {1, 2, 3, 9});
   CHECK(feedback.length(kKey) == 3);
-  CHECK(feedback.length(kKey + 1) == 30);               // another slot
+  CHECK(feedback.length(kKey + 1) == 30);             // another slot
   CHECK(feedback.length(kKey ^ (1ull << 60)) == 30);  // the same slot
 }
 
@@ -89,7 +89,8 @@ TEST_CASE("a cut forgets what tokens behind it taught, and a snapshot brings bac
 TEST_CASE("any number of keys fit into the table") {
   fd::KeyFeedback feedback(20);
   const std::size_t bytes = feedback.bytes();
-  for (std::uint64_t key = 0; key < 20000; ++key) teach(feedback, {1, 9}, key * 0x9E3779B97F4A7C15u);
+  for (std::uint64_t key = 0; key < 20000; ++key)
+    teach(feedback, {1, 9}, key * 0x9E3779B97F4A7C15u);
   CHECK(feedback.bytes() == bytes);
   CHECK(bytes == 4096 * 12);
 }

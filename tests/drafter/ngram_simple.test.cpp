@@ -39,8 +39,8 @@ TEST_CASE("a longer match makes surer") {
   fd::NgramSimple drafter({.size_n = 2});
   const auto confidence = [&](int match) {
     drafter.reset();
-    return draft_of(drafter, joined({words, {1}, Tokens(words.end() - 12, words.end() - 12 + match)}),
-                    2)
+    return draft_of(drafter,
+                    joined({words, {1}, Tokens(words.end() - 12, words.end() - 12 + match)}), 2)
         .confidence(1);
   };
   CHECK(confidence(3) > confidence(2));

@@ -43,8 +43,7 @@ void commit(D& drafter, Tokens& tokens, const Tokens& next) {
   for (std::size_t i = 0; i + 1 < next.size(); ++i) draft.extend(next[i]);
   const auto path = foredraft::first_nodes(static_cast<int>(next.size()));
   const foredraft::Scores scores;
-  drafter.commit(
-      {draft, path, next, scores, static_cast<foredraft::Position>(tokens.size()) - 1});
+  drafter.commit({draft, path, next, scores, static_cast<foredraft::Position>(tokens.size()) - 1});
   tokens.insert(tokens.end(), next.begin(), next.end());
 }
 

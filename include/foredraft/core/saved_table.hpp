@@ -167,8 +167,8 @@ inline Header parse(std::span<const std::byte> bytes) {
 
 }  // namespace table_frame
 
-/// Greatest payload that is read unless the caller says otherwise: a file decides how much memory it
-/// takes. @units bytes
+/// Greatest payload that is read unless the caller says otherwise: a file decides how much memory
+/// it takes. @units bytes
 inline constexpr std::uint64_t kMaxTableBytes = std::uint64_t{1} << 30;
 
 /// Write a table with its frame. Write into a file of another name and rename it, so that nobody

@@ -86,8 +86,8 @@ class PayloadReader {
     return take_token(what);
   }
 
-  /// How many entries of at least `least_bytes` follow, in 64 bits. A count for which the payload is
-  /// too short is refused before anybody reserves memory for it.
+  /// How many entries of at least `least_bytes` follow, in 64 bits. A count for which the payload
+  /// is too short is refused before anybody reserves memory for it.
   /// @errors kCorruptFile
   std::size_t take_count(std::size_t least_bytes, std::string_view what) {
     const auto count = take<std::uint64_t>("number of " + std::string(what));

@@ -60,8 +60,8 @@ class CopiedRun {
     return length;
   }
 
-  /// Propose `count` tokens behind the deepest node. A node is the surer the longer the match before
-  /// it is: `match` tokens, and the run's own up to it.
+  /// Propose `count` tokens behind the deepest node. A node is the surer the longer the match
+  /// before it is: `match` tokens, and the run's own up to it.
   /// @param share  factor of the confidence, from 0 to 1
   void draft(DraftTree& tree, int count, int match, float share = 1.0f) const {
     each(count, [&](TokenId token) {

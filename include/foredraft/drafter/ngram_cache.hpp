@@ -22,11 +22,11 @@ namespace foredraft::inline v0 {
 ///
 /// Three levels are asked, of each the longest n-gram first. *Context*: this text, with lax
 /// thresholds. *Dynamic*: texts that ended before, of whoever shares it, with strict thresholds.
-/// *Static*: pairs of tokens in a corpus, read only. Counts of the first two are weighed with those of
-/// the static level behind the same pair.
+/// *Static*: pairs of tokens in a corpus, read only. Counts of the first two are weighed with those
+/// of the static level behind the same pair.
 ///
-/// All tokens of the text are counted with the n-gram before them, however many come at once. A text
-/// enters the dynamic level as it ends: where another one takes its place, or by learn(). What
+/// All tokens of the text are counted with the n-gram before them, however many come at once. A
+/// text enters the dynamic level as it ends: where another one takes its place, or by learn(). What
 /// truncate() takes away is no longer proposed; it is not forgotten by the dynamic level, which
 /// forget() empties.
 ///
@@ -37,7 +37,8 @@ namespace foredraft::inline v0 {
 class NgramCache : public DrafterBase {
  public:
   struct Settings {
-    /// N-grams of this text that are held, a power of two; four for each token that is not repeated.
+    /// N-grams of this text that are held, a power of two; four for each token that is not
+    /// repeated.
     std::size_t context_entries = std::size_t{1} << 18;
     bool learns = true;  ///< texts enter the dynamic level; otherwise it is only read
   };
@@ -77,8 +78,7 @@ class NgramCache : public DrafterBase {
     const int depth = std::min({limit.depth, limit.nodes, max_depth()});
     if (depth < 1) return;
     if (dynamic_ == nullptr) return fill(context, depth, nullptr, draft);
-    dynamic_->read(
-        [&](const NgramCounts& dynamic) { fill(context, depth, &dynamic, draft); });
+    dynamic_->read([&](const NgramCounts& dynamic) { fill(context, depth, &dynamic, draft); });
   }
 
   void truncate(int n) noexcept { kept_ = std::min(kept_, idx(n)); }
@@ -87,7 +87,8 @@ class NgramCache : public DrafterBase {
   /// The text that comes next is compared with the one so far, and counted anew where it differs.
   void restore(const Snapshot&) noexcept { reset(); }
 
-  /// Let the text so far enter the dynamic level, as if it had ended. Do so before the level is saved.
+  /// Let the text so far enter the dynamic level, as if it had ended. Do so before the level is
+  /// saved.
   /// @errors kOutOfMemory
   void learn() {
     if (settings_.learns && dynamic_ != nullptr) dynamic_->learn(text_, learnt_);
@@ -111,8 +112,8 @@ class NgramCache : public DrafterBase {
     }
   };
 
-  /// Count the tokens that are new. What is no longer there enters the dynamic level, and the context
-  /// begins anew.
+  /// Count the tokens that are new. What is no longer there enters the dynamic level, and the
+  /// context begins anew.
   void count(std::span<const TokenId> tokens) {
     const std::size_t most = std::min(text_.size(), tokens.size());
     while (kept_ < most && text_[kept_] == tokens[kept_]) ++kept_;
@@ -186,9 +187,9 @@ class NgramCache : public DrafterBase {
       candidate.token = follower.token;
       candidate.count = follower.count;
     }
-    const bool enough =
-        most > 0 && entry.sum >= thresholds.samples[n - 1] &&
-        std::uint64_t{100} * candidate.count >= std::uint64_t{thresholds.percent[n - 1]} * entry.sum;
+    const bool enough = most > 0 && entry.sum >= thresholds.samples[n - 1] &&
+                        std::uint64_t{100} * candidate.count >=
+                            std::uint64_t{thresholds.percent[n - 1]} * entry.sum;
     return enough ? std::optional(candidate) : std::nullopt;
   }
 

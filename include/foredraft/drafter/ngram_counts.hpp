@@ -25,12 +25,12 @@ namespace foredraft::inline v0 {
 /// line an n-gram.
 ///
 /// Of an n-gram the five tokens that followed most often are known; a sixth takes the place of the
-/// rarest. (Only a token that followed in half of the cases is worth proposing.) Where the table may
-/// not grow further, a new n-gram takes the place of the least frequent of the eight whose hashes
-/// are near. Counts of an n-gram are halved before they overflow.
+/// rarest. (Only a token that followed in half of the cases is worth proposing.) Where the table
+/// may not grow further, a new n-gram takes the place of the least frequent of the eight whose
+/// hashes are near. Counts of an n-gram are halved before they overflow.
 ///
 /// Memory: 64 bytes an entry, at least 16 KiB. Entries are at most max_entries, a power of two, and
-/// no more than four for each n-gram held; half as much again while it grows.
+/// usually two to four for each n-gram held; half as much again while it grows.
 /// @cost add and find O(1): one cache miss or two
 class NgramCounts {
  public:
@@ -61,8 +61,7 @@ class NgramCounts {
   explicit NgramCounts(std::size_t max_entries = std::size_t{1} << 18) : max_entries_(max_entries) {
     if (max_entries < kLeastEntries || max_entries > kMostEntries ||
         !std::has_single_bit(max_entries)) {
-      throw Error(ErrorCode::kInvalidOption,
-                  "at most " + std::to_string(max_entries) + " n-grams",
+      throw Error(ErrorCode::kInvalidOption, "at most " + std::to_string(max_entries) + " n-grams",
                   "a power of two from 256 to 2^26");
     }
   }
@@ -88,8 +87,8 @@ class NgramCounts {
   void add(std::span<const TokenId> ngram, TokenId token, std::uint32_t count = 1) {
     add(ngram, token, count, count);
   }
-  /// Count what followed the n-grams of `shortest` to `longest` tokens at the places from `begin` on.
-  /// Those that begin before it are counted, too.
+  /// Count what followed the n-grams of `shortest` to `longest` tokens at the places from `begin`
+  /// on. Those that begin before it are counted, too.
   /// @errors kOutOfMemory
   void learn(std::span<const TokenId> tokens, std::size_t begin, int shortest = 1,
              int longest = kLongest) {
@@ -146,7 +145,8 @@ class NgramCounts {
     for (const Follower& follower : entry.followers) others -= follower.count;
     for (const Follower& follower : entry.followers) {
       if (follower.count == 0) continue;
-      add(ngram_of(entry), follower.token, follower.count, follower.count + std::exchange(others, 0));
+      add(ngram_of(entry), follower.token, follower.count,
+          follower.count + std::exchange(others, 0));
     }
   }
 
@@ -180,6 +180,11 @@ class NgramCounts {
       Entry& entry = entries_[(home + i) & (entries_.size() - 1)];
       if (is(entry, ngram)) return entry;
       if (least == nullptr || entry.sum < least->sum) least = &entry;
+    }
+    // All near places are taken: chance if the table is well filled, else many hashes alike.
+    if (least->sum > 0 && entries_.size() < max_entries_ && 8 * size_ >= entries_.size()) {
+      grow();
+      return entry_of(ngram);
     }
     size_ += least->sum == 0;
     *least = Entry{};

@@ -18,14 +18,15 @@ namespace foredraft::inline v0 {
 /// Proposes what followed the text's last n tokens the last time that any text had them, token by
 /// token, out of a table that several sequences may share.
 ///
-/// What is learnt belongs to no text: truncate() and reset() leave it, forget() drops it for all who
-/// share it. Where a text begins and more than `most_occupancy` of the table is in use, it is
+/// What is learnt belongs to no text: truncate() and reset() leave it, forget() drops it for all
+/// who share it. Where a text begins and more than `most_occupancy` of the table is in use, it is
 /// emptied, before the prompt is entered; so is that of everybody else who drafts from it. It is
 /// emptied, too, where `most_failures` drafts in a row were wrong at a quarter of their length or
 /// before.
 ///
 /// Memory: that of the table, and size_n tokens.
-/// @cost a proposal O(size_n + drafted) of which each token is a cache miss; entering O(size_n) a token
+/// @cost a proposal O(size_n + drafted) of which each token is a cache miss; entering O(size_n) a
+/// token
 /// @source llama.cpp, "ngram-mod"; it empties the table behind the prompt, which is then not in it
 class NgramMod : public DrafterBase {
  public:
@@ -42,7 +43,8 @@ class NgramMod : public DrafterBase {
 
   /// With a table of its own.
   NgramMod() : NgramMod(std::make_shared<NgramModTable>()) {}
-  explicit NgramMod(std::shared_ptr<NgramModTable> table) : NgramMod(std::move(table), Settings{}) {}
+  explicit NgramMod(std::shared_ptr<NgramModTable> table)
+      : NgramMod(std::move(table), Settings{}) {}
   /// @errors kInvalidOption
   NgramMod(std::shared_ptr<NgramModTable> table, Settings settings)
       : settings_(settings), table_(std::move(table)) {

@@ -50,8 +50,8 @@ class NgramModTable {
                       std::to_string(size_n) + " tokens",
                   "a power of two from 16 to 2^28; 1 to 1024 tokens");
     }
-    table_ = or_out_of_memory(
-        "a table of n-grams", [&] { return std::make_unique<std::atomic<Entry>[]>(entries); });
+    table_ = or_out_of_memory("a table of n-grams",
+                              [&] { return std::make_unique<std::atomic<Entry>[]>(entries); });
     clear();
   }
 
@@ -126,7 +126,7 @@ class NgramModTable {
   static constexpr std::uint64_t kFactor = 6364136223846793005u;  // Knuth's MMIX generator
 
   std::size_t place(std::uint64_t hash) const noexcept {
-    return static_cast<std::size_t>(hash >> 12) & (entries_ - 1);
+    return static_cast<std::size_t>(hash >> 24) & (entries_ - 1);  // below the tag
   }
   static Entry tag(std::uint64_t hash) noexcept { return static_cast<Entry>(hash >> 52); }
 

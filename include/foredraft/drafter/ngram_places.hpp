@@ -98,7 +98,7 @@ class NgramPlaces {
   }
 
   int n_;
-  std::vector<std::int32_t> heads_;     // newest place of a hash; a power of two, no less than places
+  std::vector<std::int32_t> heads_;  // newest place of a hash; a power of two, no less than places
   std::vector<std::int32_t> previous_;  // next older place of the same hash
   std::int32_t indexed_ = 0;            // places entered so far
 };

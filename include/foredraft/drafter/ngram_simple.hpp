@@ -31,8 +31,8 @@ inline void check(const NgramSettings& settings) {
 ///
 /// It differs from others of this name in two things: an occurrence at the very beginning of the
 /// text counts, and a repetition shorter than `size_n` is drafted, too, because a copy that runs
-/// into the end of the text goes on with itself. How sure a node is comes of the length of the whole
-/// match, which may be longer than `size_n`.
+/// into the end of the text goes on with itself. How sure a node is comes of the length of the
+/// whole match, which may be longer than `size_n`.
 ///
 /// Memory: that of NgramPlaces.
 /// @cost a proposal O(size_n + size_m), indexing O(size_n) a token

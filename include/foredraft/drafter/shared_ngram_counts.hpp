@@ -13,8 +13,8 @@
 
 namespace foredraft::inline v0 {
 
-/// Counts that several sequences, on any threads, read and add to: what was learnt from the texts of
-/// all of them.
+/// Counts that several sequences, on any threads, read and add to: what was learnt from the texts
+/// of all of them.
 class SharedNgramCounts {
  public:
   SharedNgramCounts() = default;
