@@ -128,7 +128,8 @@ TEST_CASE("the static level proposes where the others do not, and decides betwee
   const Tokens corpus{1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 4, 0, 5, 6, 7};
   fd::NgramCache cache(nullptr, static_level(corpus));
   CHECK(proposed(cache, {9, 1, 2}, 1) == Tokens{3});  // 2 of 3
-  CHECK(proposed(cache, {9, 5, 6}, 1).empty());       // once
+  cache.reset();
+  CHECK(proposed(cache, {9, 5, 6}, 1).empty());  // once
   cache.reset();
   // Behind 1 2 the text has 8 and 3 alike; the corpus has 3.
   CHECK(proposed(cache, {9, 1, 2, 8, 0, 1, 2, 3, 7, 1, 2}, 1) == Tokens{3});
@@ -142,7 +143,7 @@ TEST_CASE("the more often it was right, the surer") {
     Tokens text;
     for (int i = 0; i < wrong; ++i) text = joined({text, {1, 2, 3, 90}});
     for (int i = 0; i < right; ++i) text = joined({text, {1, 2, 3, 4}});
-    const auto draft = draft_of(cache, joined({text, {1, 2, 3}}), 1);
+    const auto draft = draft_of(cache, joined({text, {77, 1, 2, 3}}), 1);
     REQUIRE(draft.token(1) == 4);
     return draft.confidence(1);
   };

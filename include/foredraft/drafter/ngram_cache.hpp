@@ -116,6 +116,7 @@ class NgramCache : public DrafterBase {
   /// context begins anew.
   void count(std::span<const TokenId> tokens) {
     const std::size_t most = std::min(text_.size(), tokens.size());
+    kept_ = std::min(kept_, most);
     while (kept_ < most && text_[kept_] == tokens[kept_]) ++kept_;
     if (kept_ < text_.size()) {
       learn_from(kept_);
