@@ -51,9 +51,9 @@ const RuleKind& rule_named(const std::string& name) {
 fd::Chain<> make_drafter(Models& models, const Method& method) {
   fd::Chain<> chain;
   for (const DrafterKind& kind : kDrafters) {
-    const bool usable = !kind.needs_model || models.draft;
+    const bool usable = !kind.needs_model || (models.draft && method.with_model);
     if (method.speculation == kind.name || (method.speculation == kAuto && usable)) {
-      chain.add({kind.name, kind.make(models, method)});
+      chain.add(kind.name, kind.make(models, method));
     }
   }
   return chain;

@@ -52,6 +52,7 @@ struct Method {
   int n_ctx = 0;
   std::string cache_format = kCacheFormats[0];        ///< of the target
   std::optional<fd::SamplingOptions> draft_law = {};  ///< absent: as the target is sampled
+  bool with_model = true;                             ///< kAuto uses a draft model that is there
 };
 
 /// The drafters that `method` names, with a controller that asks them.

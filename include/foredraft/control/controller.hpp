@@ -93,21 +93,17 @@ class Controller {
     w.forecast = forecast(w, limit, step);
     w.parked = true;
     const double reading = backlog * read;
-    // What may be risked in this text: what was saved in it, and a little.
-    const double budget = text_.saved + kStake * text_.plain;
-    const bool known = w.accepted.trials() >= kTrials;
-    const double faith = kFaith * plain_ - w.seconds;
+    const double gain = w.forecast.value() - std::max(value, recent_value_);
+    const double budget = text_.saved + kStake * text_.plain + expectation(w, gain);
     if (backlog <= kShortBacklog) {
       w.forecast.cost += reading * rate_;
-      if (w.forecast.value() > value + kMargin) return draft(w, limit, step);
-      if (!known && faith > step && text_.rounds >= kSettled) return probe(limit, value);
-    } else {
-      const double gain = w.forecast.value() - std::max(value, recent_value_);
-      const double hope = known ? kHope * remaining() * plain_ * gain / (1 + gain) : faith;
+      if (known(w) && w.forecast.value() > value + kModelMargin) return draft(w, limit, step);
+      if (!known(w) && budget > step) return draft(w, limit, step);
+    } else if ((gain > kMargin || !known(w)) && text_.rounds >= kSettled) {
       const int piece = w.read_seconds > 0 ? kPiece : kFirstPiece;
-      const double afford = text_.rounds < kSettled ? 0.0 : (budget + std::max(hope, 0.0)) / read;
-      if (gain > kMargin && afford >= backlog && piece >= backlog) return draft(w, limit, step);
-      if (gain > kMargin && afford >= kLeastPiece) {
+      const double afford = budget / read;
+      if (afford >= backlog && piece >= backlog) return draft(w, limit, step);
+      if (afford >= kLeastPiece) {
         reading_ = true;
         w.parked = false;
         const int most = static_cast<int>(std::min<double>(afford, piece));
@@ -224,13 +220,17 @@ class Controller {
   }
 
  private:
-  static constexpr double kMargin = 0.02;  // tokens: smaller gains are noise
+  // Tokens: smaller gains are noise, and more so where they come dear.
+  static constexpr double kMargin = 0.02;
+  static constexpr double kModelMargin = 0.08;
   static constexpr double kRecent = 0.05;  // weight of the newest round: some 20 of them count
   static constexpr double kStake = 0.02;   // part of a text's plain time that may be risked
   // Part of the time that it is expected to save, where its drafts are known.
   static constexpr double kHope = 0.25;
-  // Where they are not: so many plain passes may be spent on it, once for all texts.
-  static constexpr double kFaith = 3;
+  // Where they are not: so many plain passes may be spent on it, once for all texts, and such a part
+  // of each.
+  static constexpr double kFaith = 4.5;
+  static constexpr double kTrust = 0.06;
   static constexpr double kProbe = 0.01;  // part of a text's time that is spent on looking again
   static constexpr double kTrials = 32;
   static constexpr int kShortBacklog = 8;  // tokens that share a pass with the anchor, or nearly so
@@ -297,6 +297,15 @@ class Controller {
       if (answers_[idx(i)] > text_.tokens) sum += answers_[idx(i)] - text_.tokens, ++longer;
     }
     return sum / longer;
+  }
+
+  static bool known(const Watched& w) noexcept { return w.accepted.trials() >= kTrials; }
+
+  /// Seconds that a model may cost this text because of what is expected of it: part of what it will
+  /// save, if it is known; a little, once, to get to know it.
+  double expectation(const Watched& w, double gain) const noexcept {
+    if (known(w)) return gain > 0 ? kHope * remaining() * plain_ * gain / (1 + gain) : 0.0;
+    return std::clamp(kFaith * plain_ - w.seconds, 0.0, kTrust * text_.plain);
   }
 
   static Plan probe(Limit limit, double value) noexcept {
