@@ -110,6 +110,7 @@ struct Drafter {
 
   int max_depth() const { return 1; }
   std::span<const int> taps() const { return {}; }
+  fd::RowNeed needs() const { return fd::RowNeed::kNothing; }
   void attach(const fd::TargetInfo&) {}
   void propose(const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
     if (limit.depth > 0)

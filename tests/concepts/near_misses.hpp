@@ -124,6 +124,12 @@ struct TapsNotConst : archetype::Drafter {
 struct TapsOfAnotherType : archetype::Drafter {
   int taps() const;
 };
+struct NoNeeds : archetype::Drafter {
+  fd::RowNeed needs() const = delete;
+};
+struct NeedsOfAnotherType : archetype::Drafter {
+  int needs() const;
+};
 struct NoAttach : archetype::Drafter {
   void attach(const fd::TargetInfo&) = delete;
 };
@@ -156,7 +162,7 @@ struct NoRestore : archetype::Drafter {
 template <typename... D>
 constexpr bool none_is_one = (!fd::Drafter<D> && ...);
 static_assert(none_is_one<NoProposal, NoShape, NoMaxDepth, NoPropose, NoAbsorb, CommitMayThrow>);
-static_assert(none_is_one<NoTaps, TapsNotConst, TapsOfAnotherType, NoAttach>);
+static_assert(none_is_one<NoTaps, TapsNotConst, TapsOfAnotherType, NoAttach, NoNeeds, NeedsOfAnotherType>);
 static_assert(none_is_one<NoTruncate, ResetMayThrow, NoSnapshotType, SnapshotNotConst, NoRestore>);
 
 struct NoDraftCache : archetype::SteppedDrafter {

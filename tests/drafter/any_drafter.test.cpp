@@ -23,6 +23,7 @@ struct Recorder {
 
   int max_depth() const { return 5; }
   std::span<const int> taps() const { return layers; }
+  fd::RowNeed needs() const { return fd::RowNeed::kLogits; }
   void attach(const fd::TargetInfo& target) {
     *log += "attach " + std::to_string(target.n_vocab) + ";";
   }
@@ -56,6 +57,7 @@ TEST_CASE("every call reaches the drafter that is held") {
   const std::vector<fd::TokenId> tokens{1};
   CHECK(any.max_depth() == 5);
   CHECK(std::ranges::equal(any.taps(), recorder.layers));
+  CHECK(any.needs() == fd::RowNeed::kLogits);
   any.attach({.n_vocab = 9});
   any.absorb({3, tokens, &scores});
   any.propose({tokens, {}, {}}, {4, 4}, draft);

@@ -20,6 +20,7 @@ struct Scheduled {
 
   int max_depth() const noexcept { return inner.max_depth(); }
   std::span<const int> taps() const noexcept { return inner.taps(); }
+  fd::RowNeed needs() const noexcept { return inner.needs(); }
   void attach(const fd::TargetInfo& target) { inner.attach(target); }
   void propose(const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
     const int depth = schedule[round++ % schedule.size()];

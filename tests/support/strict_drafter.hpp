@@ -42,6 +42,7 @@ class StrictDrafter {
 
   int max_depth() const { return inner_.max_depth(); }
   std::span<const int> taps() const { return inner_.taps(); }
+  foredraft::RowNeed needs() const { return inner_.needs(); }
 
   void attach(const foredraft::TargetInfo& target) {
     expect(target.n_vocab > 0, "a target with a vocabulary");

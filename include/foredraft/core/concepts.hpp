@@ -143,11 +143,12 @@ enum class Shape : std::uint8_t {
 ///  5. `proposal` and `shape` are upper bounds over all instances; max_depth() is asked before
 ///     every round and may change from one to the next;
 ///  6. truncate(n) forgets what was learnt beyond the first n tokens of the sequence; reset() is
-///     truncate(0);
+///     truncate(0). What a drafter learns for later texts, and says so, stays until its forget();
 ///  7. attach(info) tells it once of the target that it drafts for, before any other call; it throws
 ///     where it cannot (kVocabularyMismatch). What `info` refers to lives during the call only;
-///  8. taps() are the layers whose rows it wants to see, in absorb() and commit(); what it asks for
-///     may not change while it lives;
+///  8. taps() are the layers whose rows it wants to see, in absorb() and commit(), and needs() how
+///     much it reads of the logits of a round, in commit(); what it asks for may not change while it
+///     lives;
 ///  9. what it proposes changes the speed, not the law of the text: not the text itself at
 ///     temperature 0 and under SampleAndMatch; under rules that test with q another draft gives
 ///     another text of the same law.
@@ -163,6 +164,7 @@ concept Drafter =
       { D::shape } -> std::convertible_to<Shape>;
       { view.max_depth() } -> std::same_as<int>;
       { view.taps() } -> std::same_as<std::span<const int>>;
+      { view.needs() } -> std::same_as<RowNeed>;
       drafter.attach(target);
       drafter.propose(context, limit, draft);
       drafter.absorb(block);
@@ -172,10 +174,11 @@ concept Drafter =
       drafter.restore(snapshot);
     };
 
-/// For a drafter that drafts for any target, wants no taps, and learns what it has to know from
-/// Context::tokens alone. What differs is declared anew.
+/// For a drafter that drafts for any target, wants no taps and no rows, and learns what it has to
+/// know from Context::tokens alone. What differs is declared anew.
 struct DrafterBase {
   std::span<const int> taps() const noexcept { return {}; }
+  RowNeed needs() const noexcept { return RowNeed::kNothing; }
   void attach(const TargetInfo&) const noexcept {}
   void absorb(const PromptBlock&) const noexcept {}
   void commit(const Round&) const noexcept {}

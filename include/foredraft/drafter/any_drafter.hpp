@@ -33,6 +33,7 @@ class AnyDrafter {
 
   int max_depth() const { return drafter_->max_depth(); }
   std::span<const int> taps() const { return drafter_->taps(); }
+  RowNeed needs() const { return drafter_->needs(); }
   void attach(const TargetInfo& target) { drafter_->attach(target); }
   void propose(const Context& context, Limit limit, DraftTree& draft) {
     drafter_->propose(context, limit, draft);
@@ -50,6 +51,7 @@ class AnyDrafter {
     virtual ~Interface() = default;
     virtual int max_depth() const = 0;
     virtual std::span<const int> taps() const = 0;
+    virtual RowNeed needs() const = 0;
     virtual void attach(const TargetInfo&) = 0;
     virtual void propose(const Context&, Limit, DraftTree&) = 0;
     virtual void absorb(const PromptBlock&) = 0;
@@ -65,6 +67,7 @@ class AnyDrafter {
     explicit Holder(D held) : drafter(std::move(held)) {}
     int max_depth() const override { return drafter.max_depth(); }
     std::span<const int> taps() const override { return drafter.taps(); }
+    RowNeed needs() const override { return drafter.needs(); }
     void attach(const TargetInfo& target) override { drafter.attach(target); }
     void propose(const Context& context, Limit limit, DraftTree& draft) override {
       drafter.propose(context, limit, draft);
