@@ -8,6 +8,9 @@
 #include <foredraft/drafter/model_drafter.hpp>
 #include <foredraft/drafter/no_draft.hpp>
 #include <foredraft/drafter/prompt_lookup.hpp>
+#include <foredraft/drafter/suffix_automaton.hpp>
+#include <foredraft/drafter/suffix_decoding.hpp>
+#include <foredraft/drafter/token_recycling.hpp>
 
 #include "models.hpp"
 
@@ -26,6 +29,12 @@ const DrafterKind kDrafters[] = {
     {"none", "", false, 0, "", [](auto&, auto&) -> fd::AnyDrafter<> { return fd::NoDraft{}; }},
     {"lookup", "ngram-simple", false, 15, "nothing in the text repeats itself",
      [](auto&, auto&) -> fd::AnyDrafter<> { return fd::PromptLookup{}; }},
+    {"suffix", "", false, 15, "nothing in the text repeats itself",
+     [](auto&, auto&) -> fd::AnyDrafter<> { return fd::SuffixDecoding<>{}; }},
+    {"suffix-automaton", "", false, 15, "nothing in the text repeats itself",
+     [](auto&, auto&) -> fd::AnyDrafter<> { return fd::SuffixAutomaton{}; }},
+    {"recycling", "", false, 7, "no token came twice",
+     [](auto&, auto&) -> fd::AnyDrafter<> { return fd::TokenRecycling<>{}; }},
     {"draft", "draft-simple", true, 8, "the draft model's context is full", model_drafter},
 };
 

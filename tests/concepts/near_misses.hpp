@@ -162,7 +162,8 @@ struct NoRestore : archetype::Drafter {
 template <typename... D>
 constexpr bool none_is_one = (!fd::Drafter<D> && ...);
 static_assert(none_is_one<NoProposal, NoShape, NoMaxDepth, NoPropose, NoAbsorb, CommitMayThrow>);
-static_assert(none_is_one<NoTaps, TapsNotConst, TapsOfAnotherType, NoAttach, NoNeeds, NeedsOfAnotherType>);
+static_assert(
+    none_is_one<NoTaps, TapsNotConst, TapsOfAnotherType, NoAttach, NoNeeds, NeedsOfAnotherType>);
 static_assert(none_is_one<NoTruncate, ResetMayThrow, NoSnapshotType, SnapshotNotConst, NoRestore>);
 
 struct NoDraftCache : archetype::SteppedDrafter {

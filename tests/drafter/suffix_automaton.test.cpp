@@ -141,10 +141,9 @@ TEST_CASE("what was cut off is not proposed, whatever comes in its place") {
 }
 
 TEST_CASE("settings of a suffix automaton out of range are refused") {
-  for (const Settings& settings :
-       {Settings{.min_match = 0}, Settings{.tokens_per_match = 0.0},
-        Settings{.tokens_per_match = std::nan("")}, Settings{.max_history = 1},
-        Settings{.max_history = 1 << 29}}) {
+  for (const Settings& settings : {Settings{.min_match = 0}, Settings{.tokens_per_match = 0.0},
+                                   Settings{.tokens_per_match = std::nan("")},
+                                   Settings{.max_history = 1}, Settings{.max_history = 1 << 29}}) {
     CHECK_THROWS_AS(fd::SuffixAutomaton(settings), fd::Error);
   }
 }

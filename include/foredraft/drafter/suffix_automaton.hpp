@@ -72,7 +72,7 @@ class SuffixAutomatonIndex {
   static constexpr int kNoted = 64;
 
   struct State {
-    std::int32_t length = 0;  // of its longest string
+    std::int32_t length = 0;    // of its longest string
     std::int32_t link = kRoot;  // state of the longest suffix that has more places
     std::int32_t end = 0;       // newest place, as far as kNoted goes
     std::int32_t first_edge = kNone;
@@ -174,9 +174,9 @@ class SuffixAutomaton : public DrafterBase {
     for (int i = 0; i < length; ++i) {
       const std::size_t from = begin_ + idx(match.end + 1 + i);
       // A copy that runs into the end of the text goes on with what it has just proposed.
-      const TokenId token =
-          from < tokens.size() ? tokens[from]
-                               : draft.token(static_cast<NodeIndex>(from - tokens.size() + 1));
+      const TokenId token = from < tokens.size()
+                                ? tokens[from]
+                                : draft.token(static_cast<NodeIndex>(from - tokens.size() + 1));
       const float matched = static_cast<float>(match.length + i);
       draft.set_confidence(draft.extend(token), matched / (matched + 1));
     }

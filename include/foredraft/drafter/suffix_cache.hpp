@@ -27,7 +27,7 @@ namespace foredraft::inline v0 {
 class SuffixCache {
  public:
   struct Settings {
-    int max_tree_depth = 24;          ///< longest string that is counted, of match and draft
+    int max_tree_depth = 24;  ///< longest string that is counted, of match and draft
     int max_cached_requests = 10000;
     int max_cached_tokens = 1 << 18;  ///< of all outputs together; of a longer one its end
   };

@@ -162,13 +162,13 @@ class SuffixDecoding : public DrafterBase {
   }
 
   Settings settings_;
-  SuffixTree text_;                      // of this text
-  std::size_t indexed_ = 0;              // tokens of it that are entered
-  std::shared_ptr<SuffixCache> cache_;   // of earlier outputs, or null
-  SuffixMatches matches_;                // of the text's end, in the cache
-  std::vector<TokenId> output_;          // of this request, so far
-  bool complete_ = true;                 // nothing of it was left out
-  std::vector<TokenId> finished_;        // an output that is to be inserted
+  SuffixTree text_;                     // of this text
+  std::size_t indexed_ = 0;             // tokens of it that are entered
+  std::shared_ptr<SuffixCache> cache_;  // of earlier outputs, or null
+  SuffixMatches matches_;               // of the text's end, in the cache
+  std::vector<TokenId> output_;         // of this request, so far
+  bool complete_ = true;                // nothing of it was left out
+  std::vector<TokenId> finished_;       // an output that is to be inserted
   SuffixDraft best_;
 };
 

@@ -182,14 +182,14 @@ class SuffixTree {
   struct Node {
     std::uint32_t start = 0;  // of the edge's label in the texts; the newest occurrence
     std::int32_t parent = kNone;
-    std::int32_t first = kNone;         // child with the greatest count
-    std::int32_t next = kNone;          // sibling, in a ring; of a free node the next free one
-    std::int32_t previous = kNone;      // sibling, in a ring
-    TokenId token = 0;                  // first of the label
-    std::int32_t count = 0;             // suffixes that took the edge, its first token at least
-    std::uint8_t begin = 0;             // depth where the edge begins ...
-    std::uint8_t end = 0;               // ... and where the node is
-    std::uint8_t inside = 0;            // matches of the open text that end within the edge
+    std::int32_t first = kNone;     // child with the greatest count
+    std::int32_t next = kNone;      // sibling, in a ring; of a free node the next free one
+    std::int32_t previous = kNone;  // sibling, in a ring
+    TokenId token = 0;              // first of the label
+    std::int32_t count = 0;         // suffixes that took the edge, its first token at least
+    std::uint8_t begin = 0;         // depth where the edge begins ...
+    std::uint8_t end = 0;           // ... and where the node is
+    std::uint8_t inside = 0;        // matches of the open text that end within the edge
     int length() const noexcept { return end - begin; }
   };
 
@@ -418,18 +418,18 @@ class SuffixTree {
   int capacity_;
   int size_ = 0;
   std::vector<Node> nodes_;
-  PairTable edges_;             // (node, token) -> child
-  PairTable groups_;            // (node, count) -> first child with that count
-  std::int32_t free_ = kNone;   // released nodes
-  int used_ = 0;                // nodes, those not counted
-  std::vector<TokenId> text_;   // [power of two] tokens of all texts, a ring
-  std::uint32_t mask_ = 0;      // of places in it
-  std::uint32_t open_ = 0;      // where the open text begins
-  std::uint32_t end_ = 0;       // and ends: tokens appended so far
-  int n_active_ = 0;            // longest suffix that occurs elsewhere
+  PairTable edges_;            // (node, token) -> child
+  PairTable groups_;           // (node, count) -> first child with that count
+  std::int32_t free_ = kNone;  // released nodes
+  int used_ = 0;               // nodes, those not counted
+  std::vector<TokenId> text_;  // [power of two] tokens of all texts, a ring
+  std::uint32_t mask_ = 0;     // of places in it
+  std::uint32_t open_ = 0;     // where the open text begins
+  std::uint32_t end_ = 0;      // and ends: tokens appended so far
+  int n_active_ = 0;           // longest suffix that occurs elsewhere
   // By where a suffix starts, modulo kMaxDepth:
-  std::array<Locus, kMaxDepth> active_ = {};         // those that occur elsewhere
-  std::array<std::int32_t, kMaxDepth> leaf_ = {};    // leaves of the others
+  std::array<Locus, kMaxDepth> active_ = {};       // those that occur elsewhere
+  std::array<std::int32_t, kMaxDepth> leaf_ = {};  // leaves of the others
 };
 
 }  // namespace foredraft::inline v0
