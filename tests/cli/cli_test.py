@@ -188,7 +188,7 @@ class BadFiles(CliTest):
     def test_which_of_two_files(self):
         mamba = self.write("mamba.gguf", tiny_gguf.alphabet_model(family="mamba"))
         lacking = self.write("lacking.gguf", tiny_gguf.alphabet_model(tensor_overrides={"blk.0.attn_k.weight": None}))
-#The first look at a file does not read its tokenizer.
+        # The first look at a file does not read its tokenizer.
         rwkv = self.write("rwkv.gguf", tiny_gguf.alphabet_model(
             metadata_overrides={"tokenizer.ggml.model": (tiny_gguf.STRING, "rwkv")}))
         for file in (mamba, lacking, rwkv):
@@ -267,11 +267,11 @@ class BadFiles(CliTest):
                 self.fails(1, expected, "generate", "-m", file, "-p", "a")
 
     def test_memory(self):
-#Over a terabyte of keys and values; only their size is looked at.
+        # Over a terabyte of keys and values; only their size is looked at.
         file = self.alphabet("wide.gguf", heads=64, head_size=64, n_ctx=1 << 26)
         done = self.fails(1, "[out-of-memory]", "generate", "-m", file, "-p", "a", "-c", 1 << 26)
         self.assertIn("context", done.stderr)
-#The context that - n asks for is looked at, too, though it is known only when the prompt is.
+        # The context that -n asks for is looked at, too, though it is known only when the prompt is.
         done = self.fails(1, "[out-of-memory]", "generate", "-m", file, "-p", "a", "-n", 1 << 25)
         self.assertIn("(-n)", done.stderr)
 
@@ -280,7 +280,7 @@ class BadFiles(CliTest):
         self.fails(1, "[empty-prompt]", "generate", "-m", model, "-p", "")
         self.fails(1, "[empty-prompt]", "generate", "-m", model, "-f", "-", stdin="")
         self.fails(1, "[empty-prompt]", "logits", "-m", model, "-p", "")
-#What cannot be read is no empty text.
+        # What cannot be read is no empty text.
         folder = os.open(self.folder, os.O_RDONLY)
         for command in ("generate", "logits", "tokenize"):
             done = subprocess.run([support.PROGRAM, command, "-m", model, "-f", "-"], stdin=folder,
@@ -368,7 +368,7 @@ class KeepPacked(CliTest):
             self.assertEqual(self.packed(draft).exists(), kept)
 
     def test_folders(self):
-#Beside the model where that can be, else in the user's cache; else it is said.
+        # Beside the model where that can be, else in the user's cache; else it is said.
         folder = self.folder / "closed"
         folder.mkdir()
         model = folder / "m.gguf"
@@ -437,7 +437,7 @@ class Generate(CliTest):
 
     def test_chat_format(self):
         found = self.json_of("generate", "-m", self.alphabet(), "-p", "hello")
-#<| im_start |> user\nhello<| im_end |>\n<| im_start |> assistant\n, one token a letter
+        # <|im_start|>user\nhello<|im_end|>\n<|im_start|>assistant\n, one token a letter
         self.assertEqual(found["stats"]["prompt_tokens"], 1 + 5 + 5 + 1 + 1 + 1 + 10)
         self.assertEqual(found["text"], "abcdefghijklmnopqrstuvwxyz")
 
@@ -458,7 +458,7 @@ class Generate(CliTest):
         os.link(self.alphabet(), cache / "foredraft" / "models" / "mine.gguf")
         environment = {"FOREDRAFT_MODELS": "", "XDG_CACHE_HOME": str(cache)}
         self.succeeds("tokenize", "-m", "mine", "-p", "y", environment=environment)
-#A folder of that name is not the model.
+        # A folder of that name is not the model.
         (self.folder / "mine").mkdir()
         self.succeeds("tokenize", "-m", "mine", "-p", "y", environment=environment, cwd=self.folder)
 
@@ -545,7 +545,7 @@ class Generate(CliTest):
         lines = self.write("counts.txt", "\n".join(f" {token}\t{token} " for token in frequent).encode() + b"\n\n")
         pairs = self.write("pairs.json", json.dumps([[token, 7] for token in frequent]).encode())
         members = self.write("counts.json", json.dumps({str(token): 2**40 for token in frequent}).encode())
-#Whether the draft knows the alphabet : all of it, none of it, all but the least frequent a.
+        # Whether the draft knows the alphabet: all of it, none of it, all but the least frequent a.
         for arguments, known in [
             (("--quantize-draft", "q4_0"), 26), (("--quantize-draft", "q8_0"), 26),
             (("--draft-vocab", 257), 26), (("--draft-vocab", 90), 0),
@@ -600,7 +600,7 @@ class Generate(CliTest):
                         self.assertEqual(found[key], alone[key])
                     self.assertEqual(found["stats"]["rounds"], alone["stats"]["rounds"])
                     self.assertEqual(found["stats"]["prompt_tokens"], 6)
-#The prompt is read once.
+                # The prompt is read once.
                 self.assertEqual([found["stats"]["reused_tokens"] for found in many], [0, 6, 6, 6])
         done = self.succeeds("generate", "-m", model, "--raw", "-p", "abc", "-n", 5, "--temp", 0.01, "--samples", 2)
         self.assertEqual(done.stdout, "--- sample 1 of 2, seed 0 ---\ndefgh\n\n--- sample 2 of 2, seed 1 ---\ndefgh\n")
@@ -619,7 +619,7 @@ class Generate(CliTest):
             self.assertEqual([entry["id"] for entry in found["logprobs"]], found["tokens"])
             self.assertEqual([entry["top"] for entry in found["logprobs"]], rows)
             self.assertEqual([entry["logprob"] for entry in found["logprobs"]], [row[0][1] for row in rows])
-#Of the raw row, whatever transforms and penalties make of it.
+        # Of the raw row, whatever transforms and penalties make of it.
         sampled = self.json_of(*base, "--temp", 5, "--top-k", 1, "--repeat-penalty", 1.001, "--logprobs", 0)
         self.assertEqual(sampled["tokens"], plain["tokens"])
         self.assertEqual([(entry["logprob"], entry["top"]) for entry in sampled["logprobs"]],
@@ -630,7 +630,7 @@ class Generate(CliTest):
         self.assertRegex(table[2], r"^0  'x' -\d\.\d{4}  of  'x' -\d\.\d{4}  '.+' -\d+\.\d{4}$")
 
     def test_penalties(self):
-#Warm, because a repeat penalty alone leaves the one logit above 0 above the others.
+        # Warm, because a repeat penalty alone leaves the one logit above 0 above the others.
         base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "abcxyza", "-n", 40, "--temp", 1)
         plain = self.json_of(*base, "--spec-type", "none")["text"]
         self.assertEqual(plain[:5], "bcdef")
@@ -643,7 +643,7 @@ class Generate(CliTest):
     def test_idle_speculation_is_told(self):
         done = self.succeeds("generate", "-m", self.alphabet(), "--raw", "-p", "a")
         self.assertIn("stayed idle", done.stderr)
-#Two tokens leave no room for a draft.
+        # Two tokens leave no room for a draft.
         done = self.succeeds("generate", "-m", self.alphabet(), "-md", self.alphabet(), "--raw", "-p", "a", "-n", 2)
         self.assertNotIn("idle", done.stderr)
         done = self.succeeds("generate", "-m", self.alphabet(), "--raw", "-p", "a", "--spec-type", "none")
@@ -668,7 +668,7 @@ class Terminal(CliTest):
             self.assertEqual(b"\x1b[36m" in output, coloured, environment)
 
     def test_loading_bar(self):
-#On a terminal it comes and goes; elsewhere it does not come at all.
+        # On a terminal it comes and goes; elsewhere it does not come at all.
         command = ("generate", "-m", self.alphabet(), "--raw", "-p", "y")
         status, output = run_on_terminal(*command, environment={}, stream="stderr")
         self.assertEqual(status, 0)
@@ -688,15 +688,15 @@ class Terminal(CliTest):
         self.assertNotIn(b"\x1b", output)
 
     def test_interrupt(self):
-#With samples, a cancel ends all of them.
+        # With samples, a cancel ends all of them.
         for json_flag in ((), ("--json",), ("--json", "--samples", "3", "--temp", "1", "--top-k", "1")):
-#A parent that ignores SIGINT would hand that down.
+            # A parent that ignores SIGINT would hand that down.
             with subprocess.Popen(
                     [support.PROGRAM, "generate", "-m", self.endless_alphabet(), "--raw", "-p", "a", "-n", "-1",
                      "-c", str(1 << 20), *json_flag], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
                 if json_flag:
-#Nothing tells that generation has begun but the threads, which are made before it.
+                    # Nothing tells that generation has begun but the threads, which are made before it.
                     wait_for_handler(process.pid)
                 else:
                     process.stdout.read(10)
@@ -739,7 +739,7 @@ class OtherCommands(CliTest):
             values = [value for _, value in row]
             self.assertEqual(values, sorted(values, reverse=True))
             self.assertLess(values[0], 0)
-#More tokens than one pass forwards.
+        # More tokens than one pass forwards.
         self.assertEqual(len(self.json_of("logits", "-m", self.alphabet(), "-p", "x" * 100)["top"]), 100)
         self.assertIn("'b'", self.succeeds("logits", "-m", self.alphabet(), "-p", "a").stdout)
 
@@ -804,7 +804,7 @@ class RealModel(CliTest):
         self.assertEqual(seeded[0], seeded[2])
 
     def test_no_address_space(self):
-#Less than the file has; the program itself takes far less.
+        # Less than the file has; the program itself takes far less.
         limit = 60000 << 10
         for command in ("logits", "tokenize", "generate"):
             self.fails(1, "[out-of-memory]", command, "-m", real_model("smollm2-135m"), "-p", "hi",
@@ -824,4 +824,4 @@ class RealModel(CliTest):
 
 
 if __name__ == "__main__":
-support.main()
+    support.main()
