@@ -19,7 +19,7 @@ constexpr int kMostInt = std::numeric_limits<int>::max();
 
 // What has no effect is refused, not ignored: whoever asks for it believes that it does something.
 Method GenerateArguments::resolve() {
-  Method method{.drafter = chosen_drafter(),
+  Method method{.speculation = chosen_speculation(),
                 .rule = acceptance ? rule_named(*acceptance) : rules().front(),
                 .cache_format = cache_type_k};
   prompt.check();
@@ -35,34 +35,33 @@ Method GenerateArguments::resolve() {
                      "the best token always wins, so the seed would have no effect: leave it out");
   }
   options.seed = seed.value_or(0);
-  if (n_max && method.drafter.depth == 0) {
-    throw UsageError("--spec-draft-n-max with --spec-type " + method.drafter.name, "a way to draft",
+  if (n_max && method.speculation == kNone) {
+    throw UsageError("--spec-draft-n-max with --spec-type " + method.speculation, "a way to draft",
                      "leave one of them out");
   }
-  options.n_draft = n_max.value_or(method.drafter.depth);
+  options.n_draft = n_max.value_or(fd::Options::kAutomatic);
   if (acceptance) check_acceptance(method);
   check_samples();
   if (draft_temperature) {
-    check_draft_temperature(method.drafter);
+    check_draft_temperature();
     method.draft_law = draft_law();
   }
-  draft_load.check(method.drafter.needs_model);
+  draft_load.check(!draft.empty());
   return method;
 }
 
-const DrafterKind& GenerateArguments::chosen_drafter() const {
+std::string GenerateArguments::chosen_speculation() const {
   const bool with_model = !draft.empty();
-  if (spec_type.empty()) return default_drafter(with_model);
-  const DrafterKind& chosen = drafter_named(spec_type);
-  if (chosen.needs_model && !with_model) {
+  const DrafterKind* chosen = drafter_named(spec_type);
+  if (chosen != nullptr && chosen->needs_model && !with_model) {
     throw UsageError("--spec-type " + spec_type + " without a draft model", "a draft model",
                      "add -md FILE");
   }
-  if (!chosen.needs_model && with_model) {
+  if (with_model && spec_type != kAuto && (chosen == nullptr || !chosen->needs_model)) {
     throw UsageError("-md with --spec-type " + spec_type + ", which uses no draft model",
-                     "--spec-type " + default_drafter(true).name, "leave one of them out");
+                     "--spec-type " + kAuto, "leave one of them out");
   }
-  return chosen;
+  return chosen != nullptr ? chosen->name : spec_type;
 }
 
 void GenerateArguments::check_penalties() const {
@@ -78,8 +77,8 @@ void GenerateArguments::check_penalties() const {
 
 void GenerateArguments::check_acceptance(const Method& method) const {
   const std::string found = "--spec-acceptance " + method.rule.name;
-  if (method.drafter.depth == 0) {
-    throw UsageError(found + " with --spec-type " + method.drafter.name, "drafts to accept",
+  if (method.speculation == kNone) {
+    throw UsageError(found + " with --spec-type " + method.speculation, "drafts to accept",
                      "leave one of them out");
   }
   if (options.sampling.temperature == 0.0f && !method.rule.greedy) {
@@ -102,9 +101,9 @@ void GenerateArguments::check_samples() const {
   }
 }
 
-void GenerateArguments::check_draft_temperature(const DrafterKind& drafter) const {
+void GenerateArguments::check_draft_temperature() const {
   const std::string found = "--draft-temp";
-  if (!drafter.needs_model) {
+  if (draft.empty()) {
     throw UsageError(found + " without a draft model, which it is for", "a draft model",
                      "add -md FILE");
   }
@@ -188,8 +187,10 @@ void GenerateArguments::add_penalties(CLI::App& command) {
 }
 
 void GenerateArguments::add_speculation(CLI::App& command) {
-  std::vector<std::string> types, rule_names;
-  std::string type_list, rule_list, depth_list;
+  std::vector<std::string> types{kAuto, kNone};
+  std::vector<std::string> rule_names;
+  std::string type_list = kAuto + " (all there is: in each round the one that pays), " + kNone;
+  std::string rule_list;
   const auto append = [](std::string& list, const std::string& item) {
     list += (list.empty() ? "" : ", ") + item;
   };
@@ -197,7 +198,6 @@ void GenerateArguments::add_speculation(CLI::App& command) {
     types.push_back(kind.name);
     if (!kind.alias.empty()) types.push_back(kind.alias);
     append(type_list, kind.name + (kind.alias.empty() ? "" : " (or " + kind.alias + ")"));
-    if (kind.depth > 0) append(depth_list, std::to_string(kind.depth) + " with " + kind.name);
   }
   for (const RuleKind& kind : rules()) {
     rule_names.push_back(kind.name);
@@ -205,12 +205,10 @@ void GenerateArguments::add_speculation(CLI::App& command) {
   }
   require_text(add_value(command, "--model-draft FILE|NAME", draft,
                          "draft model, a file or a name; same vocabulary"));
-  add_choice(command, "--spec-type TYPE", spec_type, types,
-             type_list + " [" + default_drafter(true).name + " with -md, else " +
-                 default_drafter(false).name + "]");
-  add_number(
-      command, "--spec-draft-n-max N", n_max, 1, kMostDepth,
-      "most tokens drafted at once, 1 to " + std::to_string(kMostDepth) + " [" + depth_list + "]");
+  add_choice(command, "--spec-type TYPE", spec_type, types, type_list + " [" + kAuto + "]");
+  add_number(command, "--spec-draft-n-max N", n_max, 1, kMostDepth,
+             "draft N tokens at once, 1 to " + std::to_string(kMostDepth) +
+                 ", whether it pays or not [as many as pay]");
   add_choice(command, "--spec-acceptance RULE", acceptance, rule_names,
              rule_list + " [" + rules().front().name + "]");
   add_value(command, "--draft-temp T", draft_temperature,

@@ -18,7 +18,7 @@ namespace cli {
 struct GenerateArguments {
   std::string model;
   std::string draft;
-  std::string spec_type;                  ///< of the table of drafters; empty: the default
+  std::string spec_type = kAuto;          ///< or kNone, or of the table of drafters
   std::optional<std::string> acceptance;  ///< of the table of rules; absent: the default
   std::optional<int> n_max;
   TextArgument prompt;
@@ -46,11 +46,11 @@ struct GenerateArguments {
   void add_sampling(CLI::App& command);
   void add_penalties(CLI::App& command);
   void add_speculation(CLI::App& command);
-  const DrafterKind& chosen_drafter() const;
+  std::string chosen_speculation() const;
   void check_penalties() const;
   void check_acceptance(const Method& method) const;
   void check_samples() const;
-  void check_draft_temperature(const DrafterKind& drafter) const;
+  void check_draft_temperature() const;
   fd::SamplingOptions draft_law() const;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <sstream>
 
 #include "logprob_report.hpp"
 
@@ -52,6 +53,19 @@ Json stats_to_json(const fd::Stats& stats, double load_seconds) {
   };
 }
 
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string indented(const std::string& text) {
+  std::string result;
+  for (const std::string& line : lines_of(text)) result += "  " + line + "\n";
+  return result;
+}
+
 }  // namespace
 
 Json to_json(const fd::Result& result, std::uint64_t seed, const RunFacts& facts) {
@@ -65,8 +79,9 @@ Json to_json(const fd::Result& result, std::uint64_t seed, const RunFacts& facts
   };
   if (asked.options.logprobs >= 0) object["logprobs"] = logprobs_to_json(result);
   object["stats"] = stats_to_json(result.stats, models.load_seconds);
+  object["stats"]["drafters"] = lines_of(result.speculation);
   Json& settings = object["settings"] = {
-      {"speculation", method.drafter.name},
+      {"speculation", method.speculation},
       {"n_draft", asked.options.n_draft},
       {"acceptance", method.rule.name},
       {"n_ctx", method.n_ctx},
@@ -89,6 +104,7 @@ void Summary::add(const fd::Result& result) {
   stats_.prompt_tokens -= result.stats.reused_tokens;
   stats_.reused_tokens = 0;
   reasons_.push_back(result.finish_reason);
+  speculation_ = result.speculation;
 }
 
 /// "stop", or "2 stop, 1 length" of several texts.
@@ -114,7 +130,7 @@ std::string Summary::text(const RunFacts& facts) const {
                     finite(s.tokens_per_second()), n(s.rounds), ends().c_str());
   if (s.drafted > 0) {
     text += formatted("drafts: %s, %lld tokens, %lld accepted (%.1f %%), acceptance length %.2f\n",
-                      facts.method.drafter.name.c_str(), n(s.drafted), n(s.accepted),
+                      facts.method.speculation.c_str(), n(s.drafted), n(s.accepted),
                       100 * s.acceptance_rate(), s.acceptance_length());
     text += "per position:";
     for (std::size_t i = 0; i < deepest(s); ++i) {
@@ -122,18 +138,12 @@ std::string Summary::text(const RunFacts& facts) const {
     }
     text += '\n';
   }
+  text += indented(speculation_);
   text += formatted(
       "seconds: load %.2f, prompt %.2f, draft %.2f, verify %.2f, accept %.2f, "
       "commit %.2f (%d threads, %s)\n",
       facts.models.load_seconds, s.seconds.prefill, s.seconds.draft, s.seconds.verify,
       s.seconds.accept, s.seconds.commit, facts.models.cpu.threads(), facts.models.isa().c_str());
-  // The first round of a text drafts nothing by design, and the last one may have no room for a
-  // draft, so neither says anything about the drafter.
-  const DrafterKind& drafter = facts.method.drafter;
-  if (drafter.depth > 0 && s.drafted == 0 && s.rounds > 2 * std::ssize(reasons_)) {
-    text += "note: speculation (" + drafter.name + ") stayed idle: " + drafter.why_idle +
-            ", so this ran like --spec-type none\n";
-  }
   return text;
 }
 

@@ -38,6 +38,7 @@ class Summary {
   std::string ends() const;
 
   fd::Stats stats_;
+  std::string speculation_;                // of the last text, which knows of those before it
   std::vector<fd::FinishReason> reasons_;  // [texts]
 };
 

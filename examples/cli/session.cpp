@@ -16,7 +16,7 @@ class SessionIn final : public Session {
  public:
   SessionIn(Models& models, const Method& method)
       : decoder_(models.target, fd::LinearCache<T>(models.target.shape(), method.n_ctx),
-                 method.drafter.make(models, method), method.rule.make()) {}
+                 make_drafter(models, method), method.rule.make()) {}
 
   fd::Result generate(std::span<const fd::TokenId> prompt, const fd::Options& options,
                       const Emit& emit) override {
@@ -24,7 +24,7 @@ class SessionIn final : public Session {
   }
 
  private:
-  fd::Decoder<Model, fd::LinearCache<T>, fd::AnyDrafter<>, fd::AnyAcceptance> decoder_;
+  fd::Decoder<Model, fd::LinearCache<T>, fd::Chain<>, fd::AnyAcceptance> decoder_;
 };
 
 }  // namespace
@@ -33,7 +33,7 @@ std::unique_ptr<Session> make_session(Models& models, const Method& method) {
   return with_cache_format(method.cache_format, [&]<typename T>(T) -> std::unique_ptr<Session> {
     // Looked at when the models were loaded, too, but there the context was known only with -c.
     double bytes = fd::LinearCache<T>::full_bytes(models.target.shape(), method.n_ctx);
-    if (method.drafter.needs_model) {
+    if (models.draft) {
       bytes += fd::LinearCache<fd::f16>::full_bytes(models.draft->shape(),
                                                     models.draft_context(method.n_ctx));
     }

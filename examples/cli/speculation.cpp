@@ -6,7 +6,6 @@
 #include <foredraft/acceptance/rejection_sampling.hpp>
 #include <foredraft/acceptance/sample_and_match.hpp>
 #include <foredraft/drafter/model_drafter.hpp>
-#include <foredraft/drafter/no_draft.hpp>
 #include <foredraft/drafter/prompt_lookup.hpp>
 #include <foredraft/drafter/suffix_automaton.hpp>
 #include <foredraft/drafter/suffix_decoding.hpp>
@@ -23,19 +22,15 @@ fd::AnyDrafter<> model_drafter(Models& models, const Method& method) {
       *models.draft, {.law = method.draft_law}, models.draft_context(method.n_ctx)};
 }
 
-// A draft model pays for every token it drafts, a lookup does not. A lookup drafts no more than its
-// match is worth, so a great depth costs it little.
 const DrafterKind kDrafters[] = {
-    {"none", "", false, 0, "", [](auto&, auto&) -> fd::AnyDrafter<> { return fd::NoDraft{}; }},
-    {"lookup", "ngram-simple", false, 15, "nothing in the text repeats itself",
+    {"lookup", "ngram-simple", false,
      [](auto&, auto&) -> fd::AnyDrafter<> { return fd::PromptLookup{}; }},
-    {"suffix", "", false, 15, "nothing in the text repeats itself",
-     [](auto&, auto&) -> fd::AnyDrafter<> { return fd::SuffixDecoding<>{}; }},
-    {"suffix-automaton", "", false, 15, "nothing in the text repeats itself",
+    {"suffix", "", false, [](auto&, auto&) -> fd::AnyDrafter<> { return fd::SuffixDecoding<>{}; }},
+    {"suffix-automaton", "", false,
      [](auto&, auto&) -> fd::AnyDrafter<> { return fd::SuffixAutomaton{}; }},
-    {"recycling", "", false, 7, "no token came twice",
+    {"recycling", "", false,
      [](auto&, auto&) -> fd::AnyDrafter<> { return fd::TokenRecycling<>{}; }},
-    {"draft", "draft-simple", true, 8, "the draft model's context is full", model_drafter},
+    {"draft", "draft-simple", true, model_drafter},
 };
 
 const RuleKind kRules[] = {
@@ -51,19 +46,25 @@ const RuleKind kRules[] = {
 std::span<const DrafterKind> drafters() { return kDrafters; }
 std::span<const RuleKind> rules() { return kRules; }
 
-const DrafterKind& drafter_named(const std::string& name) {
-  return *std::ranges::find_if(
+const DrafterKind* drafter_named(const std::string& name) {
+  const auto found = std::ranges::find_if(
       kDrafters, [&](const DrafterKind& kind) { return kind.name == name || kind.alias == name; });
+  return found == std::ranges::end(kDrafters) ? nullptr : found;
 }
 
 const RuleKind& rule_named(const std::string& name) {
   return *std::ranges::find(kRules, name, &RuleKind::name);
 }
 
-const DrafterKind& default_drafter(bool with_model) {
-  return *std::ranges::find_if(kDrafters, [&](const DrafterKind& kind) {
-    return kind.depth > 0 && kind.needs_model == with_model;
-  });
+fd::Chain<> make_drafter(Models& models, const Method& method) {
+  fd::Chain<> chain;
+  for (const DrafterKind& kind : kDrafters) {
+    const bool usable = !kind.needs_model || models.draft;
+    if (method.speculation == kind.name || (method.speculation == kAuto && usable)) {
+      chain.add({kind.name, kind.make(models, method)});
+    }
+  }
+  return chain;
 }
 
 }  // namespace cli

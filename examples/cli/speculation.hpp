@@ -6,26 +6,29 @@
 
 #include <foredraft/acceptance/any_acceptance.hpp>
 #include <foredraft/core/options.hpp>
-#include <foredraft/drafter/any_drafter.hpp>
+#include <foredraft/drafter/chain.hpp>
 
 #include "cache_format.hpp"
 #include "usage.hpp"
 
 /// The ways to draft and to accept that the program offers. Options with their help and errors,
-/// reports and sessions all read two tables: one row there is all that a further way takes.
+/// reports and sessions all read two tables: one row there is all that a further way takes, and with
+/// it --spec-type auto uses it.
 namespace cli {
 
 struct Method;
 struct Models;
 
 struct DrafterKind {
-  std::string name;      ///< as --spec-type spells it
-  std::string alias;     ///< what llama.cpp calls it; empty: nothing
-  bool needs_model;      ///< -md has to be given; to others it may not be given
-  int depth;             ///< greatest depth of a draft where the user names none; 0: no drafts
-  std::string why_idle;  ///< why it may have drafted nothing in a whole text
+  std::string name;   ///< as --spec-type spells it
+  std::string alias;  ///< what llama.cpp calls it; empty: nothing
+  bool needs_model;   ///< -md has to be given; to others it may not be given
   fd::AnyDrafter<> (*make)(Models& models, const Method& method);
 };
+
+// What --spec-type takes besides a drafter.
+inline const std::string kAuto = "auto";  ///< every drafter that there is, the best one each round
+inline const std::string kNone = "none";
 
 struct RuleKind {
   std::string name;   ///< as --spec-acceptance spells it
@@ -37,20 +40,22 @@ struct RuleKind {
 std::span<const DrafterKind> drafters();
 std::span<const RuleKind> rules();  ///< the default first
 
-/// The row of that name, or alias. There has to be one: options are held to the tables.
-const DrafterKind& drafter_named(const std::string& name);
+/// The row of that name, or alias; null where there is none.
+const DrafterKind* drafter_named(const std::string& name);
+/// There has to be one: options are held to the table.
 const RuleKind& rule_named(const std::string& name);
-
-/// The first that drafts with what the user has.
-const DrafterKind& default_drafter(bool with_model);
 
 /// How a session makes its texts, beside the options of each call.
 struct Method {
-  const DrafterKind& drafter;
+  std::string speculation;  ///< kAuto, kNone or the name of a drafter
   const RuleKind& rule;
   int n_ctx = 0;
   std::string cache_format = kCacheFormats[0];        ///< of the target
   std::optional<fd::SamplingOptions> draft_law = {};  ///< absent: as the target is sampled
 };
+
+/// The drafters that `method` names, with a controller that asks them.
+/// @errors what a drafter throws
+fd::Chain<> make_drafter(Models& models, const Method& method);
 
 }  // namespace cli

@@ -4,11 +4,13 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/core/result.hpp>
+#include <foredraft/drafter/chain.hpp>
 #include <foredraft/generate.hpp>
 
 namespace foredraft::inline v0 {
@@ -99,7 +101,14 @@ class Decoder {
   /// All final tokens, the prompt included.
   std::span<const TokenId> tokens() const noexcept { return sequence_.tokens(); }
   const C& cache() const noexcept { return sequence_.cache(); }
-  D& drafter() noexcept { return sequence_.drafter(); }
+  /// The drafter as it was given, without the controller that it was given to.
+  auto& drafter() noexcept {
+    if constexpr (requires { sequence_.drafter().inner(); }) {
+      return sequence_.drafter().inner();
+    } else {
+      return sequence_.drafter();
+    }
+  }
 
   /// Draw from another source than Philox; null: Philox again. It has to outlive the decoder.
   void use_rng(Rng* rng) noexcept { rng_ = rng; }
@@ -132,6 +141,7 @@ class Decoder {
       result.finish_reason = foredraft::generate(sequence_, call, record);
     }
     result.stats = call->stats;
+    result.speculation = sequence_.drafter().summary();
     return result;
   }
 
@@ -139,8 +149,9 @@ class Decoder {
   Rng* rng_ = nullptr;
 };
 
+/// A drafter that does not choose by itself how much to draft is given a controller that does.
 template <typename T, typename C, typename D, typename A>
-Decoder(T&, C, D, A) -> Decoder<T, C, D, A>;
+Decoder(T&, C, D, A) -> Decoder<T, C, std::conditional_t<D::controls, D, Controlled<D>>, A>;
 
 /// The four policies spelled out for the models of this library.
 template <typename B, typename C, typename D, typename A>

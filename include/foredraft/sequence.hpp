@@ -170,7 +170,7 @@ class Sequence {
   /// Let the drafter read what it lacks of the final tokens, without a draft.
   void catch_up(Call& call) {
     draft_.reset(anchor());
-    drafter_.propose(context(call), {}, draft_);
+    drafter_.propose(context(call), {.fixed = true}, draft_);
   }
 
  private:

@@ -41,6 +41,8 @@ enum class Drafting : std::uint8_t {
 template <typename S>
 class Turn {
   static constexpr bool kStepped = SteppedDrafter<typename S::Drafter>;
+  // Where nobody chooses: deep enough for a copy, not ruinous for a model.
+  static constexpr int kUncontrolledDepth = 16;
 
  public:
   /// Begin: propose a draft.
@@ -126,10 +128,15 @@ class Turn {
   /// A draft of depth n makes up to n + 1 tokens, so it is one shorter than what is left.
   Limit draft_limit() const {
     const int nodes = std::min(s_.cache_.max_staged(), DraftTree::kMaxNodes) - 1;
-    const int depth = std::min({call_->options().n_draft, call_->tokens_left() - 1,
-                                s_.context_left() - 1, nodes, s_.drafter_.max_depth()});
-    if (depth <= 0) return {};
-    return {depth, S::Drafter::shape == Shape::kChain ? depth : nodes};
+    const int asked = call_->options().n_draft;
+    const bool fixed = asked != Options::kAutomatic;
+    const int most = fixed ? asked : S::Drafter::controls ? nodes : kUncontrolledDepth;
+    const int depth = std::min(
+        {most, call_->tokens_left() - 1, s_.context_left() - 1, nodes, s_.drafter_.max_depth()});
+    if (depth <= 0) return {.fixed = fixed};
+    return {.depth = depth,
+            .nodes = S::Drafter::shape == Shape::kChain ? depth : nodes,
+            .fixed = fixed};
   }
 
   void end_step() {

@@ -19,9 +19,12 @@ namespace {
 struct Recorder {
   static constexpr fd::Proposal proposal = fd::Proposal::kPointMass;
   static constexpr fd::Shape shape = fd::Shape::kChain;
+  static constexpr bool controls = true;
   using Snapshot = std::string;
 
   int max_depth() const { return 5; }
+  std::optional<int> backlog(int n_tokens) const { return n_tokens - 3; }
+  std::string summary() const { return "said"; }
   std::span<const int> taps() const { return layers; }
   fd::RowNeed needs() const { return fd::RowNeed::kLogits; }
   void attach(const fd::TargetInfo& target) {
@@ -56,6 +59,10 @@ TEST_CASE("every call reaches the drafter that is held") {
   const fd::Scores scores;
   const std::vector<fd::TokenId> tokens{1};
   CHECK(any.max_depth() == 5);
+  CHECK(any.backlog(10) == 7);
+  CHECK(any.summary() == "said");
+  CHECK(any.get<Recorder>() != nullptr);
+  CHECK(any.get<fd::NoDraft>() == nullptr);
   CHECK(std::ranges::equal(any.taps(), recorder.layers));
   CHECK(any.needs() == fd::RowNeed::kLogits);
   any.attach({.n_vocab = 9});

@@ -11,7 +11,7 @@ const KernelTable& avx2_kernels() noexcept { return portable_kernels(); }
 const KernelTable& avx_vnni_kernels() noexcept { return portable_kernels(); }
 const KernelTable& avx512_kernels() noexcept { return portable_kernels(); }
 const KernelTable& avx512_vnni_kernels() noexcept { return portable_kernels(); }
-const KernelTable& amx_kernels() noexcept { return portable_kernels(); }
+MatmulKernel amx_matmul_kernel() noexcept { return portable_kernels().matmul; }
 #elif defined(__aarch64__)
 const KernelTable& neon_kernels() noexcept { return portable_kernels(); }
 #endif

@@ -266,6 +266,15 @@ class WeakSymbols(Tree):
         portable = tagged.replace("Isa::kAvx2>>", "Isa::kPortable>>")
         self.assertEqual(len(self.compile(portable, "-march=x86-64-v3")), 1)
 
+    def test_called_on_any_machine(self):
+        """The unit's own functions that hand out kernels, and initialisation."""
+        table = "struct Table { float x[16]; };\nextern const Table base;\n"
+        getter = table + "Table copy() { return base; }\n"
+        start = table + "static Table copied = base;\nconst Table* address() { return &copied; }\n"
+        for code in (getter, start):
+            self.assertEqual(self.compile(code), {})
+            self.assertEqual(len(self.compile(code, "-march=x86-64-v4")), 1)
+
     def test_own_namespace(self):
         inside = "namespace foredraft::inline v0::{} {{\n" + self.SHARED.replace("{", "{{").replace(
             "}", "}}") + "}}\n"

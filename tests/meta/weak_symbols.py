@@ -5,7 +5,8 @@ one copy. If a unit compiled for AVX-512 brings its copy of std::vector's member
 one that remains, and the program stops with an illegal instruction on an older processor. So a weak
 symbol may hold wide instructions only where its name belongs to units of one instruction set: it carries
 the tag InstructionSet<isa, build> of backend/cpu/isa.hpp, or lies in the inline namespace of an
-architecture. Everything else must be baseline x86-64.
+architecture. Everything else must be baseline x86-64, and so must what runs before anybody has asked
+which instructions the machine has: the functions that hand out a unit's kernels, and initialisation.
 
 Exit status: 0 in order, 1 not, 77 nothing to check (another processor, no objects, no objdump).
 """
@@ -53,12 +54,17 @@ def width_of(encoding, mnemonic):
     return AVX if mnemonic in LATER else BASELINE
 
 
-def weak_functions(objdump, file):
+def shared_functions(objdump, file):
+    """Mangled names of functions that other units share, call on any machine, or that run before main."""
     output = subprocess.run([objdump, "-t", file], check=True, capture_output=True, text=True).stdout
     found = set()
     for line in output.splitlines():
         match = FLAGS.match(line)
-        if match and ("w" in match[1][:2] or "u" in match[1][:1]) and match[2].startswith(".text"):
+        if not match or not match[2].startswith(".text"):
+            continue
+        weak = "w" in match[1][:2] or match[1].startswith("u")
+        strong = match[1].startswith("g") and "F" in match[1]
+        if weak or strong or match[2] == ".text.startup":
             found.add(match[3])
     return found
 
@@ -70,25 +76,25 @@ def demangle(names):
 
 
 def check_object(objdump, file):
-    """Demangled name -> what it holds, for weak functions that hold what they must not."""
-    weak = demangle(sorted(weak_functions(objdump, file)))
+    """Demangled name -> what it holds, for functions that hold what they must not."""
+    shared = demangle(sorted(shared_functions(objdump, file)))
     found = {}
-    if not weak:
+    if not shared:
         return found
     output = subprocess.run([objdump, "-d", "--wide", file], check=True, capture_output=True, text=True)
     symbol = None
     for line in output.stdout.splitlines():
         head = SYMBOL.match(line)
         if head:
-            symbol = head[1] if head[1] in weak else None
+            symbol = head[1] if head[1] in shared else None
             continue
-        if symbol is None or weak[symbol] in found:
+        if symbol is None or shared[symbol] in found:
             continue
         match = INSTRUCTION.match(line)
         if match:
             width = width_of(match[1], match[2])
-            if width > allowed(weak[symbol]):
-                found[weak[symbol]] = f"{WIDTH[width]} ({line.split(chr(9))[-1].strip()})"
+            if width > allowed(shared[symbol]):
+                found[shared[symbol]] = f"{WIDTH[width]} ({line.split(chr(9))[-1].strip()})"
     return found
 
 
@@ -109,7 +115,7 @@ def main():
         for name, what in found.items():
             print(f"{file.name}: {name} holds {what}")
         bad += len(found)
-    print(f"{len(objects)} objects, {bad} weak symbols too wide")
+    print(f"{len(objects)} objects, {bad} shared symbols too wide")
     return bool(bad)
 
 

@@ -128,9 +128,10 @@ enum class Shape : std::uint8_t {
 ///
 /// A type `D` satisfies Drafter when, besides the syntax below:
 ///  1. propose(context, limit, draft) fills `draft`, which holds only the anchor, with at most
-///     limit.nodes nodes of at most limit.depth; no node at all is legal. It is called in every
+///     limit.nodes nodes of at most limit.depth; no node at all is legal. The loop calls it in every
 ///     round but the first behind a prompt, with depth 0 too, so that state which lags behind
-///     context.tokens can catch up. It may throw and may allocate;
+///     context.tokens can catch up; a drafter made of others may leave one of them out for any
+///     number of rounds. It may throw and may allocate;
 ///  2. absorb(block) sees every prompt block that the cache did not hold, in order, before the block
 ///     is committed; never the prompt's last token, which is the first anchor. It may throw, has
 ///     then done nothing, and is asked again;
@@ -149,7 +150,12 @@ enum class Shape : std::uint8_t {
 ///  8. taps() are the layers whose rows it wants to see, in absorb() and commit(), and needs() how
 ///     much it reads of the logits of a round, in commit(); what it asks for may not change while it
 ///     lives;
-///  9. what it proposes changes the speed, not the law of the text: not the text itself at
+///  9. backlog(n) is how many of n final tokens its model has to read before it drafts again;
+///     nothing for a drafter without a model. summary() says in words what it did and why; empty
+///     where there is nothing to say;
+/// 10. `controls` says that it drafts less than the limit where that pays better, so that the limit
+///     may be as wide as there is room; Limit::fixed then asks it not to;
+/// 11. what it proposes changes the speed, not the law of the text: not the text itself at
 ///     temperature 0 and under SampleAndMatch; under rules that test with q another draft gives
 ///     another text of the same law.
 /// Not required: thread safety, copying.
@@ -157,14 +163,18 @@ enum class Shape : std::uint8_t {
 /// ModelDrafter, ModelTreeDrafter, AnyDrafter
 template <typename D>
 concept Drafter =
-    Truncatable<D> && requires(D drafter, const D view, const Context& context, Limit limit,
-                               DraftTree& draft, const PromptBlock& block, const Round& round,
-                               const typename D::Snapshot& snapshot, const TargetInfo& target) {
+    Truncatable<D> &&
+    requires(D drafter, const D view, const Context& context, Limit limit, DraftTree& draft,
+             const PromptBlock& block, const Round& round, const typename D::Snapshot& snapshot,
+             const TargetInfo& target, int n_tokens) {
       { D::proposal } -> std::convertible_to<Proposal>;
       { D::shape } -> std::convertible_to<Shape>;
+      { D::controls } -> std::convertible_to<bool>;
       { view.max_depth() } -> std::same_as<int>;
       { view.taps() } -> std::same_as<std::span<const int>>;
       { view.needs() } -> std::same_as<RowNeed>;
+      { view.backlog(n_tokens) } -> std::same_as<std::optional<int>>;
+      { view.summary() } -> std::same_as<std::string>;
       drafter.attach(target);
       drafter.propose(context, limit, draft);
       drafter.absorb(block);
@@ -177,8 +187,12 @@ concept Drafter =
 /// For a drafter that drafts for any target, wants no taps and no rows, and learns what it has to
 /// know from Context::tokens alone. What differs is declared anew.
 struct DrafterBase {
+  static constexpr bool controls = false;
+
   std::span<const int> taps() const noexcept { return {}; }
   RowNeed needs() const noexcept { return RowNeed::kNothing; }
+  std::optional<int> backlog(int) const noexcept { return std::nullopt; }
+  std::string summary() const { return {}; }
   void attach(const TargetInfo&) const noexcept {}
   void absorb(const PromptBlock&) const noexcept {}
   void commit(const Round&) const noexcept {}

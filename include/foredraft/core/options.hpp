@@ -41,9 +41,13 @@ struct SamplingOptions {
 
 /// One call of Decoder::generate, which copies them. Use designated initializers.
 struct Options {
+  static constexpr int kAutomatic = -1;
+
   int max_tokens =
-      256;           ///< tokens that this call may make final; negative: until the context is full
-  int n_draft = 16;  ///< greatest depth of a draft; 0: plain decoding
+      256;  ///< tokens that this call may make final; negative: until the context is full
+  /// Greatest depth of a draft; 0: plain decoding. kAutomatic: as deep as pays, where the drafter
+  /// chooses that by itself, as any does that a Decoder is made with.
+  int n_draft = kAutomatic;
   SamplingOptions sampling = {};
   std::uint64_t seed = 0;
   std::uint32_t sequence = 0;  ///< keeps equal seeds apart, e.g. several answers to one prompt
@@ -124,9 +128,9 @@ inline void check(const SamplingOptions& options) {
 inline void check(const Options& options) {
   using detail::refuse;
   check(options.sampling);
-  if (options.n_draft < 0) {
-    refuse("n_draft " + std::to_string(options.n_draft), "0 (plain decoding) or more",
-           "8 suits a draft model, 15 a lookup");
+  if (options.n_draft < Options::kAutomatic) {
+    refuse("n_draft " + std::to_string(options.n_draft),
+           "-1 (as deep as pays), 0 (plain decoding) or more", "leave it out");
   }
   if (options.logprobs < -1) {
     refuse("logprobs " + std::to_string(options.logprobs), "-1 (none), 0 (the token alone) or more",

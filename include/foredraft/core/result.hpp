@@ -70,6 +70,9 @@ struct Result {
   std::string text;
   FinishReason finish_reason = FinishReason::kLength;
   Stats stats;
+  /// What the drafter says of itself, lines for people: which of several drafted, what was accepted,
+  /// and why one was left out.
+  std::string speculation;
 };
 
 }  // namespace foredraft::inline v0

@@ -39,6 +39,15 @@ struct Context {
 struct Limit {
   int depth = 0;
   int nodes = 0;  ///< drafted nodes, the anchor not counted
+  /// Final tokens that a drafter with a model may read to catch up. One that lags behind by more
+  /// reads so many and drafts nothing.
+  int read = std::numeric_limits<int>::max();
+  /// A drafter with a model goes on only behind a token whose path has at least this probability,
+  /// by its own confidence. It stops behind an improbable token, it does not withdraw one: so tokens
+  /// that it draws keep their law.
+  float stop_below = 0.0f;
+  /// The user asked for this depth: whoever chooses how much to draft does not.
+  bool fixed = false;
 };
 
 /// A block of prompt tokens that is about to be committed, with the rows that the drafter asked to

@@ -2,7 +2,9 @@
 
 #include <any>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 
 #include <foredraft/core/concepts.hpp>
@@ -19,6 +21,7 @@ class AnyDrafter {
  public:
   static constexpr Proposal proposal = Proposal::kLaw;
   static constexpr Shape shape = S;
+  static constexpr bool controls = false;
   using Snapshot = std::any;
 
   template <Drafter D>
@@ -34,6 +37,8 @@ class AnyDrafter {
   int max_depth() const { return drafter_->max_depth(); }
   std::span<const int> taps() const { return drafter_->taps(); }
   RowNeed needs() const { return drafter_->needs(); }
+  std::optional<int> backlog(int n_tokens) const { return drafter_->backlog(n_tokens); }
+  std::string summary() const { return drafter_->summary(); }
   void attach(const TargetInfo& target) { drafter_->attach(target); }
   void propose(const Context& context, Limit limit, DraftTree& draft) {
     drafter_->propose(context, limit, draft);
@@ -46,12 +51,21 @@ class AnyDrafter {
   /// @errors kInvalidOption where the snapshot comes from another kind of drafter
   void restore(const Snapshot& snapshot) { drafter_->restore(snapshot); }
 
+  /// The drafter that is held; null where it is of another type.
+  template <typename D>
+  D* get() noexcept {
+    auto* holder = dynamic_cast<Holder<D>*>(drafter_.get());
+    return holder == nullptr ? nullptr : &holder->drafter;
+  }
+
  private:
   struct Interface {
     virtual ~Interface() = default;
     virtual int max_depth() const = 0;
     virtual std::span<const int> taps() const = 0;
     virtual RowNeed needs() const = 0;
+    virtual std::optional<int> backlog(int) const = 0;
+    virtual std::string summary() const = 0;
     virtual void attach(const TargetInfo&) = 0;
     virtual void propose(const Context&, Limit, DraftTree&) = 0;
     virtual void absorb(const PromptBlock&) = 0;
@@ -68,6 +82,8 @@ class AnyDrafter {
     int max_depth() const override { return drafter.max_depth(); }
     std::span<const int> taps() const override { return drafter.taps(); }
     RowNeed needs() const override { return drafter.needs(); }
+    std::optional<int> backlog(int n_tokens) const override { return drafter.backlog(n_tokens); }
+    std::string summary() const override { return drafter.summary(); }
     void attach(const TargetInfo& target) override { drafter.attach(target); }
     void propose(const Context& context, Limit limit, DraftTree& draft) override {
       drafter.propose(context, limit, draft);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -64,17 +65,25 @@ class DraftModel {
   /// @errors kVocabularyMismatch, naming the first piece in which the two vocabularies differ
   void attach(const TargetInfo& target) const { require_same_vocabulary(target, info_of(*model_)); }
 
+  /// Of n final tokens, those before the anchor that the cache lacks and has room for.
+  int backlog(int n_tokens) const noexcept {
+    return std::max(std::min(n_tokens - 1, cache_.capacity()) - cache_.size(), 0);
+  }
+
   /// Begin a round: catch up with the final tokens, but for a few that wait for the anchor's pass.
+  /// @param read at most so many of them
   /// @return how deep a draft the rest of the cache has room for; 0 where the text is longer than
-  /// the cache
-  int begin(std::span<const TokenId> tokens) {
-    cache_.discard();                                            // of a round that failed
-    const int final_rows = static_cast<int>(tokens.size()) - 1;  // all but the anchor
-    const int rows = std::min(final_rows, cache_.capacity());
-    lagging_.assign(tokens.begin() + cache_.size(), tokens.begin() + rows);
+  /// the cache, or more was to be read
+  int begin(std::span<const TokenId> tokens, int read = std::numeric_limits<int>::max()) {
+    cache_.discard();  // of a round that failed
+    const int n_tokens = static_cast<int>(tokens.size());
+    const int lacking = backlog(n_tokens);
+    const auto first = tokens.begin() + cache_.size();
+    lagging_.assign(first, first + std::min(lacking, read));
     n_rows_ = 0;
+    may_wait_ = lacking <= read ? kMayWait : 0;
     stage_block();
-    return std::max(cache_.capacity() - final_rows, 0);
+    return lacking <= read ? std::max(cache_.capacity() - (n_tokens - 1), 0) : 0;
   }
 
   /// Have the nodes of `draft` forwarded that are not yet, all in one pass, once no other pass is
@@ -158,7 +167,7 @@ class DraftModel {
   /// Stage the next block of final tokens, where more of them lag than may wait.
   void stage_block() {
     const int n = static_cast<int>(lagging_.size());
-    if (n <= std::min(kMayWait, cache_.max_staged() - 1)) return;
+    if (n <= std::min(may_wait_, cache_.max_staged() - 1)) return;
     stage(std::min({n, kBlock, cache_.max_staged()}), {}, {RowNeed::kNothing, {}});
   }
 
@@ -179,7 +188,8 @@ class DraftModel {
 
   T* model_;
   C cache_;
-  std::vector<TokenId> lagging_;  // final tokens before the anchor that the cache lacks
+  std::vector<TokenId> lagging_;  // final tokens before the anchor that this round has yet to read
+  int may_wait_ = 0;              // so many of them for the anchor's pass
   std::array<Node, DraftTree::kMaxNodes> nodes_{};  // the staged ones, by their index in the draft
   // The pass to be made, or the last one.
   NodeIndex first_ = 0;

@@ -75,6 +75,8 @@ class ModelTreeDrafter : public DrafterBase {
                      DraftTree::kMaxNodes - 1});
   }
 
+  std::optional<int> backlog(int n_tokens) const noexcept { return model_.backlog(n_tokens); }
+
   /// @errors kVocabularyMismatch, naming the first piece in which the two vocabularies differ
   void attach(const TargetInfo& target) const { model_.attach(target); }
 
@@ -88,7 +90,7 @@ class ModelTreeDrafter : public DrafterBase {
 
   /// The same in steps.
   void begin(const Context& context, Limit limit, DraftTree& draft) {
-    const int room = model_.begin(context.tokens);
+    const int room = model_.begin(context.tokens, limit.read);
     const SamplingOptions law = settings_.law.value_or(context.sampling);
     how_ = resolve(context, law);
     picker_.begin(context, law, how_, settings_.siblings, model_.vocab_size());

@@ -10,6 +10,7 @@ namespace foredraft::inline v0 {
 struct NoDraft : StatelessDrafter {
   static constexpr Proposal proposal = Proposal::kPointMass;
   static constexpr Shape shape = Shape::kChain;
+  static constexpr bool controls = true;  // nothing is always enough
 
   int max_depth() const noexcept { return 0; }
   void propose(const Context&, Limit, DraftTree&) const noexcept {}

@@ -53,36 +53,40 @@ const KernelTable& kernel_table() noexcept {
   return table;
 }
 
-#if defined(__AVX512VNNI__)
-/// The table `base` with tile products in its matrix product.
-template <class Arch, const KernelTable& (*base)() noexcept>
-struct AmxTable {
-  static void matmul(const PackedPanels& w, const Activations& a, int panel_begin, int panel_end,
-                     float* out, std::size_t ld_out, Epilogue epilogue) noexcept {
-    amx_matmul<Arch, AmxTiles>(base().matmul, w, a, panel_begin, panel_end, out, ld_out, epilogue);
-  }
+using MatmulKernel = decltype(KernelTable::matmul);
 
-  static const KernelTable& table() noexcept {
-    static const KernelTable table = [] {
-      KernelTable copy = base();
-      copy.isa = Isa::kAmx;
-      copy.matmul = &matmul;
-      return copy;
-    }();
-    return table;
-  }
-};
+#if defined(__AVX512VNNI__)
+/// Tile products where there are several rows, and else the matrix product of the table `base`.
+template <class Arch, const KernelTable& (*base)() noexcept>
+void matmul_with_tiles(const PackedPanels& w, const Activations& a, int panel_begin, int panel_end,
+                       float* out, std::size_t ld_out, Epilogue epilogue) noexcept {
+  amx_matmul<Arch, AmxTiles>(base().matmul, w, a, panel_begin, panel_end, out, ld_out, epilogue);
+}
 #endif
 
+/// The table for AMX. It is put together by code that any machine runs, not in the unit of its
+/// kernels: whoever looks for a table that the machine executes comes by here on every machine.
+inline KernelTable table_with_tiles(const KernelTable& base, MatmulKernel matmul) noexcept {
+  KernelTable table = base;
+  table.isa = Isa::kAmx;
+  table.matmul = matmul;
+  return table;
+}
+
 #if defined(FOREDRAFT_COMPILED)
-// Each is defined by a unit of its own in the library foredraft::compiled.
+// Each is defined by a unit of its own in the library foredraft::compiled, and only returns what is
+// constant: no instruction of its kernels runs before executable() was asked.
 const KernelTable& portable_kernels() noexcept;
 #if defined(__x86_64__)
 const KernelTable& avx2_kernels() noexcept;
 const KernelTable& avx_vnni_kernels() noexcept;
 const KernelTable& avx512_kernels() noexcept;
 const KernelTable& avx512_vnni_kernels() noexcept;
-const KernelTable& amx_kernels() noexcept;
+MatmulKernel amx_matmul_kernel() noexcept;
+inline const KernelTable& amx_kernels() noexcept {
+  static const KernelTable table = table_with_tiles(avx512_vnni_kernels(), amx_matmul_kernel());
+  return table;
+}
 #elif defined(__aarch64__)
 const KernelTable& neon_kernels() noexcept;
 #endif
@@ -97,7 +101,9 @@ const KernelTable& neon_kernels() noexcept;
 inline std::vector<const KernelTable*> available_tables() {
 #if !defined(FOREDRAFT_COMPILED) && defined(__AVX512VNNI__) && \
     (defined(__AMX_INT8__) || defined(__AMXINT8__))  // clang 14 spells it so
-  return {&kernel_table<NativeArch>(), &AmxTable<NativeArch, &kernel_table<NativeArch>>::table()};
+  static const KernelTable amx = table_with_tiles(
+      kernel_table<NativeArch>(), &matmul_with_tiles<NativeArch, &kernel_table<NativeArch>>);
+  return {&kernel_table<NativeArch>(), &amx};
 #elif !defined(FOREDRAFT_COMPILED)
   return {&kernel_table<NativeArch>()};
 #elif defined(__x86_64__) && defined(FOREDRAFT_NARROW_KERNELS)

@@ -1,0 +1,343 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <foredraft/control/acceptance_estimate.hpp>
+#include <foredraft/control/merged_draft.hpp>
+#include <foredraft/control/pass_cost.hpp>
+#include <foredraft/core/concepts.hpp>
+#include <foredraft/core/index.hpp>
+
+namespace foredraft::inline v0 {
+
+/// Decides how much is drafted, and by whom, from what past rounds cost and brought.
+///
+/// All is weighed in tokens. What a draft gains are the tokens that it is expected to add. What it
+/// costs is time, and time costs the tokens that the text would have grown by: at the rate of the
+/// last rounds, and at least at that of plain decoding. So a draft that does not pay is not made, and
+/// depth 0 is what is left where nothing pays.
+///
+/// A drafter with a model has to read the text first. That is an investment of an answer whose length
+/// nobody knows, so it is paid from what speculation has saved in this text so far, and from a small
+/// part of its time; it is made in pieces, and only where the model promises more than is had
+/// without it.
+/// @cost a few microseconds a round; commits allocate nothing
+class Controller {
+ public:
+  using Clock = double (*)();
+  static double seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+
+  void use_clock(Clock clock) noexcept { clock_ = clock; }
+  /// There are `n` drafters, named by their index.
+  void watch(std::size_t n) { drafters_.resize(n); }
+  double now() const { return clock_(); }
+  /// Another text begins. What was learned stays.
+  void begin_text() noexcept {
+    if (text_.rounds > 0) answers_[idx(n_answers_++ % kAnswers)] = text_.tokens;
+    text_ = {};
+  }
+
+  /// A round begins behind `context` committed positions.
+  void begin(int context, Limit limit) noexcept {
+    fixed_ = limit.fixed;
+    const auto pass = pass_.curve(context);
+    plain_ = pass[1];
+    rate_ = recent_seconds_ > 0 ? std::max(recent_tokens_ / recent_seconds_, 1.0 / plain_)
+                                : 1.0 / plain_;
+    for (std::size_t rows = 2; rows < prices_.size(); ++rows) {
+      prices_[rows] = fixed_ ? 0.0 : kMargin + rate_ * (pass[rows] - plain_);
+    }
+    reading_ = false;
+  }
+
+  /// By number of rows, for the round that has begun.
+  const Prices& prices() const noexcept { return prices_; }
+  const AcceptanceEstimate& acceptance(std::size_t i) const noexcept {
+    return drafters_[i].accepted;
+  }
+
+  /// A drafter without a model is worth asking: nearly always, but not where asking takes as long as
+  /// its drafts save.
+  bool asks(std::size_t i) noexcept {
+    Watched& w = drafters_[i];
+    const double cost = w.ask_seconds * rate_;
+    if (fixed_ || static_cast<double>(w.asked) < kTrials || cost < kMargin / 2 || w.benefit > cost)
+      return true;
+    return w.turns.due();
+  }
+
+  /// What drafter `i`, with a model that lags behind by `backlog` tokens, should do in this round;
+  /// nothing where `value` tokens are to be had without it and it promises no more.
+  struct Plan {
+    Limit limit;
+    double value = 0;
+  };
+  std::optional<Plan> plan(std::size_t i, int backlog, Limit limit, double value) noexcept {
+    Watched& w = drafters_[i];
+    if (fixed_) return Plan{limit, 1.0};
+    recent_value_ += kRecent * (value - recent_value_);
+    const double step = w.step_seconds > 0 ? w.step_seconds : kGuessedStep * plain_;
+    const double read = w.read_seconds > 0 ? w.read_seconds : kGuessedRead * plain_;
+    w.forecast = forecast(w, limit, step);
+    w.parked = true;
+    const double reading = backlog * read;
+    // What may be risked in this text: what was saved in it, and a little.
+    const double budget = text_.saved + kStake * text_.plain;
+    const bool known = w.accepted.trials() >= kTrials;
+    const double faith = kFaith * plain_ - w.seconds;
+    if (backlog <= kShortBacklog) {
+      w.forecast.cost += reading * rate_;
+      if (w.forecast.value() > value + kMargin) return draft(w, limit, step);
+      if (!known && faith > step && text_.rounds >= kSettled) return probe(limit, value);
+    } else {
+      const double gain = w.forecast.value() - std::max(value, recent_value_);
+      const double hope = known ? kHope * remaining() * plain_ * gain / (1 + gain) : faith;
+      const int piece = w.read_seconds > 0 ? kPiece : kFirstPiece;
+      const double afford = text_.rounds < kSettled ? 0.0 : (budget + std::max(hope, 0.0)) / read;
+      if (gain > kMargin && afford >= backlog && piece >= backlog) return draft(w, limit, step);
+      if (gain > kMargin && afford >= kLeastPiece) {
+        reading_ = true;
+        w.parked = false;
+        const int most = static_cast<int>(std::min<double>(afford, piece));
+        return Plan{{.depth = 0, .nodes = 0, .read = std::min(most, backlog)}, gain};
+      }
+    }
+    // Left alone, it would never be known whether it has become better.
+    const double cost = reading + 2 * step;
+    if (text_.probes + cost > kProbe * text_.seconds || !w.turns.due()) return std::nullopt;
+    text_.probes += cost;
+    return probe(limit, value);
+  }
+
+  /// A drafter without a model was asked.
+  void asked(std::size_t i, double seconds) noexcept {
+    Watched& w = drafters_[i];
+    ++w.asked;
+    w.seconds += seconds;
+    w.ask_seconds += (seconds - w.ask_seconds) / std::min<double>(static_cast<double>(w.asked), 16);
+  }
+  /// One with a model read `backlog` tokens and drafted `depth` levels.
+  void ran(std::size_t i, double seconds, int backlog, int depth) noexcept {
+    Watched& w = drafters_[i];
+    ++w.asked;
+    w.seconds += seconds;
+    const auto learn = [](double& mean, double sample) {
+      mean += (mean > 0 ? 0.25 : 1.0) * (std::min(sample, mean > 0 ? 2 * mean : sample) - mean);
+    };
+    if (depth > 0 && backlog <= kShortBacklog) learn(w.step_seconds, seconds / depth);
+    const double reading = seconds - depth * w.step_seconds;
+    if (backlog > kShortBacklog && reading > 0) learn(w.read_seconds, reading / backlog);
+  }
+  void failed(std::size_t i) noexcept { ++drafters_[i].failures; }
+
+  /// What became of a drafter's own draft, verified or not, when `tokens` turned out final.
+  void learn(std::size_t i, const DraftTree& draft, std::span<const TokenId> tokens) noexcept {
+    Watched& w = drafters_[i];
+    if (draft.drafted() == 0) return w.accepted.relax();
+    // By parent: untried, or tried in vain, or one of the children was right.
+    enum Level : std::uint8_t {
+      kUntried,
+      kMissed,
+      kHit
+    };
+    std::array<Level, DraftTree::kMaxNodes> level{};
+    std::array<bool, DraftTree::kMaxNodes> final{};
+    final[0] = true;
+    for (NodeIndex node = 1; node < draft.size(); ++node) {
+      const int depth = draft.depth(node);
+      const std::size_t parent = idx(draft.parent(node));
+      if (!final[parent] || idx(depth) > tokens.size()) continue;
+      const bool right = tokens[idx(depth - 1)] == draft.token(node);
+      final[idx(node)] = right;
+      w.accepted.learn(draft.confidence(node), depth, right);
+      if (level[parent] != kHit) level[parent] = right ? kHit : kMissed;
+    }
+    for (NodeIndex node = 0; node < draft.size(); ++node) {
+      if (level[idx(node)] != kUntried) {
+        w.accepted.learn_level(draft.depth(node) + 1, level[idx(node)] == kHit);
+      }
+    }
+  }
+
+  /// What the round cost and brought.
+  void learn(const Round& round) noexcept {
+    pass_.learn(round.draft.size(), round.anchor_position, round.cost.verify);
+    plain_ = pass_.curve(round.anchor_position)[1];
+    const auto tokens = static_cast<double>(round.tokens.size());
+    const double seconds = round.cost.draft + round.cost.verify;
+    if (!reading_) {  // an investment says nothing of how fast the text grows without it
+      recent_tokens_ = recent_tokens_ * (1 - kRecent) + tokens;
+      recent_seconds_ = recent_seconds_ * (1 - kRecent) + seconds;
+    }
+    text_.saved += tokens * plain_ - seconds;
+    text_.plain += tokens * plain_;
+    text_.seconds += seconds;
+    text_.tokens += static_cast<int>(round.tokens.size());
+    ++text_.rounds;
+    for (Watched& w : drafters_) w.benefit *= 1 - kRecent;
+    for (NodeIndex node = 1; node < round.draft.size(); ++node) {
+      ++drafters_[idx(round.draft.origin(node))].drafted;
+    }
+    for (const NodeIndex node : round.path.subspan(1)) {
+      Watched& w = drafters_[idx(round.draft.origin(node))];
+      ++w.accepted_tokens;
+      w.benefit += kRecent;
+    }
+  }
+
+  /// One line on a drafter, for people.
+  std::string describe(std::size_t i) const {
+    const Watched& w = drafters_[i];
+    const auto format = [](const char* pattern, auto... values) {
+      std::array<char, 200> line{};
+      std::snprintf(line.data(), line.size(), pattern, values...);
+      return std::string(line.data());
+    };
+    std::string line = format("asked %lld times, %.3g ms in all; ", static_cast<long long>(w.asked),
+                              1e3 * w.seconds);
+    if (w.drafted == 0) {
+      line += "no draft that was worth verifying";
+    } else {
+      line +=
+          format("%lld tokens verified, %lld accepted (%.0f %%)", static_cast<long long>(w.drafted),
+                 static_cast<long long>(w.accepted_tokens),
+                 100.0 * static_cast<double>(w.accepted_tokens) / static_cast<double>(w.drafted));
+    }
+    if (w.failures > 0) line += format("; failed %lld times", static_cast<long long>(w.failures));
+    if (w.parked && w.forecast.gain > 0) {
+      line += format("; parked: drafting would cost %.2g times what it gains",
+                     w.forecast.cost / w.forecast.gain);
+    }
+    return line;
+  }
+
+ private:
+  static constexpr double kMargin = 0.02;  // tokens: smaller gains are noise
+  static constexpr double kRecent = 0.05;  // weight of the newest round: some 20 of them count
+  static constexpr double kStake = 0.02;   // part of a text's plain time that may be risked
+  // Part of the time that it is expected to save, where its drafts are known.
+  static constexpr double kHope = 0.25;
+  // Where they are not: so many plain passes may be spent on it, once for all texts.
+  static constexpr double kFaith = 3;
+  static constexpr double kProbe = 0.01;  // part of a text's time that is spent on looking again
+  static constexpr double kTrials = 32;
+  static constexpr int kShortBacklog = 8;  // tokens that share a pass with the anchor, or nearly so
+  // Tokens of a backlog that are read in one round: at most, the first time, and at least, because a
+  // smaller piece reads all weights for too little.
+  static constexpr int kPiece = 256;
+  static constexpr int kFirstPiece = 16;
+  static constexpr int kLeastPiece = 16;
+  static constexpr int kSettled = 4;  // rounds before which nothing is invested
+  static constexpr int kShortAnswer = 48;
+  static constexpr int kAnswers = 8;
+  // Of a plain pass of the target, until it is measured.
+  static constexpr double kGuessedStep = 0.3;
+  static constexpr double kGuessedRead = 0.06;
+
+  /// Every so many rounds, less and less often.
+  struct Turns {
+    int interval = 4;
+    int waited = 0;
+
+    bool due() noexcept {
+      if (++waited < interval) return false;
+      waited = 0;
+      interval = std::min(interval * 2, 512);
+      return true;
+    }
+  };
+  struct Forecast {
+    int depth = 1;
+    double gain = 0;  // tokens
+    double cost = 0;
+    double value() const noexcept { return gain - cost; }
+  };
+  struct Watched {
+    AcceptanceEstimate accepted;
+    std::int64_t asked = 0;
+    std::int64_t failures = 0;
+    std::int64_t drafted = 0;  // of those that were verified
+    std::int64_t accepted_tokens = 0;
+    double seconds = 0;
+    double ask_seconds = 0;   // a proposal without a model
+    double step_seconds = 0;  // a level of a draft with one ...
+    double read_seconds = 0;  // ... and a token of its backlog
+    double benefit = 0;       // tokens a round lately
+    Turns turns;
+    Forecast forecast;
+    bool parked = false;
+  };
+  struct Text {
+    double saved = 0;  // seconds, compared with plain decoding
+    double plain = 0;  // seconds that plain decoding would have taken
+    double seconds = 0;
+    int tokens = 0;
+    double probes = 0;  // of the seconds, for drafters that were not expected to pay
+    int rounds = 0;
+  };
+
+  /// Tokens that this answer will still have: as many as the last ones had beyond this length. Where
+  /// they say nothing, as many as it has, unless it may be a short one.
+  double remaining() const noexcept {
+    double sum = text_.tokens >= kShortAnswer ? text_.tokens : 0;
+    int longer = 1;
+    for (int i = 0; i < std::min(n_answers_, kAnswers); ++i) {
+      if (answers_[idx(i)] > text_.tokens) sum += answers_[idx(i)] - text_.tokens, ++longer;
+    }
+    return sum / longer;
+  }
+
+  static Plan probe(Limit limit, double value) noexcept {
+    limit.depth = std::min(limit.depth, 2);
+    return {limit, value};
+  }
+  Plan draft(Watched& w, Limit limit, double step) const noexcept {
+    w.parked = false;
+    limit.depth = w.step_seconds > 0 ? w.forecast.depth : 1;
+    limit.stop_below = static_cast<float>(step * rate_);
+    return {limit, w.forecast.value()};
+  }
+
+  /// The depth that promises most.
+  Forecast forecast(const Watched& w, Limit limit, double step) const noexcept {
+    Forecast best;
+    double path = 1;
+    double gain = 0;
+    for (int depth = 1; depth <= limit.depth; ++depth) {
+      path *= w.accepted.rate_at(depth);
+      gain += path;
+      const Forecast here{depth, gain, prices_[idx(depth + 1)] + depth * step * rate_};
+      if (depth == 1 || here.value() > best.value()) best = here;
+    }
+    return best;
+  }
+
+  Clock clock_ = &seconds;
+  std::vector<Watched> drafters_;
+  PassCost pass_;
+  Prices prices_{};
+  Text text_;
+  std::array<int, kAnswers> answers_{};  // lengths of the last texts
+  int n_answers_ = 0;
+  bool fixed_ = false;
+  bool reading_ = false;  // this round pays for a model's backlog
+  double plain_ = 1;      // seconds of a pass of one row
+  double rate_ = 1;       // tokens a second that time is worth
+  double recent_tokens_ = 0;
+  double recent_seconds_ = 0;
+  double recent_value_ = 0;  // of what drafters without a model promise
+};
+
+}  // namespace foredraft::inline v0

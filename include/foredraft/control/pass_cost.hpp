@@ -1,0 +1,121 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+
+#include <foredraft/core/draft_tree.hpp>
+#include <foredraft/core/index.hpp>
+
+namespace foredraft::inline v0 {
+
+/// What a pass of the target costs by its number of rows, learned from the rounds themselves.
+///
+/// A machine decides how much cheaper eight rows are than eight passes, so nothing is assumed for
+/// longer than it takes to measure it. Rows are gathered in classes (each of the first eight, then
+/// fewer), and contexts in bands, because attention grows with the context. What was not measured
+/// lies between its measured neighbours, or beyond them as a typical machine would have it.
+/// @units seconds @cost learn and curve O(64)
+class PassCost {
+ public:
+  static constexpr int kMostRows = DraftTree::kMaxNodes;
+
+  /// A pass of `rows` rows behind `context` committed positions took `seconds`.
+  void learn(int rows, int context, double seconds) noexcept {
+    if (rows < 1 || rows > kMostRows || !(seconds > 0)) return;
+    Band& band = bands_[band_of(context)];
+    Mean& mean = band[class_of(rows)];
+    if (mean.samples == 0) {
+      mean.seconds = seconds;
+    } else {
+      // A pass may be late for reasons of its own (another program, a page fault), never early: so
+      // a late one moves the mean by little.
+      const double surprise = std::min(seconds / mean.seconds - 1.0, kSurprise);
+      mean.seconds *= 1.0 + surprise * std::max(kForget, 1.0 / (mean.samples + 1));
+    }
+    if (mean.samples < kTrusted) ++mean.samples;
+  }
+
+  /// Seconds of a pass by its rows, [0 .. kMostRows]; entry 0 is 0. While nothing was measured, a
+  /// typical machine's where a pass of one row takes a second.
+  std::array<double, kMostRows + 1> curve(int context) const noexcept {
+    std::array<double, kMostRows + 1> seconds{};
+    const Band* band = nearest_measured(band_of(context));
+    if (band == nullptr) {
+      for (int rows = 1; rows <= kMostRows; ++rows) seconds[idx(rows)] = typical(rows);
+      return seconds;
+    }
+    int below = 0;  // the last measured rows
+    for (int rows = 1; rows <= kMostRows; ++rows) {
+      const Mean* mean = at_end_of_class(*band, rows);
+      if (mean == nullptr) continue;
+      for (int between = below + 1; between <= rows; ++between) {
+        seconds[idx(between)] = below == 0
+                                    ? mean->seconds * typical(between) / typical(rows)
+                                    : seconds[idx(below)] + (mean->seconds - seconds[idx(below)]) *
+                                                                (between - below) / (rows - below);
+      }
+      below = rows;
+    }
+    for (int rows = below + 1; rows <= kMostRows; ++rows) {
+      seconds[idx(rows)] = seconds[idx(below)] * typical(rows) / typical(below);
+    }
+    // More rows are never cheaper: where a measurement says so, it was disturbed.
+    for (int rows = kMostRows - 1; rows >= 1; --rows) {
+      seconds[idx(rows)] = std::min(seconds[idx(rows)], seconds[idx(rows + 1)]);
+    }
+    return seconds;
+  }
+
+  /// Passes of this many rows were measured, in whatever context.
+  bool knows(int rows) const noexcept {
+    return std::any_of(bands_.begin(), bands_.end(),
+                       [&](const Band& band) { return band[class_of(rows)].samples > 0; });
+  }
+
+ private:
+  static constexpr std::array<int, 15> kEnds = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32, 48, 64};
+  static constexpr double kForget = 0.2;
+  static constexpr double kSurprise = 0.25;
+  static constexpr int kTrusted = 1 << 20;
+
+  struct Mean {
+    double seconds = 0;
+    int samples = 0;
+  };
+  using Band = std::array<Mean, kEnds.size()>;
+
+  /// Some machine's pass of so many rows in passes of one: eight are nearly free, then arithmetic
+  /// begins to count.
+  static double typical(int rows) noexcept {
+    return 1.0 + 0.03 * (std::min(rows, 8) - 1) + 0.08 * std::max(rows - 8, 0);
+  }
+  static std::size_t class_of(int rows) noexcept {
+    return idx(std::lower_bound(kEnds.begin(), kEnds.end(), rows) - kEnds.begin());
+  }
+  /// Up to 511 positions, 2047, 8191 and more.
+  static std::size_t band_of(int context) noexcept {
+    const auto doublings = std::bit_width(static_cast<unsigned>(std::max(context, 0)) / 512u);
+    return std::min<std::size_t>((idx(doublings) + 1) / 2, kBands - 1);
+  }
+  static const Mean* at_end_of_class(const Band& band, int rows) noexcept {
+    const Mean& mean = band[class_of(rows)];
+    return kEnds[class_of(rows)] == rows && mean.samples > 0 ? &mean : nullptr;
+  }
+  const Band* nearest_measured(std::size_t wanted) const noexcept {
+    const auto measured = [](const Band& band) {
+      return std::any_of(band.begin(), band.end(), [](const Mean& m) { return m.samples > 0; });
+    };
+    for (std::size_t away = 0; away < kBands; ++away) {
+      if (wanted >= away && measured(bands_[wanted - away])) return &bands_[wanted - away];
+      if (wanted + away < kBands && measured(bands_[wanted + away])) return &bands_[wanted + away];
+    }
+    return nullptr;
+  }
+
+  static constexpr std::size_t kBands = 4;
+  std::array<Band, kBands> bands_{};
+};
+
+}  // namespace foredraft::inline v0

@@ -1,0 +1,283 @@
+#pragma once
+
+#include <algorithm>
+#include <any>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <foredraft/control/controller.hpp>
+#include <foredraft/control/merged_draft.hpp>
+#include <foredraft/core/concepts.hpp>
+#include <foredraft/core/draft_check.hpp>
+#include <foredraft/core/index.hpp>
+#include <foredraft/drafter/any_drafter.hpp>
+
+namespace foredraft::inline v0 {
+
+/// Several drafters as one that is not slower than none of them.
+///
+/// In each round all drafters without a model are asked, since that costs microseconds. The one with
+/// a model that promises most runs only where it promises more than they do, as deep as pays. What
+/// comes of it is merged, and the part of it is verified that is worth most by what is accepted
+/// lately, by drafter, confidence and depth, and by what rows cost on this machine in this context;
+/// where nothing pays, that is nothing (see Controller).
+///
+/// All of it is decided by rounds that are over and by point masses. A draft that was drawn from q is
+/// handed on as it is, and may only be prolonged. So the law of the text is that of the target. Which
+/// text of that law a seed gives depends on clocks, under rules that test with q; Options::n_draft
+/// gives a fixed depth instead.
+///
+/// One drafter's failure does not end the round: it has proposed nothing, and is asked again later.
+/// That of the only one is the caller's to know.
+/// @cost besides the drafters a few microseconds a round
+template <Shape S = Shape::kChain>
+class Chain {
+ public:
+  /// A drafter, and what it is called where the chain speaks of it.
+  struct Part {
+    Part(std::string called, AnyDrafter<S> held)
+        : name(std::move(called)), drafter(std::move(held)) {}
+    template <Drafter D>
+    Part(D held)  // NOLINT(google-explicit-constructor): a drafter is a part
+        : Part("drafter", AnyDrafter<S>(std::move(held))) {}
+
+    std::string name;
+    AnyDrafter<S> drafter;
+  };
+  struct Snapshot {
+    std::vector<std::any> parts;
+  };
+
+  static constexpr Proposal proposal = Proposal::kLaw;
+  static constexpr Shape shape = S;
+  static constexpr bool controls = true;
+  static constexpr int kMostParts = 32;
+
+  template <typename... P>
+    requires(std::constructible_from<Part, P> && ...)
+  explicit Chain(P... parts) {
+    (add(Part(std::move(parts))), ...);
+  }
+
+  /// One more, before the chain is attached. @errors kInvalidOption beyond kMostParts
+  void add(Part part) {
+    if (parts_.size() == idx(kMostParts)) {
+      throw Error(ErrorCode::kInvalidOption, "one drafter more",
+                  "at most " + std::to_string(kMostParts) + " in a chain", "");
+    }
+    const std::span<const int> taps = part.drafter.taps();
+    taps_.insert(taps_.end(), taps.begin(), taps.end());
+    std::sort(taps_.begin(), taps_.end());
+    taps_.erase(std::unique(taps_.begin(), taps_.end()), taps_.end());
+    needs_ = std::max(needs_, part.drafter.needs());
+    const bool has_model = part.drafter.backlog(0).has_value();
+    parts_.push_back({std::move(part), has_model, {}});
+    control_.watch(parts_.size());
+  }
+  /// Tell time by another clock than std::chrono::steady_clock.
+  void use_clock(Controller::Clock clock) noexcept { control_.use_clock(clock); }
+
+  int max_depth() const {
+    int depth = 0;
+    for (const Member& member : parts_) depth = std::max(depth, member.part.drafter.max_depth());
+    return depth;
+  }
+  std::span<const int> taps() const noexcept { return taps_; }
+  RowNeed needs() const noexcept { return needs_; }  // of the part that reads most
+  void attach(const TargetInfo& target) {
+    for (Member& member : parts_) member.part.drafter.attach(target);
+  }
+  /// Of the drafter that lags behind most.
+  std::optional<int> backlog(int n_tokens) const {
+    std::optional<int> most;
+    for (const Member& member : parts_)
+      most = std::max(most, member.part.drafter.backlog(n_tokens));
+    return most;
+  }
+
+  void propose(const Context& context, Limit limit, DraftTree& draft) {
+    for (Member& member : parts_) member.tree.reset(context.anchor());
+    if (limit.fixed && (parts_.size() == 1 || limit.depth == 0))
+      return pass_on(context, limit, draft);
+    control_.begin(static_cast<int>(context.tokens.size()) - 1, limit);
+    merged_.clear();
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      if (!parts_[i].has_model && control_.asks(i)) ask(i, context, limit);
+    }
+    const double value = merged_.choose(limit, S, control_.prices());
+    if (const auto model = choose_model(context, limit, value)) {
+      ask_model(*model, context, draft);
+      if (draft.drafted() > 0) return;  // it was drawn
+      merged_.choose(limit, S, control_.prices());
+    }
+    merged_.write(draft);
+  }
+
+  void absorb(const PromptBlock& block) {
+    for (Member& member : parts_) member.part.drafter.absorb(block);
+  }
+
+  void commit(const Round& round) noexcept {
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      control_.learn(i, drawn_ == i ? round.draft : parts_[i].tree, round.tokens);
+      parts_[i].tree.truncate(1);
+      parts_[i].part.drafter.commit(round);
+    }
+    drawn_ = kNone;
+    control_.learn(round);
+  }
+
+  void truncate(int n) noexcept {
+    for (Member& member : parts_) member.part.drafter.truncate(n);
+    control_.begin_text();
+  }
+  void reset() noexcept {
+    for (Member& member : parts_) member.part.drafter.reset();
+    control_.begin_text();
+  }
+  Snapshot snapshot() const {
+    Snapshot snapshot;
+    for (const Member& member : parts_) snapshot.parts.push_back(member.part.drafter.snapshot());
+    return snapshot;
+  }
+  /// What was learned of costs and acceptance stays: it is not part of a text.
+  /// @errors kInvalidOption where the snapshot is that of other drafters
+  void restore(const Snapshot& snapshot) {
+    if (snapshot.parts.empty()) return reset();
+    if (snapshot.parts.size() != parts_.size()) {
+      throw Error(ErrorCode::kInvalidOption,
+                  "a snapshot of " + std::to_string(snapshot.parts.size()) + " drafters",
+                  "one of " + std::to_string(parts_.size()), "restore it where it was taken");
+    }
+    for (std::size_t i = 0; i < parts_.size(); ++i)
+      parts_[i].part.drafter.restore(snapshot.parts[i]);
+    control_.begin_text();
+  }
+
+  /// What each drafter did, what was chosen and why, a line each.
+  std::string summary() const {
+    std::string text;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      text += parts_[i].part.name + ": " + control_.describe(i) + "\n";
+      text += parts_[i].part.drafter.summary();
+    }
+    return text;
+  }
+
+  const Controller& controller() const noexcept { return control_; }
+  int size() const noexcept { return static_cast<int>(parts_.size()); }
+  AnyDrafter<S>& part(int i) noexcept { return parts_[idx(i)].part.drafter; }
+
+ private:
+  struct Member {
+    Part part;
+    bool has_model;
+    DraftTree tree;  // its draft of this round, as it proposed it
+  };
+
+  /// Nobody is left out and nothing chosen.
+  void pass_on(const Context& context, Limit limit, DraftTree& draft) {
+    for (Member& member : parts_) member.part.drafter.propose(context, limit, draft);
+  }
+
+  void ask(std::size_t i, const Context& context, Limit limit) {
+    const double begin = control_.now();
+    propose_one(i, context, limit);
+    control_.asked(i, control_.now() - begin);
+    merged_.add(parts_[i].tree, static_cast<std::uint8_t>(i), control_.acceptance(i));
+  }
+
+  struct Model {
+    std::size_t i = 0;
+    int backlog = 0;
+    Controller::Plan plan;
+  };
+  /// The one with a model that promises most, if more than `value`.
+  std::optional<Model> choose_model(const Context& context, Limit limit, double value) {
+    std::optional<Model> best;
+    const auto n_tokens = static_cast<int>(context.tokens.size());
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      if (!parts_[i].has_model) continue;
+      Limit own = limit;
+      own.depth = std::min(own.depth, parts_[i].part.drafter.max_depth());
+      const int backlog = parts_[i].part.drafter.backlog(n_tokens).value_or(0);
+      const auto plan = control_.plan(i, backlog, own, value);
+      if (plan && (!best || plan->value > best->plan.value)) best = {i, backlog, *plan};
+    }
+    return best;
+  }
+
+  /// Its draft joins the others; one that is drawn from q takes their place, whatever it is worth:
+  /// to choose among drawn tokens would change their law.
+  void ask_model(const Model& model, const Context& context, DraftTree& draft) {
+    DraftTree& tree = parts_[model.i].tree;
+    const double begin = control_.now();
+    propose_one(model.i, context, model.plan.limit);
+    control_.ran(model.i, control_.now() - begin, std::min(model.backlog, model.plan.limit.read),
+                 tree.max_depth());
+    if (is_drawn(tree)) {
+      tree.set_origin(1, static_cast<std::uint8_t>(model.i));
+      std::swap(draft, tree);
+      drawn_ = model.i;
+    } else {
+      merged_.add(tree, static_cast<std::uint8_t>(model.i), control_.acceptance(model.i));
+    }
+  }
+
+  /// Fills the part's tree; it holds the anchor alone where the drafter failed.
+  void propose_one(std::size_t i, const Context& context, Limit limit) {
+    Member& member = parts_[i];
+    limit.depth = std::min(limit.depth, member.part.drafter.max_depth());
+    try {
+      member.part.drafter.propose(context, limit, member.tree);
+      check_draft(member.tree, context, limit, S);
+    } catch (const std::exception&) {
+      if (parts_.size() == 1) throw;
+      member.tree.reset(context.anchor());
+      control_.failed(i);
+    }
+  }
+
+  static bool is_drawn(const DraftTree& tree) noexcept {
+    for (NodeIndex node = 0; node < tree.size(); ++node) {
+      if (tree.siblings(node) != Siblings::kPointMass) return true;
+    }
+    return false;
+  }
+
+  static constexpr std::size_t kNone = kMostParts;
+  std::vector<Member> parts_;
+  std::vector<int> taps_;
+  RowNeed needs_ = RowNeed::kNothing;
+  Controller control_;
+  MergedDraft merged_;
+  std::size_t drawn_ = kNone;  // whose draft, drawn from q, is that of the round
+};
+
+static_assert(Drafter<Chain<>>);
+
+/// A drafter that drafts as much as pays, and nothing where nothing does: a chain of one.
+template <Drafter D>
+class Controlled : public Chain<D::shape> {
+ public:
+  // NOLINTNEXTLINE(google-explicit-constructor): where a drafter is taken, a controlled one is
+  Controlled(D drafter) : Chain<D::shape>(std::move(drafter)) {}
+
+  D& inner() noexcept {
+    if constexpr (std::same_as<D, AnyDrafter<D::shape>>) {
+      return this->part(0);
+    } else {
+      return *this->part(0).template get<D>();
+    }
+  }
+};
+
+}  // namespace foredraft::inline v0

@@ -1,0 +1,246 @@
+#include <foredraft/drafter/chain.hpp>
+
+#include <algorithm>
+#include <foredraft/foredraft.hpp>
+#include <foredraft/testing/drafts.hpp>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/exact_law.hpp"
+#include "support/function_policies.hpp"
+#include "support/oracle_drafter.hpp"
+#include "support/simulated_rounds.hpp"
+#include "support/toy_target.hpp"
+
+namespace fd = foredraft;
+using fd::Shape;
+
+namespace {
+
+using Chain = fd::Chain<Shape::kTree>;
+
+/// A clock of which no two readings make sense, so that the controller decides at random; the same
+/// each time it is set back.
+std::uint64_t reading = 0;
+double senseless() { return simulated::unit(++reading, 5); }
+
+/// What rounds cost is senseless as well: it depends on all that has become final.
+class Senseless : public Chain {
+ public:
+  template <typename... P>
+  explicit Senseless(P... parts) : Chain(std::move(parts)...) {
+    use_clock(&senseless);
+  }
+  void commit(const fd::Round& round) noexcept {
+    for (const fd::TokenId token : round.tokens) {
+      seen_ = simulated::mix(seen_, static_cast<std::uint64_t>(token));
+    }
+    fd::Round changed = round;
+    changed.cost = {simulated::unit(seen_, 1), simulated::unit(seen_, 2)};
+    Chain::commit(changed);
+  }
+
+ private:
+  std::uint64_t seen_ = 0;
+};
+static_assert(fd::Drafter<Senseless>);
+
+template <typename D>
+Chain::Part part(std::string name, D drafter) {
+  return {std::move(name), fd::AnyDrafter<Shape::kTree>(std::move(drafter))};
+}
+
+TreeFunction fixed(std::vector<fd::TokenId> tokens) {
+  return {[tokens](const fd::Context&, fd::Limit limit, fd::DraftTree& draft) {
+    for (const fd::TokenId token : tokens) {
+      if (draft.drafted() < limit.depth) draft.extend(token);
+    }
+  }};
+}
+
+constexpr fd::Limit kWide{.depth = 8, .nodes = 8};
+const std::vector<fd::TokenId> kText{1, 2, 3};
+
+fd::DraftTree propose(Chain& chain, fd::Limit limit = kWide) {
+  fd::DraftTree draft;
+  draft.reset(kText.back());
+  chain.propose({kText, {}, {}}, limit, draft);
+  return draft;
+}
+
+struct Failing : fd::StatelessDrafter {
+  static constexpr fd::Proposal proposal = fd::Proposal::kPointMass;
+  static constexpr Shape shape = Shape::kChain;
+  int max_depth() const { return 8; }
+  void propose(const fd::Context&, fd::Limit, fd::DraftTree& draft) {
+    draft.extend(5);
+    throw fd::Error(fd::ErrorCode::kOutOfMemory, "a drafter without memory", "some", "");
+  }
+};
+
+struct Tapped : fd::StatelessDrafter {
+  static constexpr fd::Proposal proposal = fd::Proposal::kPointMass;
+  static constexpr Shape shape = Shape::kChain;
+  std::vector<int> layers;
+  int depth = 0;
+  int max_depth() const { return depth; }
+  std::span<const int> taps() const { return layers; }
+  fd::RowNeed need = fd::RowNeed::kNothing;
+  fd::RowNeed needs() const { return need; }
+  std::optional<int> backlog(int n) const { return n - depth; }
+  void propose(const fd::Context&, fd::Limit, fd::DraftTree&) {}
+};
+
+}  // namespace
+
+TEST_CASE("what two drafters propose is one tree, and each node says whose it is") {
+  Chain chain(part("a", fixed({7, 8})), part("b", fixed({7, 9})));
+  const fd::DraftTree draft = propose(chain);
+  CHECK(draft.drafted() == 3);
+  CHECK(draft.child_with(draft.child_with(0, 7), 8) > 0);
+  const fd::NodeIndex other = draft.child_with(draft.child_with(0, 7), 9);
+  REQUIRE(other > 0);
+  CHECK(draft.origin(other) == 1);
+  CHECK(draft.origin(draft.child_with(0, 7)) == 0);
+}
+
+TEST_CASE("a fixed depth is kept, whatever it costs") {
+  Chain chain(part("a", fixed({7, 8, 9, 1, 2, 3})));
+  CHECK(propose(chain, {.depth = 5, .nodes = 5, .fixed = true}).drafted() == 5);
+  Chain two(part("a", fixed({7, 8, 9, 1, 2, 3})), part("b", fixed({})));
+  CHECK(propose(two, {.depth = 5, .nodes = 5, .fixed = true}).drafted() == 5);
+  CHECK(propose(two, {.fixed = true}).drafted() == 0);
+}
+
+TEST_CASE("a drafter that fails or breaks its contract has proposed nothing; the others have") {
+  const TreeFunction too_long{[](const fd::Context&, fd::Limit, fd::DraftTree& draft) {
+    for (int i = 0; i < 20; ++i) draft.extend(1);
+  }};
+  Chain chain(part("fails", Failing{}), part("drafts", fixed({7, 8})), part("breaks", too_long));
+  const fd::DraftTree draft = propose(chain);
+  CHECK(draft.drafted() == 2);
+  CHECK(draft.origin(1) == 1);
+  CHECK_THAT(chain.summary(),
+             Catch::Contains("fails: asked 1 times") && Catch::Contains("failed 1 times"));
+  Chain alone(part("fails", Failing{}));
+  CHECK_THROWS_AS(propose(alone), fd::Error);
+}
+
+TEST_CASE("a drawn draft is handed on as it is, with its law") {
+  struct Drawn : TreeFunction {
+    std::optional<int> backlog(int) const { return 0; }
+  };
+  Drawn drawn;
+  drawn.function = [](const fd::Context&, fd::Limit limit, fd::DraftTree& draft) {
+    for (int i = 0; i < std::min(limit.depth, 2); ++i) {
+      draft.drawn_from(draft.size() - 1) = fd::Law{{4, 6}, {0.25, 0.75}};
+      draft.extend(6);
+    }
+  };
+  Chain chain(part("found", fixed({})), part("drawn", drawn));
+  const fd::DraftTree draft = propose(chain, {.depth = 8, .nodes = 8, .fixed = true});
+  REQUIRE(draft.drafted() == 2);
+  CHECK(draft.siblings(1) == fd::Siblings::kIndependent);
+  CHECK(draft.law(1)(6) == 0.75);
+  CHECK(draft.origin(2) == 1);
+}
+
+TEST_CASE("what a part wants and can do is what the chain wants and can do") {
+  Tapped one, two;
+  one.layers = {5, 2};
+  one.depth = 3;
+  two.layers = {2, 9};
+  two.depth = 7;
+  two.need = fd::RowNeed::kLogits;
+  const Chain chain(part("one", one), part("none", fd::NoDraft{}), part("two", two));
+  const std::vector<int> all{2, 5, 9};
+  CHECK(std::ranges::equal(chain.taps(), all));
+  CHECK(chain.needs() == fd::RowNeed::kLogits);
+  CHECK(chain.max_depth() == 7);
+  CHECK(chain.backlog(20) == 17);
+  CHECK_FALSE(Chain(part("none", fd::NoDraft{})).backlog(20).has_value());
+  Chain many;
+  for (int i = 0; i < Chain::kMostParts; ++i) many.add(fd::NoDraft{});
+  CHECK(propose(many).drafted() == 0);
+  CHECK_THROWS_AS(many.add(fd::NoDraft{}), fd::Error);
+}
+
+TEST_CASE("a snapshot is that of its drafters") {
+  Chain chain(part("lookup", fd::PromptLookup{}), part("none", fd::NoDraft{}));
+  const auto snapshot = chain.snapshot();
+  propose(chain);
+  chain.restore(snapshot);
+  Chain other(part("lookup", fd::PromptLookup{}));
+  CHECK_THROWS_AS(other.restore(snapshot), fd::Error);
+  CHECK_NOTHROW(other.restore({}));
+}
+
+TEST_CASE("a Decoder controls what it is given, and says so") {
+  toy::Target target;
+  fd::Decoder decoder{target, toy::TokenCache{}, fd::PromptLookup{}, fd::Greedy{}};
+  static_assert(std::is_same_v<decltype(decoder.drafter()), fd::PromptLookup&>);
+  const auto result = decoder.generate(kText, {.max_tokens = 30});
+  CHECK_THAT(result.speculation, Catch::Contains("asked"));
+  fd::Decoder plain{target, toy::TokenCache{}, fd::NoDraft{}, fd::Greedy{}};
+  CHECK(plain.generate(kText, {.max_tokens = 30}).tokens == result.tokens);
+  CHECK(plain.generate(kText, {.max_tokens = 30}).speculation.empty());
+}
+
+TEMPLATE_TEST_CASE("a controller that decides at random leaves the text alone", "", fd::Greedy,
+                   fd::SampleAndMatch) {
+  toy::Target target;
+  const float temperature = std::is_same_v<TestType, fd::Greedy> ? 0.0f : 1.0f;
+  fd::Options options{.max_tokens = 200, .sampling = {.temperature = temperature}, .seed = 3};
+  fd::Decoder plain{target, toy::TokenCache{}, fd::NoDraft{}, TestType{}};
+  const auto truth = plain.generate(kText, options).tokens;
+  std::vector<fd::TokenId> whole = kText;
+  whole.insert(whole.end(), truth.begin(), truth.end());
+  std::int64_t accepted = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    CAPTURE(seed);
+    reading = 1000 * seed;
+    Senseless chain(part("lookup", fd::PromptLookup{}),
+                    part("oracle", OracleDrafter(whole, target.vocab_size(), 0.3, seed, 2)),
+                    part("wrong", fixed({1, 1, 1, 1})));
+    fd::Decoder decoder{target, toy::TokenCache{}, std::move(chain), TestType{}};
+    const auto result = decoder.generate(kText, options);
+    CHECK(result.tokens == truth);
+    accepted += result.stats.accepted;
+  }
+  CHECK(accepted > 500);
+}
+
+TEST_CASE("rejection keeps the law with a controller whose choices depend on all past rounds") {
+  toy::Target target(3, 0, 1.5, 5);
+  const fd::SamplingOptions sampling{.temperature = 1.0f};
+  const law::Tokens prompt{0, 1};
+  constexpr int kTokens = 4;
+  const auto q = [](const law::Tokens& text) {
+    return fd::Law{{0, 1, 2},
+                   text.size() % 2 == 0 ? std::vector{0.2, 0.5, 0.3} : std::vector{0.6, 0.1, 0.3}};
+  };
+  const auto one = [](fd::Siblings made, int count) {
+    return [=](const law::Tokens&) { return law::Brood{made, count}; };
+  };
+  struct Model : TreeFunction {
+    std::optional<int> backlog(int) const { return 0; }
+  };
+  Model drawn;
+  drawn.function = law::drafting<Shape::kTree>(3, one(fd::Siblings::kIndependent, 1), q).function;
+  const auto found = law::drafting<Shape::kTree>(3, one(fd::Siblings::kPointMass, 2), q);
+  int drafted = 0;
+  const auto written = law::law_of([&](fd::Rng& rng) {
+    reading = 0;
+    fd::Decoder decoder{
+        target, toy::TokenCache{},
+        Senseless(part("found", found), part("drawn", drawn), part("fixed", fixed({2}))),
+        fd::RejectionSampling{}};
+    decoder.use_rng(&rng);
+    const auto result = decoder.generate(prompt, {.max_tokens = kTokens, .sampling = sampling});
+    drafted += static_cast<int>(result.stats.drafted);
+    return result.tokens;
+  });
+  CHECK(drafted > 0);
+  CHECK(law::total_variation(written, law::target_law(target, prompt, sampling, kTokens)) < 1e-12);
+}
