@@ -3,6 +3,8 @@
 #include <atomic>
 #include <deque>
 #include <random>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -163,6 +165,68 @@ TEST_CASE("threads read while others insert") {
   for (auto& thread : threads) thread.join();
   CHECK(!wrong);
   CHECK(reads > 0);
+}
+
+TEST_CASE("a cache that was saved and loaded counts the same") {
+  const fd::VocabularyFingerprint vocabulary{.n_vocab = 6};
+  std::mt19937 random(2);
+  fd::SuffixCache cache;
+  for (int i = 0; i < 20; ++i) cache.insert(random_text(random, 1 + random() % 40, 6));
+  std::stringstream file;
+  cache.save(file, vocabulary);
+  fd::SuffixCache again;
+  again.load(file, vocabulary);
+  CHECK(again.held().requests == cache.held().requests);
+  CHECK(again.held().nodes == cache.held().nodes);
+  for (fd::TokenId a = 0; a < 6; ++a) {
+    for (fd::TokenId b = 0; b < 6; ++b) CHECK(count_of(again, {a, b}) == count_of(cache, {a, b}));
+  }
+  fd::SuffixCache small(Settings{.max_cached_requests = 3});
+  file.clear();
+  file.seekg(0);
+  small.load(file, vocabulary);
+  CHECK(small.held().requests == 3);
+}
+
+TEST_CASE("a damaged or hostile file adds nothing") {
+  const fd::VocabularyFingerprint vocabulary{.n_vocab = 6};
+  fd::SuffixCache cache;
+  cache.insert(Tokens{1, 2, 3});
+  std::stringstream good;
+  cache.save(good, vocabulary);
+  const std::string bytes = good.str();
+  const auto refused = [&](const std::string& file) {
+    std::istringstream in(file);
+    fd::SuffixCache into;
+    CHECK_THROWS_AS(into.load(in, vocabulary), fd::Error);
+    CHECK(into.held().tokens == 0);
+  };
+  for (std::size_t n = 0; n < bytes.size(); ++n) {
+    refused(bytes.substr(0, n));
+    std::string changed = bytes;
+    changed[n] = static_cast<char>(changed[n] ^ 4);
+    refused(changed);
+  }
+  // Intact frames around payloads that nobody writes.
+  const auto framed = [&](const std::vector<std::uint64_t>& counts, const Tokens& tokens) {
+    fd::PayloadWriter payload;
+    for (const std::uint64_t count : counts) payload.put(count);
+    for (const fd::TokenId token : tokens) payload.put(token);
+    std::ostringstream out;
+    fd::write_table(out, {fd::TableKind::kSuffixTree, vocabulary, payload.bytes()});
+    return out.str();
+  };
+  refused(framed({}, {}));
+  refused(framed({1}, {}));
+  refused(framed({~std::uint64_t{0}}, {1}));
+  refused(framed({1, ~std::uint64_t{0} / 4}, {1, 2}));
+  refused(framed({1, 3}, {1, 2}));
+  refused(framed({1, 2}, {1, 6}));
+  refused(framed({1, 2}, {1, -1}));
+  refused(framed({1, 1}, {1, 2}));
+  std::istringstream in(framed({1, 2}, {1, 2}));
+  cache.load(in, vocabulary);
+  CHECK(cache.held().tokens == 5);
 }
 
 TEST_CASE("settings of a cache out of range are refused") {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <random>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -258,6 +260,71 @@ TEST_CASE("the matrix stays within its bound, for a million rows") {
     REQUIRE(chain.matrix().bytes() <= kBound);
   }
   CHECK(chain.matrix().size() == kVocab);
+}
+
+TEST_CASE("a matrix that was saved and loaded drafts the same") {
+  const fd::VocabularyFingerprint vocabulary{.n_vocab = kVocab};
+  auto tree = attached<Tree>();
+  for (fd::TokenId token = 1; token < 20; ++token) commit(tree, token, 3, {token + 1, 9, 1});
+  tree.absorb({0, Tokens{250, 251}, nullptr});  // a row of one successor
+  std::stringstream file;
+  tree.save(file, vocabulary);
+  Tree again;
+  again.load(file, vocabulary);
+  again.attach({.n_vocab = kVocab});
+  CHECK(again.matrix().size() == tree.matrix().size());
+  for (fd::TokenId token = 0; token < kVocab; ++token) {
+    CHECK(successors(again.matrix(), token) == successors(tree.matrix(), token));
+  }
+}
+
+TEST_CASE("a damaged or hostile matrix changes nothing") {
+  const fd::VocabularyFingerprint vocabulary{.n_vocab = kVocab};
+  auto chain = attached<Chain>();
+  chain.absorb({0, Tokens{1, 2, 3}, nullptr});
+  std::stringstream good;
+  chain.save(good, vocabulary);
+  const std::string bytes = good.str();
+  const auto refused = [&](const std::string& file) {
+    std::istringstream in(file);
+    CHECK_THROWS_AS(chain.load(in, vocabulary), fd::Error);
+    CHECK(chain.matrix().size() == 2);
+  };
+  for (std::size_t n = 0; n < bytes.size(); ++n) {
+    refused(bytes.substr(0, n));
+    std::string changed = bytes;
+    changed[n] = static_cast<char>(changed[n] ^ 64);
+    refused(changed);
+  }
+  struct Row {
+    fd::TokenId token;
+    std::uint8_t n;
+    Tokens successors;
+  };
+  const auto framed = [&](std::uint64_t count, const std::vector<Row>& rows) {
+    fd::PayloadWriter payload;
+    payload.put(count);
+    for (const Row& saved : rows) {
+      payload.put(saved.token);
+      payload.put(saved.n);
+      for (const fd::TokenId next : saved.successors) payload.put(next);
+    }
+    std::ostringstream out;
+    fd::write_table(out, {fd::TableKind::kTokenRecycling, vocabulary, payload.bytes()});
+    return out.str();
+  };
+  refused(framed(~std::uint64_t{0}, {{1, 1, {2}}}));
+  refused(framed(2, {{1, 1, {2}}}));
+  refused(framed(0, {{1, 1, {2}}}));
+  refused(framed(2, {{1, 1, {2}}, {1, 1, {2}}}));
+  refused(framed(1, {{kVocab, 1, {2}}}));
+  refused(framed(1, {{-1, 1, {2}}}));
+  refused(framed(1, {{1, 1, {kVocab}}}));
+  refused(framed(1, {{1, 2, {2, 2}}}));
+  refused(framed(1, {{1, 9, {1, 2, 3, 4, 5, 6, 7, 8, 9}}}));
+  std::istringstream in(framed(1, {{7, 1, {8}}}));
+  chain.load(in, vocabulary);
+  CHECK(chain.matrix().size() == 1);
 }
 
 TEST_CASE("settings of token recycling out of range are refused") {

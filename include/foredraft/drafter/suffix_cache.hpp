@@ -5,13 +5,19 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <istream>
 #include <mutex>
+#include <ostream>
 #include <shared_mutex>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
+#include <foredraft/core/out_of_memory.hpp>
+#include <foredraft/drafter/saved_table.hpp>
 #include <foredraft/drafter/suffix_tree.hpp>
 
 namespace foredraft::inline v0 {
@@ -83,6 +89,49 @@ class SuffixCache {
     if (!lock.owns_lock()) return false;
     read(tree_, version_);
     return true;
+  }
+
+  /// Write the outputs, oldest first, for tokens of `vocabulary`: their number, and for each its
+  /// number of tokens, 64 bits each, and the tokens.
+  /// @errors as write_table
+  void save(std::ostream& out, const VocabularyFingerprint& vocabulary) const {
+    PayloadWriter payload;
+    {
+      const std::shared_lock lock(mutex_);
+      payload.put(std::uint64_t{requests_.size()});
+      for (const Output& output : requests_) {
+        payload.put(static_cast<std::uint64_t>(output.size));
+        for (int i = 0; i < output.size; ++i) {
+          payload.put(tree_.token(output.begin + static_cast<std::uint32_t>(i)));
+        }
+      }
+    }
+    write_table(out, {TableKind::kSuffixTree, vocabulary, std::move(payload).bytes()});
+  }
+
+  /// Add the outputs of a file, as if they were made now: the limits hold. Where it throws, none is
+  /// added.
+  /// @errors as read_table, and kCorruptFile for what save() does not write
+  void load(std::istream& in, const VocabularyFingerprint& vocabulary) {
+    const SavedTable table = read_table(in, TableKind::kSuffixTree, vocabulary);
+    PayloadReader payload(table.payload, table.vocabulary.n_vocab);
+    std::vector<TokenId> tokens;
+    std::vector<std::size_t> ends;
+    or_out_of_memory("outputs of earlier requests", [&] {
+      for (std::size_t left = payload.take_count(sizeof(std::uint64_t), "outputs"); left > 0;
+           --left) {
+        for (std::size_t n = payload.take_count(sizeof(TokenId), "tokens"); n > 0; --n) {
+          tokens.push_back(payload.take_token("token"));
+        }
+        ends.push_back(tokens.size());
+      }
+      payload.end();
+    });
+    std::size_t begin = 0;
+    for (const std::size_t end : ends) {
+      insert(std::span(tokens).subspan(begin, end - begin));
+      begin = end;
+    }
   }
 
   struct Held {

@@ -125,6 +125,9 @@ class SuffixTree {
     size_ -= length;
   }
 
+  /// A token of a text that is held. @param place from where close() said that the text begins
+  TokenId token(std::uint32_t place) const noexcept { return text_[place & mask_]; }
+
   /// The longest suffix of the open text that occurs elsewhere, too, and is shorter than `depth`.
   int longest_match() const noexcept { return n_active_; }
   /// Where the text's last `length` tokens are. @param length 1 to longest_match()

@@ -4,11 +4,16 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <istream>
+#include <ostream>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/index.hpp>
+#include <foredraft/core/out_of_memory.hpp>
+#include <foredraft/drafter/saved_table.hpp>
 #include <foredraft/sampling/top_tokens.hpp>
 
 namespace foredraft::inline v0 {
@@ -65,6 +70,52 @@ class RecyclingMatrix {
       rows_.emplace_back().fill(kNone);
     }
     return &rows_[idx(row)];
+  }
+
+  /// Write the rows, for tokens of `vocabulary`, which has n_vocab(): their number, 64 bits, and for
+  /// each its token, 8 bits with the number of successors, and these.
+  /// @errors as write_table
+  void save(std::ostream& out, const VocabularyFingerprint& vocabulary) const {
+    PayloadWriter payload;
+    payload.put(std::uint64_t{rows_.size()});
+    for (TokenId token = 0; token < n_vocab(); ++token) {
+      const Row* row = find(token);
+      if (row == nullptr) continue;
+      payload.put(token);
+      const auto end = std::find(row->begin(), row->end(), kNone);
+      payload.put(static_cast<std::uint8_t>(end - row->begin()));
+      for (auto next = row->begin(); next != end; ++next) payload.put(*next);
+    }
+    write_table(out, {TableKind::kTokenRecycling, vocabulary, std::move(payload).bytes()});
+  }
+
+  /// Rows of a file take the place of all. Where it throws, nothing has changed.
+  /// @errors as read_table, and kCorruptFile for what save() does not write
+  void load(std::istream& in, const VocabularyFingerprint& vocabulary) {
+    const SavedTable table = read_table(in, TableKind::kTokenRecycling, vocabulary);
+    const auto most = static_cast<int>(std::min(table.vocabulary.n_vocab, vocabulary.n_vocab));
+    PayloadReader payload(table.payload, static_cast<std::uint32_t>(most));
+    RecyclingMatrix read;
+    or_out_of_memory("a matrix of successors", [&] {
+      read.reset(static_cast<int>(vocabulary.n_vocab));
+      std::size_t left = payload.take_count(sizeof(TokenId) + 1, "rows");
+      read.reserve(static_cast<int>(std::min(left, idx(most))));
+      for (; left > 0; --left) {
+        const TokenId token = payload.take_token("token");
+        if (read.find(token) != nullptr) throw payload.error("a token again", "one row a token");
+        Row& row = *read.make(token);
+        const auto n = payload.take_within<std::uint8_t>(0, kSuccessors, "number of successors");
+        for (int i = 0; i < n; ++i) {
+          const TokenId next = payload.take_token("successor");
+          if (std::find(row.begin(), row.end(), next) != row.end()) {
+            throw payload.error("a successor again", "each once");
+          }
+          row[idx(i)] = next;
+        }
+      }
+      payload.end();
+    });
+    *this = std::move(read);
   }
 
  private:
@@ -182,6 +233,15 @@ class TokenRecycling : public DrafterBase {
   }
 
   const RecyclingMatrix& matrix() const noexcept { return matrix_; }
+
+  /// The matrix, for a target that is described by `vocabulary`. @errors as RecyclingMatrix
+  void save(std::ostream& out, const VocabularyFingerprint& vocabulary) const {
+    matrix_.save(out, vocabulary);
+  }
+  void load(std::istream& in, const VocabularyFingerprint& vocabulary) {
+    matrix_.load(in, vocabulary);
+    matrix_.reserve(DraftTree::kMaxNodes);
+  }
 
   /// How often the token of a rank was what followed. Falls with the rank.
   double probability(int rank) const noexcept {
