@@ -94,8 +94,8 @@ class SuffixAutomatonIndex {
     states_[idx(from)].first_edge = edge;
   }
 
-  /// The strings of `state` up to that behind `from` have one more place than the others: they get a
-  /// state of their own.
+  /// The strings of `state` up to that behind `from` have one more place than the others: they get
+  /// a state of their own.
   std::int32_t split(std::int32_t state, std::int32_t from, TokenId token) {
     const State old = states_[idx(state)];
     const std::int32_t shorter =
@@ -132,8 +132,8 @@ class SuffixAutomatonIndex {
 /// it there. Of several places it takes the newest: texts repeat what is near more often than what
 /// is far, and a phrase that changed is repeated as it is now.
 ///
-/// The same as PromptLookup without its limits: no hash, no bound on candidates or on the match, and
-/// what a proposal costs does not depend on the text.
+/// The same as PromptLookup without its limits: no hash, no bound on candidates or on the match,
+/// and what a proposal costs does not depend on the text.
 ///
 /// Bound: SuffixAutomatonIndex of max_history tokens. Of a longer text the newest half is indexed
 /// again, as is a text that was cut back.

@@ -22,13 +22,14 @@
 
 namespace foredraft::inline v0 {
 
-/// The outputs of earlier requests, for the drafts of later ones: a suffix tree that sequences share.
-/// The oldest outputs leave where there are too many, or too many tokens.
+/// The outputs of earlier requests, for the drafts of later ones: a suffix tree that sequences
+/// share. The oldest outputs leave where there are too many, or too many tokens.
 ///
-/// Threads may use it at the same time. Nobody who drafts waits: while one adds an output, the others
-/// draft without.
+/// Threads may use it at the same time. Nobody who drafts waits: while one adds an output, the
+/// others draft without.
 ///
-/// Bound: that of SuffixTree with max_cached_tokens, at most 280 bytes a token, or 352 while it grows.
+/// Bound: that of SuffixTree with max_cached_tokens, at most 280 bytes a token, or 352 while it
+/// grows.
 /// @cost insert O(tokens * depth), with the others shut out
 class SuffixCache {
  public:

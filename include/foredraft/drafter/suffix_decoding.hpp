@@ -32,9 +32,9 @@ struct SuffixSettings {
 /// have the most tokens accepted.
 ///
 /// Outputs are remembered when the next text begins (truncate, reset, restore) or end_request() is
-/// called. They outlive the text, and may be shared: give several drafters one SuffixCache. So under
-/// rules that test with q a seed does not reproduce a text, unless max_cached_requests is 0 or
-/// forget() comes first; greedy and matched texts stay the same.
+/// called. They outlive the text, and may be shared: give several drafters one SuffixCache. So
+/// under rules that test with q a seed does not reproduce a text, unless max_cached_requests is 0
+/// or forget() comes first; greedy and matched texts stay the same.
 ///
 /// Bound: a SuffixTree of max_history tokens (at most 280 bytes each, 352 while it grows), as many
 /// tokens of output, and the cache. Of a longer text the newest half is indexed again.

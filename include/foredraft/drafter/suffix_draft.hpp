@@ -24,12 +24,12 @@ struct SuffixDraftRules {
 /// The draft with the greatest number of tokens that can be expected to be accepted, of all matches
 /// of a text's end in one or more suffix trees.
 ///
-/// A match of n tokens drafts up to n * max_spec_factor tokens: along the most frequent continuation
-/// (a chain), or always the likeliest node next (a tree). A node's probability is the product of the
-/// frequencies on its way, count of a string over count of the string before, and the score of a
-/// draft is the sum of its nodes' probabilities. In the tree of the text itself its own end counts
-/// as an occurrence that is followed by nothing. So one earlier occurrence is worth 1/2, and n that
-/// agree n / (n + 1).
+/// A match of n tokens drafts up to n * max_spec_factor tokens: along the most frequent
+/// continuation (a chain), or always the likeliest node next (a tree). A node's probability is the
+/// product of the frequencies on its way, count of a string over count of the string before, and
+/// the score of a draft is the sum of its nodes' probabilities. In the tree of the text itself its
+/// own end counts as an occurrence that is followed by nothing. So one earlier occurrence is worth
+/// 1/2, and n that agree n / (n + 1).
 /// @cost O(n log n) for each match that may be best, n the drafted tokens
 /// @source Oliaro et al. 2024, "SuffixDecoding", arXiv:2411.04975
 class SuffixDraft {

@@ -20,16 +20,16 @@ namespace foredraft::inline v0 {
 ///
 /// One text is open and grows at its end, others are closed and go as a whole. An edge is a stretch
 /// of some text; the children of a node are sorted by count, of equal ones the newest first. The
-/// suffixes of the open text that occur elsewhere, too, are followed as the text grows, so the place
-/// of every match of the text's end is there without a search. A suffix that occurs nowhere else is
-/// a leaf, which grows by itself.
+/// suffixes of the open text that occur elsewhere, too, are followed as the text grows, so the
+/// place of every match of the text's end is there without a search. A suffix that occurs nowhere
+/// else is a leaf, which grows by itself.
 ///
-/// Bound: at most 2 nodes a token held and 136 bytes a node of the most there have been, or 172 while
-/// it grows; and 8 bytes a token of capacity.
+/// Bound: at most 2 nodes a token held and 136 bytes a node of the most there have been, or 172
+/// while it grows; and 8 bytes a token of capacity.
 /// @cost append O(longest repeated suffix), which is O(depth); locus and count O(1) where nothing
 /// ends within the edge; remove O(tokens * depth)
-/// @source Weiner 1973, McCreight 1976; counts and depth as in Oliaro et al. 2024, "SuffixDecoding",
-/// arXiv:2411.04975
+/// @source Weiner 1973, McCreight 1976; counts and depth as in Oliaro et al. 2024,
+/// "SuffixDecoding", arXiv:2411.04975
 class SuffixTree {
  public:
   static constexpr int kMaxDepth = 64;
@@ -308,7 +308,7 @@ class SuffixTree {
     enter(lower, l.count - stopped, kNone);
   }
 
-  // ---- children, sorted: groups_ knows the first of each count -----------------------------------
+  // ---- children, sorted: groups_ knows the first of each count ----------------------------------
 
   /// `with` takes the place of `node` among its siblings.
   void replace(std::int32_t node, std::int32_t with) noexcept {
@@ -387,7 +387,7 @@ class SuffixTree {
     enter(node, old + by, place);
   }
 
-  // ---- removal, while no text is open ------------------------------------------------------------
+  // ---- removal, while no text is open -----------------------------------------------------------
 
   void lower(std::int32_t node) noexcept {
     Node& n = nodes_[idx(node)];

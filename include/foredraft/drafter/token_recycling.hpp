@@ -18,8 +18,8 @@
 
 namespace foredraft::inline v0 {
 
-/// After each token the kSuccessors tokens that the target held likeliest the last time, best first.
-/// Rows are made for tokens that were seen.
+/// After each token the kSuccessors tokens that the target held likeliest the last time, best
+/// first. Rows are made for tokens that were seen.
 ///
 /// Bound: 4 (kSuccessors + 1) bytes a token of the vocabulary, once all were seen; 5.5 MB for
 /// 151936 tokens.
@@ -72,8 +72,8 @@ class RecyclingMatrix {
     return &rows_[idx(row)];
   }
 
-  /// Write the rows, for tokens of `vocabulary`, which has n_vocab(): their number, 64 bits, and for
-  /// each its token, 8 bits with the number of successors, and these.
+  /// Write the rows, for tokens of `vocabulary`, which has n_vocab(): their number, 64 bits, and
+  /// for each its token, 8 bits with the number of successors, and these.
   /// @errors as write_table
   void save(std::ostream& out, const VocabularyFingerprint& vocabulary) const {
     PayloadWriter payload;
@@ -124,8 +124,8 @@ class RecyclingMatrix {
 };
 
 struct RecyclingSettings {
-  /// Drafted tokens. Seven and the anchor are the eight rows that a target checks at about the price
-  /// of one.
+  /// Drafted tokens. Seven and the anchor are the eight rows that a target checks at about the
+  /// price of one.
   int max_nodes = 7;
   double min_probability = 0.02;  ///< of a drafted token, from the anchor on
 };
@@ -138,9 +138,9 @@ struct RecyclingSettings {
 /// The rows of a prompt are learnt where the target hands them out. Where it does not, which is
 /// cheaper, what follows a token in the prompt stands in until the target has had a word.
 ///
-/// What was learnt outlives the text, because it is about tokens and not about texts. So under rules
-/// that test with q a seed does not reproduce a text unless forget() comes first; greedy and matched
-/// texts stay the same.
+/// What was learnt outlives the text, because it is about tokens and not about texts. So under
+/// rules that test with q a seed does not reproduce a text unless forget() comes first; greedy and
+/// matched texts stay the same.
 ///
 /// Bound: RecyclingMatrix.
 /// @cost a round 1 us or two a row where the target hands over the maxima of runs; nothing is
@@ -252,8 +252,9 @@ class TokenRecycling : public DrafterBase {
 
  private:
   using Ranks = std::array<double, idx(RecyclingMatrix::kSuccessors)>;
-  // What is believed at first, for as much as 32 tokens are worth: about half of the text follows the
-  // likeliest tokens of its last context. The sums forget, so that a change of subject is noticed.
+  // What is believed at first, for as much as 32 tokens are worth: about half of the text follows
+  // the likeliest tokens of its last context. The sums forget, so that a change of subject is
+  // noticed.
   static constexpr Ranks kPrior = {12, 4, 2, 1.3, 1, 0.7, 0.5, 0.4};
   static constexpr double kPriorTried = 32;
   static constexpr double kMostTried = 1024;

@@ -40,9 +40,9 @@ struct Greatest {
 
 }  // namespace detail
 
-/// The K tokens with the greatest logits, best first, ties to the lower id. Tokens of logit -inf and
-/// NaN are left out; the rest of `best` is not touched. With the maxima of runs K runs are looked
-/// into, without them all.
+/// The K tokens with the greatest logits, best first, ties to the lower id. Tokens of logit -inf
+/// and NaN are left out; the rest of `best` is not touched. With the maxima of runs K runs are
+/// looked into, without them all.
 /// @shape logits [n_vocab], maxima [n_runs] or empty
 /// @return how many were found
 /// @cost O(n_runs + K * Scores::kRun), no allocation; without maxima O(n_vocab)
