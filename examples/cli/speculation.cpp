@@ -7,6 +7,9 @@
 #include <foredraft/acceptance/sample_and_match.hpp>
 #include <foredraft/drafter/model_drafter.hpp>
 #include <foredraft/drafter/prompt_lookup.hpp>
+#include <foredraft/drafter/suffix_automaton.hpp>
+#include <foredraft/drafter/suffix_decoding.hpp>
+#include <foredraft/drafter/token_recycling.hpp>
 
 #include "models.hpp"
 
@@ -22,6 +25,11 @@ fd::AnyDrafter<> model_drafter(Models& models, const Method& method) {
 const DrafterKind kDrafters[] = {
     {"lookup", "ngram-simple", false,
      [](auto&, auto&) -> fd::AnyDrafter<> { return fd::PromptLookup{}; }},
+    {"suffix", "", false, [](auto&, auto&) -> fd::AnyDrafter<> { return fd::SuffixDecoding<>{}; }},
+    {"suffix-automaton", "", false,
+     [](auto&, auto&) -> fd::AnyDrafter<> { return fd::SuffixAutomaton{}; }},
+    {"recycling", "", false,
+     [](auto&, auto&) -> fd::AnyDrafter<> { return fd::TokenRecycling<>{}; }},
     {"draft", "draft-simple", true, model_drafter},
 };
 

@@ -137,6 +137,12 @@ struct BacklogOfAnotherType : archetype::Drafter {
 struct NoSummary : archetype::Drafter {
   std::string summary() const = delete;
 };
+struct NoNeeds : archetype::Drafter {
+  fd::RowNeed needs() const = delete;
+};
+struct NeedsOfAnotherType : archetype::Drafter {
+  int needs() const;
+};
 struct NoAttach : archetype::Drafter {
   void attach(const fd::TargetInfo&) = delete;
 };
@@ -171,6 +177,7 @@ constexpr bool none_is_one = (!fd::Drafter<D> && ...);
 static_assert(none_is_one<NoProposal, NoShape, NoMaxDepth, NoPropose, NoAbsorb, CommitMayThrow>);
 static_assert(none_is_one<NoTaps, TapsNotConst, TapsOfAnotherType, NoAttach>);
 static_assert(none_is_one<NoControls, NoBacklog, BacklogOfAnotherType, NoSummary>);
+static_assert(none_is_one<NoNeeds, NeedsOfAnotherType>);
 static_assert(none_is_one<NoTruncate, ResetMayThrow, NoSnapshotType, SnapshotNotConst, NoRestore>);
 
 struct NoDraftCache : archetype::SteppedDrafter {

@@ -93,6 +93,8 @@ struct Tapped : fd::StatelessDrafter {
   int depth = 0;
   int max_depth() const { return depth; }
   std::span<const int> taps() const { return layers; }
+  fd::RowNeed need = fd::RowNeed::kNothing;
+  fd::RowNeed needs() const { return need; }
   std::optional<int> backlog(int n) const { return n - depth; }
   void propose(const fd::Context&, fd::Limit, fd::DraftTree&) {}
 };
@@ -158,9 +160,11 @@ TEST_CASE("what a part wants and can do is what the chain wants and can do") {
   one.depth = 3;
   two.layers = {2, 9};
   two.depth = 7;
+  two.need = fd::RowNeed::kLogits;
   const Chain chain = chain_of(part("one", one), part("none", fd::NoDraft{}), part("two", two));
   const std::vector<int> all{2, 5, 9};
   CHECK(std::ranges::equal(chain.taps(), all));
+  CHECK(chain.needs() == fd::RowNeed::kLogits);
   CHECK(chain.max_depth() == 7);
   CHECK(chain.backlog(20) == 17);
   CHECK_FALSE(chain_of(part("none", fd::NoDraft{})).backlog(20).has_value());

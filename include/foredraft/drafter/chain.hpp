@@ -60,6 +60,7 @@ class ControlledDrafters {
     taps_.insert(taps_.end(), taps.begin(), taps.end());
     std::sort(taps_.begin(), taps_.end());
     taps_.erase(std::unique(taps_.begin(), taps_.end()), taps_.end());
+    needs_ = std::max(needs_, drafter.needs());
     const bool has_model = drafter.backlog(0).has_value();
     parts_.push_back({std::move(name), std::move(drafter), has_model, {}});
     control_.watch(parts_.size());
@@ -73,6 +74,7 @@ class ControlledDrafters {
     return depth;
   }
   std::span<const int> taps() const noexcept { return taps_; }
+  RowNeed needs() const noexcept { return needs_; }  // of the part that reads most
   void attach(const TargetInfo& target) {
     for (Part& part : parts_) part.drafter.attach(target);
   }
@@ -236,6 +238,7 @@ class ControlledDrafters {
   static constexpr std::size_t kNone = kMostParts;
   std::vector<Part> parts_;
   std::vector<int> taps_;
+  RowNeed needs_ = RowNeed::kNothing;
   Controller control_;
   MergedDraft merged_;
   std::size_t drawn_ = kNone;  // whose draft, drawn from q, is that of the round
