@@ -2,9 +2,9 @@
 // a line.
 //
 //   {"speculation": "auto", "model": true, "prompt": "...", "n": 128, "temperature": 0, "acceptance": "match",
-//    "depth": 4}
+//    "depth": 4, "session": 0}
 //
-// `model`: the draft model may be used; `depth`: a fixed one. The answer has the seconds from the prompt's text to the
+// `model`: the draft model may be used; `depth`: a fixed one; `session`: another number is another session. The answer has the seconds from the prompt's text to the
 // last token, the tokens, and the statistics. Each way keeps its session, and so what its controller has learned, but
 // no text: every prompt is read anew.
 
@@ -51,9 +51,13 @@ class Answers {
             {"rounds", s.rounds},
             {"drafted", s.drafted},
             {"accepted", s.accepted},
-            {"parts", {{"prefill", s.seconds.prefill}, {"draft", s.seconds.draft},
-                       {"verify", s.seconds.verify}, {"accept", s.seconds.accept},
-                       {"commit", s.seconds.commit}, {"decode", s.seconds.total}}},
+            {"parts",
+             {{"prefill", s.seconds.prefill},
+              {"draft", s.seconds.draft},
+              {"verify", s.seconds.verify},
+              {"accept", s.seconds.accept},
+              {"commit", s.seconds.commit},
+              {"decode", s.seconds.total}}},
             {"speculation", result.speculation}};
   }
 
@@ -72,8 +76,9 @@ class Answers {
     const std::string speculation = asked.at("speculation");
     const bool model = asked.value("model", false);
     const std::string rule = asked.value("acceptance", "match");
-    const std::string depth = std::to_string(asked.value("depth", -1));
-    auto& session = sessions_[speculation + (model ? "+model " : " ") + rule + depth];
+    const std::string numbers =
+        std::to_string(asked.value("depth", -1)) + " " + std::to_string(asked.value("session", 0));
+    auto& session = sessions_[speculation + (model ? "+model " : " ") + rule + numbers];
     if (!session) {
       session = cli::make_session(models_, {.speculation = speculation,
                                             .rule = cli::rule_named(rule),

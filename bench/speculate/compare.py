@@ -1,6 +1,7 @@
 """Whole answers, each way to draft against plain decoding: python3 bench/speculate/compare.py build/release/bench.answers
 
-Every prompt is answered in every way, in turns, and the turns are repeated. The time is that of the whole answer: reading the
+Every prompt is answered in every way, in turns. Then all of that is repeated with new sessions, because a way remembers what it
+answered. The time is that of the whole answer: reading the
 prompt, a draft model's reading included. A ratio is plain time by time, of one turn; the median of the turns counts. Texts have
 to be equal at temperature 0 and, with --temperature, for the seed. Writes a result file and prints tables. Nothing else may run
 meanwhile.
@@ -90,12 +91,19 @@ def main():
     ways = [way for way, (_, needs) in WAYS.items()
             if (not arguments.ways or way in arguments.ways or way == "none") and (arguments.draft or not needs)]
     engine = Engine(arguments)
+    chosen = list(prompts(arguments.each, arguments.groups))
+    turns_of = collections.defaultdict(list)
+    for session in range(arguments.turns):
+        for prompt in chosen:
+            turn = {way: engine.answer(**WAYS[way][0], session=session, prompt=prompt["prompt"], n=arguments.n,
+                                       temperature=arguments.temperature) for way in ways}
+            turns_of[prompt["id"]].append(turn)
+            print(session, prompt["group"], prompt["id"], turn["none"]["prompt_tokens"], len(turn["none"]["tokens"]),
+                  *(f"{way} {turn['none']['seconds'] / turn[way]['seconds']:.2f}" for way in ways[1:]),
+                  file=sys.stderr, flush=True)
     records = []
-    for prompt in prompts(arguments.each, arguments.groups):
-        turns = []
-        for _ in range(arguments.turns):
-            turns.append({way: engine.answer(**WAYS[way][0], prompt=prompt["prompt"], n=arguments.n,
-                                             temperature=arguments.temperature) for way in ways})
+    for prompt in chosen:
+        turns = turns_of[prompt["id"]]
         if len({tuple(answer["tokens"]) for turn in turns for answer in turn.values()}) != 1:
             sys.exit(f"{prompt['id']}: the texts differ")
         record = {"id": prompt["id"], "group": prompt["group"], "tokens": len(turns[0]["none"]["tokens"]),
@@ -107,8 +115,6 @@ def main():
                 "ratio": statistics.median(turn["none"]["seconds"] / turn[way]["seconds"] for turn in turns),
                 **{key: answers[-1][key] for key in ("rounds", "drafted", "accepted", "parts", "speculation")}}
         records.append(record)
-        print(prompt["group"], prompt["id"], record["prompt_tokens"], record["tokens"],
-              *(f"{way} {record['ways'][way]['ratio']:.2f}" for way in ways[1:]), file=sys.stderr, flush=True)
     if arguments.output:
         measured.write(arguments.output, {**measured.origin(arguments.program), "target": arguments.target,
                                           "draft": arguments.draft, "n": arguments.n,

@@ -17,28 +17,39 @@ namespace cli {
 
 namespace {
 
-fd::AnyDrafter<> model_drafter(Models& models, const Method& method) {
+constexpr fd::Shape kTree = fd::Shape::kTree;
+
+TreeDrafter model_drafter(Models& models, const Method& method) {
   return fd::ModelDrafter{
       *models.draft, {.law = method.draft_law}, models.draft_context(method.n_ctx)};
 }
 
 const DrafterKind kDrafters[] = {
     {"lookup", "ngram-simple", false,
-     [](auto&, auto&) -> fd::AnyDrafter<> { return fd::PromptLookup{}; }},
-    {"suffix", "", false, [](auto&, auto&) -> fd::AnyDrafter<> { return fd::SuffixDecoding<>{}; }},
+     [](auto&, auto&) -> TreeDrafter { return fd::PromptLookup{}; }},
+    {"suffix", "", false, [](auto&, auto&) -> TreeDrafter { return fd::SuffixDecoding<kTree>{}; }},
     {"suffix-automaton", "", false,
-     [](auto&, auto&) -> fd::AnyDrafter<> { return fd::SuffixAutomaton{}; }},
+     [](auto&, auto&) -> TreeDrafter { return fd::SuffixAutomaton{}; }},
     {"recycling", "", false,
-     [](auto&, auto&) -> fd::AnyDrafter<> { return fd::TokenRecycling<>{}; }},
+     [](auto&, auto&) -> TreeDrafter { return fd::TokenRecycling<kTree>{}; }},
     {"draft", "draft-simple", true, model_drafter},
 };
 
+template <typename A>
+fd::AnyAcceptance chains() {
+  return A{};
+}
+template <typename A>
+fd::AnyTreeAcceptance trees() {
+  return A{};
+}
+
 const RuleKind kRules[] = {
-    {"match", "a seed gives one text, drafted or not", true,
-     []() -> fd::AnyAcceptance { return fd::SampleAndMatch{}; }},
-    {"rejection", "", false, []() -> fd::AnyAcceptance { return fd::RejectionSampling{}; }},
+    {"match", "a seed gives one text, drafted or not", true, chains<fd::SampleAndMatch>,
+     trees<fd::SampleAndMatch>},
+    {"rejection", "", false, chains<fd::RejectionSampling>, trees<fd::RejectionSampling>},
     {"block", "as rejection, but of whole drafts: it keeps at least as many tokens", false,
-     []() -> fd::AnyAcceptance { return fd::BlockVerification{}; }},
+     chains<fd::BlockVerification>, nullptr},
 };
 
 }  // namespace
@@ -56,15 +67,18 @@ const RuleKind& rule_named(const std::string& name) {
   return *std::ranges::find(kRules, name, &RuleKind::name);
 }
 
-fd::Chain<> make_drafter(Models& models, const Method& method) {
-  fd::Chain<> chain;
+template <fd::Shape S>
+Drafters<S> make_drafters(Models& models, const Method& method) {
+  Drafters<S> chosen;
   for (const DrafterKind& kind : kDrafters) {
     const bool usable = !kind.needs_model || (models.draft && method.with_model);
     if (method.speculation == kind.name || (method.speculation == kAuto && usable)) {
-      chain.add(kind.name, kind.make(models, method));
+      chosen.add(kind.name, kind.make(models, method));
     }
   }
-  return chain;
+  return chosen;
 }
+template Drafters<fd::Shape::kChain> make_drafters(Models&, const Method&);
+template Drafters<fd::Shape::kTree> make_drafters(Models&, const Method&);
 
 }  // namespace cli

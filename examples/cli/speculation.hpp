@@ -19,11 +19,13 @@ namespace cli {
 struct Method;
 struct Models;
 
+using TreeDrafter = fd::AnyDrafter<fd::Shape::kTree>;
+
 struct DrafterKind {
   std::string name;   ///< as --spec-type spells it
   std::string alias;  ///< what llama.cpp calls it; empty: nothing
   bool needs_model;   ///< -md has to be given; to others it may not be given
-  fd::AnyDrafter<> (*make)(Models& models, const Method& method);
+  TreeDrafter (*make)(Models& models, const Method& method);
 };
 
 // What --spec-type takes besides a drafter.
@@ -35,6 +37,7 @@ struct RuleKind {
   std::string about;  ///< for --help; empty: nothing
   bool greedy;        ///< may be asked for at temperature 0, where all rules accept the same
   fd::AnyAcceptance (*make)();
+  fd::AnyTreeAcceptance (*make_for_trees)();  ///< null: it verifies chains only
 };
 
 std::span<const DrafterKind> drafters();
@@ -55,8 +58,12 @@ struct Method {
   bool with_model = true;                             ///< kAuto uses a draft model that is there
 };
 
-/// The drafters that `method` names, with a controller that asks them.
-/// @errors what a drafter throws
-fd::Chain<> make_drafter(Models& models, const Method& method);
+/// Drafters with a controller that asks them; for a rule that verifies chains, paths of their trees.
+template <fd::Shape S>
+using Drafters = fd::ControlledDrafters<TreeDrafter, S>;
+
+/// Those that `method` names. @errors what a drafter throws
+template <fd::Shape S>
+Drafters<S> make_drafters(Models& models, const Method& method);
 
 }  // namespace cli

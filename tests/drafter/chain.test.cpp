@@ -253,3 +253,21 @@ TEST_CASE("rejection keeps the law with a controller whose choices depend on all
   CHECK(drafted > 0);
   CHECK(law::total_variation(written, law::target_law(target, prompt, sampling, kTokens)) < 1e-12);
 }
+
+TEST_CASE("of drafters that propose trees a rule for chains gets paths") {
+  const TreeFunction forks{[](const fd::Context&, fd::Limit, fd::DraftTree& draft) {
+    const fd::NodeIndex first = draft.extend(4);
+    draft.set_confidence(draft.add(0, 5), 0.1f);
+    draft.add(first, 6);
+  }};
+  fd::ControlledDrafters<fd::AnyDrafter<Shape::kTree>, Shape::kChain> paths;
+  static_assert(decltype(paths)::shape == Shape::kChain);
+  paths.add("forks", forks);
+  for (const bool fixed : {false, true}) {
+    fd::DraftTree draft;
+    draft.reset(kText.back());
+    paths.propose({kText, {}, {}}, {.depth = 8, .nodes = 8, .fixed = fixed}, draft);
+    CHECK(draft.is_chain());
+    CHECK(draft.drafted() == 2);
+  }
+}

@@ -93,21 +93,21 @@ class Controller {
     w.forecast = forecast(w, limit, step);
     w.parked = true;
     const double reading = backlog * read;
-    const double gain = w.forecast.value() - std::max(value, recent_value_);
-    const double budget = text_.saved + kStake * text_.plain + expectation(w, gain);
     if (backlog <= kShortBacklog) {
       w.forecast.cost += reading * rate_;
-      if (known(w) && w.forecast.value() > value + kModelMargin) return draft(w, limit, step);
-      if (!known(w) && budget > step) return draft(w, limit, step);
-    } else if ((gain > kMargin || !known(w)) && text_.rounds >= kSettled) {
+      if (w.forecast.value() > value + kModelMargin || trust(w) > step)
+        return draft(w, limit, step);
+    } else if (text_.rounds >= kSettled) {
+      const double saving = expected_saving(w.forecast.value() - std::max(value, recent_value_));
+      const double worth = std::max(kWorth * saving, trust(w));
+      const double budget = text_.saved + kStake * text_.plain + std::max(kHope * saving, trust(w));
       const int piece = w.read_seconds > 0 ? kPiece : kFirstPiece;
-      const double afford = budget / read;
-      if (afford >= backlog && piece >= backlog) return draft(w, limit, step);
-      if (afford >= kLeastPiece) {
+      if (reading <= std::min(worth, budget) && backlog <= piece) return draft(w, limit, step);
+      if (reading <= worth && budget >= kLeastPiece * read) {
         reading_ = true;
         w.parked = false;
-        const int most = static_cast<int>(std::min<double>(afford, piece));
-        return Plan{{.depth = 0, .nodes = 0, .read = std::min(most, backlog)}, gain};
+        const int most = static_cast<int>(std::min<double>(budget / read, piece));
+        return Plan{{.depth = 0, .nodes = 0, .read = std::min(most, backlog)}, saving};
       }
     }
     // Left alone, it would never be known whether it has become better.
@@ -225,11 +225,12 @@ class Controller {
   static constexpr double kModelMargin = 0.08;
   static constexpr double kRecent = 0.05;  // weight of the newest round: some 20 of them count
   static constexpr double kStake = 0.02;   // part of a text's plain time that may be risked
-  // Part of the time that it is expected to save, where its drafts are known.
+  // Parts of the time that a model is expected to save: what reading may cost at all, and what may be
+  // paid for it before anything was saved.
+  static constexpr double kWorth = 0.5;
   static constexpr double kHope = 0.25;
-  // Where they are not: so many plain passes may be spent on it, once for all texts, and such a part
-  // of each.
-  static constexpr double kFaith = 4.5;
+  // What may go into getting to know a model: plain passes, once for all texts, and a part of each.
+  static constexpr double kFaith = 4;
   static constexpr double kTrust = 0.06;
   static constexpr double kProbe = 0.01;  // part of a text's time that is spent on looking again
   static constexpr double kTrials = 32;
@@ -299,12 +300,14 @@ class Controller {
     return sum / longer;
   }
 
-  static bool known(const Watched& w) noexcept { return w.accepted.trials() >= kTrials; }
-
-  /// Seconds that a model may cost this text because of what is expected of it: part of what it will
-  /// save, if it is known; a little, once, to get to know it.
-  double expectation(const Watched& w, double gain) const noexcept {
-    if (known(w)) return gain > 0 ? kHope * remaining() * plain_ * gain / (1 + gain) : 0.0;
+  /// Seconds that the rest of the answer takes less, where each round brings `gain` tokens more.
+  double expected_saving(double gain) const noexcept {
+    return gain > 0 ? remaining() * plain_ * gain / (1 + gain) : 0.0;
+  }
+  /// Seconds that may go into getting to know a model: a part of this text, and not more than a few
+  /// plain passes for all of them.
+  double trust(const Watched& w) const noexcept {
+    if (w.accepted.trials() >= kTrials) return 0.0;
     return std::clamp(kFaith * plain_ - w.seconds, 0.0, kTrust * text_.plain);
   }
 

@@ -38,7 +38,8 @@ namespace foredraft::inline v0 {
 /// That of the only one is the caller's to know.
 /// @cost besides the drafters a few microseconds a round
 /// @see Chain, Controlled
-template <Drafter D>
+/// @tparam S kChain of drafters that propose trees: of their trees one path is verified
+template <Drafter D, Shape S = D::shape>
 class ControlledDrafters {
  public:
   struct Snapshot {
@@ -46,7 +47,7 @@ class ControlledDrafters {
   };
 
   static constexpr Proposal proposal = D::proposal;
-  static constexpr Shape shape = D::shape;
+  static constexpr Shape shape = S;
   static constexpr bool controls = true;
   static constexpr int kMostParts = 32;
 
@@ -87,7 +88,7 @@ class ControlledDrafters {
 
   void propose(const Context& context, Limit limit, DraftTree& draft) {
     for (Part& part : parts_) part.tree.reset(context.anchor());
-    if (limit.fixed && (parts_.size() == 1 || limit.depth == 0))
+    if (limit.fixed && ((parts_.size() == 1 && S == D::shape) || limit.depth == 0))
       return pass_on(context, limit, draft);
     control_.begin(static_cast<int>(context.tokens.size()) - 1, limit);
     merged_.clear();
@@ -220,7 +221,7 @@ class ControlledDrafters {
     limit.depth = std::min(limit.depth, part.drafter.max_depth());
     try {
       part.drafter.propose(context, limit, part.tree);
-      check_draft(part.tree, context, limit, shape);
+      check_draft(part.tree, context, limit, is_drawn(part.tree) ? S : D::shape);
     } catch (const std::exception&) {
       if (parts_.size() == 1) throw;
       part.tree.reset(context.anchor());
