@@ -100,7 +100,8 @@ class Controller {
     } else if (text_.rounds >= kSettled) {
       const double saving = expected_saving(w.forecast.value() - std::max(value, recent_value_));
       const double worth = std::max(kWorth * saving, trust(w));
-      const double budget = text_.saved + kStake * text_.plain + std::max(kHope * saving, trust(w));
+      const double hope = known(w) ? kHope * saving : trust(w);
+      const double budget = text_.saved + kStake * text_.plain + hope;
       const int piece = w.read_seconds > 0 ? kPiece : kFirstPiece;
       if (reading <= std::min(worth, budget) && backlog <= piece) return draft(w, limit, step);
       if (reading <= worth && budget >= kLeastPiece * read) {
@@ -129,12 +130,21 @@ class Controller {
     Watched& w = drafters_[i];
     ++w.asked;
     w.seconds += seconds;
-    const auto learn = [](double& mean, double sample) {
-      mean += (mean > 0 ? 0.25 : 1.0) * (std::min(sample, mean > 0 ? 2 * mean : sample) - mean);
+    // The first time is not what it costs later: memory is touched, weights come from far away.
+    const auto learn = [](double& mean, double guess, double sample) {
+      if (mean == 0) {
+        mean = std::min(sample, 2 * guess);
+      } else {
+        mean += 0.25 * (std::min(sample, 2 * mean) - mean);
+      }
     };
-    if (depth > 0 && backlog <= kShortBacklog) learn(w.step_seconds, seconds / depth);
+    if (depth > 0 && backlog <= kShortBacklog) {
+      learn(w.step_seconds, kGuessedStep * plain_, seconds / depth);
+    }
     const double reading = seconds - depth * w.step_seconds;
-    if (backlog > kShortBacklog && reading > 0) learn(w.read_seconds, reading / backlog);
+    if (backlog > kShortBacklog && reading > 0) {
+      learn(w.read_seconds, kGuessedRead * plain_, reading / backlog);
+    }
   }
   void failed(std::size_t i) noexcept { ++drafters_[i].failures; }
 
@@ -304,10 +314,11 @@ class Controller {
   double expected_saving(double gain) const noexcept {
     return gain > 0 ? remaining() * plain_ * gain / (1 + gain) : 0.0;
   }
+  static bool known(const Watched& w) noexcept { return w.accepted.trials() >= kTrials; }
   /// Seconds that may go into getting to know a model: a part of this text, and not more than a few
   /// plain passes for all of them.
   double trust(const Watched& w) const noexcept {
-    if (w.accepted.trials() >= kTrials) return 0.0;
+    if (known(w)) return 0.0;
     return std::clamp(kFaith * plain_ - w.seconds, 0.0, kTrust * text_.plain);
   }
 
