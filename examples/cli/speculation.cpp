@@ -6,6 +6,11 @@
 #include <foredraft/acceptance/rejection_sampling.hpp>
 #include <foredraft/acceptance/sample_and_match.hpp>
 #include <foredraft/drafter/model_drafter.hpp>
+#include <foredraft/drafter/ngram_cache.hpp>
+#include <foredraft/drafter/ngram_map_k.hpp>
+#include <foredraft/drafter/ngram_map_k4v.hpp>
+#include <foredraft/drafter/ngram_mod.hpp>
+#include <foredraft/drafter/ngram_simple.hpp>
 #include <foredraft/drafter/prompt_lookup.hpp>
 #include <foredraft/drafter/suffix_automaton.hpp>
 #include <foredraft/drafter/suffix_decoding.hpp>
@@ -24,15 +29,22 @@ TreeDrafter model_drafter(Models& models, const Method& method) {
       *models.draft, {.law = method.draft_law}, models.draft_context(method.n_ctx)};
 }
 
+template <typename D>
+TreeDrafter make(Models&, const Method&) {
+  return D{};
+}
+
 const DrafterKind kDrafters[] = {
-    {"lookup", "ngram-simple", false,
-     [](auto&, auto&) -> TreeDrafter { return fd::PromptLookup{}; }},
-    {"suffix", "", false, [](auto&, auto&) -> TreeDrafter { return fd::SuffixDecoding<kTree>{}; }},
-    {"suffix-automaton", "", false,
-     [](auto&, auto&) -> TreeDrafter { return fd::SuffixAutomaton{}; }},
-    {"recycling", "", false,
-     [](auto&, auto&) -> TreeDrafter { return fd::TokenRecycling<kTree>{}; }},
-    {"draft", "draft-simple", true, model_drafter},
+    {"lookup", "", false, true, make<fd::PromptLookup>},
+    {"ngram-simple", "", false, false, make<fd::NgramSimple>},
+    {"ngram-map-k", "", false, false, make<fd::NgramMapK>},
+    {"ngram-map-k4v", "", false, false, make<fd::NgramMapK4V>},
+    {"ngram-mod", "", false, false, make<fd::NgramMod>},
+    {"ngram-cache", "", false, true, make<fd::NgramCache>},
+    {"suffix", "", false, true, make<fd::SuffixDecoding<kTree>>},
+    {"suffix-automaton", "", false, true, make<fd::SuffixAutomaton>},
+    {"recycling", "", false, true, make<fd::TokenRecycling<kTree>>},
+    {"draft", "draft-simple", true, true, model_drafter},
 };
 
 template <typename A>
@@ -71,7 +83,7 @@ template <fd::Shape S>
 Drafters<S> make_drafters(Models& models, const Method& method) {
   Drafters<S> chosen;
   for (const DrafterKind& kind : kDrafters) {
-    const bool usable = !kind.needs_model || (models.draft && method.with_model);
+    const bool usable = kind.in_auto && (!kind.needs_model || (models.draft && method.with_model));
     if (method.speculation == kind.name || (method.speculation == kAuto && usable)) {
       chosen.add(kind.name, kind.make(models, method));
     }

@@ -12,8 +12,7 @@
 #include "usage.hpp"
 
 /// The ways to draft and to accept that the program offers. Options with their help and errors,
-/// reports and sessions all read two tables: one row there is all that a further way takes, and with
-/// it --spec-type auto uses it.
+/// reports and sessions all read two tables: one row there is all that a further way takes.
 namespace cli {
 
 struct Method;
@@ -25,6 +24,7 @@ struct DrafterKind {
   std::string name;   ///< as --spec-type spells it
   std::string alias;  ///< what llama.cpp calls it; empty: nothing
   bool needs_model;   ///< -md has to be given; to others it may not be given
+  bool in_auto;       ///< part of kAuto; others look for what one of those finds as well
   TreeDrafter (*make)(Models& models, const Method& method);
 };
 

@@ -16,6 +16,11 @@
 #include <foredraft/decoder.hpp>
 #include <foredraft/drafter/any_drafter.hpp>
 #include <foredraft/drafter/draft_choice.hpp>
+#include <foredraft/drafter/ngram_cache.hpp>
+#include <foredraft/drafter/ngram_map_k.hpp>
+#include <foredraft/drafter/ngram_map_k4v.hpp>
+#include <foredraft/drafter/ngram_mod.hpp>
+#include <foredraft/drafter/ngram_simple.hpp>
 #include <foredraft/drafter/no_draft.hpp>
 #include <foredraft/drafter/prompt_lookup.hpp>
 #include <foredraft/drafter/sibling_picker.hpp>

@@ -3,6 +3,7 @@
 #include <foredraft/foredraft.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <random>
 #include <set>
 #include <stdexcept>
@@ -127,6 +128,11 @@ TEST_CASE("drafters are called as their contract says, in any order of calls and
     disturb<toy::TokenCache>(fd::SuffixDecoding<fd::Shape::kTree>(), seed);
     disturb<toy::TokenCache>(fd::SuffixAutomaton({.min_match = 1, .max_history = 50}), seed);
     disturb<toy::TokenCache>(fd::TokenRecycling<fd::Shape::kTree>(), seed);
+    disturb<toy::TokenCache>(fd::NgramSimple({.size_n = 2}), seed);
+    disturb<OneWayCache>(fd::NgramMapK({.size_n = 2}), seed);
+    disturb<toy::TokenCache>(fd::NgramMapK4V({.size_n = 2}), seed);
+    disturb<toy::TokenCache>(fd::NgramMod(std::make_shared<fd::NgramModTable>(2, 1 << 8)), seed);
+    disturb<toy::TokenCache>(fd::NgramCache(std::make_shared<fd::SharedNgramCounts>()), seed);
     disturb<toy::TokenCache>(OracleDrafter(std::vector<fd::TokenId>(200, 1), kVocab, 0.3, seed, 3),
                              seed);
   }

@@ -17,7 +17,7 @@
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/out_of_memory.hpp>
-#include <foredraft/drafter/saved_table.hpp>
+#include <foredraft/core/saved_table.hpp>
 #include <foredraft/drafter/suffix_tree.hpp>
 
 namespace foredraft::inline v0 {

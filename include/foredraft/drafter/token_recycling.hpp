@@ -13,7 +13,7 @@
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/out_of_memory.hpp>
-#include <foredraft/drafter/saved_table.hpp>
+#include <foredraft/core/saved_table.hpp>
 #include <foredraft/sampling/top_tokens.hpp>
 
 namespace foredraft::inline v0 {

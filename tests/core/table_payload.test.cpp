@@ -1,4 +1,4 @@
-#include <foredraft/drafter/table_payload.hpp>
+#include <foredraft/core/table_payload.hpp>
 
 #include <cstdint>
 #include <limits>

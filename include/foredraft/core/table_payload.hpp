@@ -28,6 +28,9 @@ class PayloadWriter {
       if constexpr (sizeof(T) > 1) bits = static_cast<std::make_unsigned_t<T>>(bits >> 8u);
     }
   }
+  void append(std::span<const std::byte> bytes) {
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
   const std::vector<std::byte>& bytes() const& noexcept { return bytes_; }
   std::vector<std::byte> bytes() && noexcept { return std::move(bytes_); }
 
@@ -75,8 +78,16 @@ class PayloadReader {
     return take_within<TokenId>(0, static_cast<TokenId>(most) - 1, what);
   }
 
-  /// How many entries of at least `least_bytes` follow, in 64 bits. A count for which the payload is
-  /// too short is refused before anybody reserves memory for it.
+  /// The same, or `none`. @errors kCorruptFile
+  TokenId take_token_or(TokenId none, std::string_view what) {
+    const std::size_t at = offset_;
+    if (take<TokenId>(what) == none) return none;
+    offset_ = at;
+    return take_token(what);
+  }
+
+  /// How many entries of at least `least_bytes` follow, in 64 bits. A count for which the payload
+  /// is too short is refused before anybody reserves memory for it.
   /// @errors kCorruptFile
   std::size_t take_count(std::size_t least_bytes, std::string_view what) {
     const auto count = take<std::uint64_t>("number of " + std::string(what));
@@ -96,7 +107,7 @@ class PayloadReader {
   Error error(const std::string& found, const std::string& expected) const {
     return {ErrorCode::kCorruptFile,
             found + " at byte " + std::to_string(offset_) + " of the table's payload", expected,
-            "the file is damaged; build it again"};
+            "the file is damaged"};
   }
 
  private:

@@ -1,4 +1,4 @@
-#include <foredraft/drafter/saved_table.hpp>
+#include <foredraft/core/saved_table.hpp>
 
 #include <array>
 #include <limits>

@@ -16,9 +16,9 @@
 #include <foredraft/core/checksum.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/out_of_memory.hpp>
+#include <foredraft/core/table_payload.hpp>
 #include <foredraft/core/target_info.hpp>
 #include <foredraft/core/types.hpp>
-#include <foredraft/drafter/table_payload.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -85,7 +85,7 @@ inline void require_same_vocabulary(const VocabularyFingerprint& target,
   if (same) return;
   throw Error(ErrorCode::kVocabularyMismatch, "a table for " + table.describe(),
               target.describe() + ", which is the target's",
-              "build the table with the tokenizer of this model (foredraft ngram build)");
+              "learn it again from texts of this model");
 }
 
 /// A table with what its file says of it.
@@ -139,7 +139,7 @@ inline std::vector<std::byte> bytes_of(const SavedTable& table) {
 inline Header parse(std::span<const std::byte> bytes) {
   const auto corrupt = [](std::string_view found, std::string_view expected) {
     return Error(ErrorCode::kCorruptFile, found, expected,
-                 "such files are made by foredraft ngram build and by drafters that learn");
+                 "such files are what drafters that learn save");
   };
   if (bytes.size() < kMagic.size() ||
       std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) {
@@ -150,7 +150,7 @@ inline Header parse(std::span<const std::byte> bytes) {
   const auto version = reader.take<std::uint32_t>("version");
   if (version != kVersion) {
     throw Error(ErrorCode::kUnsupportedModel, "a table of version " + std::to_string(version),
-                "version " + std::to_string(kVersion), "build it again with this foredraft");
+                "version " + std::to_string(kVersion), "learn it again with this foredraft");
   }
   Header header{.kind = static_cast<TableKind>(reader.take<std::uint32_t>("kind"))};
   header.vocabulary.n_vocab = reader.take<std::uint32_t>("size of the vocabulary");
@@ -171,8 +171,8 @@ inline Header parse(std::span<const std::byte> bytes) {
 
 }  // namespace table_frame
 
-/// Greatest payload that is read unless the caller says otherwise: a file decides how much memory it
-/// takes. @units bytes
+/// Greatest payload that is read unless the caller says otherwise: a file decides how much memory
+/// it takes. @units bytes
 inline constexpr std::uint64_t kMaxTableBytes = std::uint64_t{1} << 30;
 
 /// Write a table with its frame. Write into a file of another name and rename it, so that nobody
@@ -242,7 +242,7 @@ inline SavedTable read_table(std::istream& in, TableKind kind,
   }
   if (checksum(table.payload) != header.sum) {
     throw Error(ErrorCode::kCorruptFile, "a payload that contradicts its checksum",
-                "an intact file", "build it again");
+                "an intact file", "learn it again, or from a copy");
   }
   return table;
 }
