@@ -241,7 +241,7 @@ class Controller {
   static constexpr double kHope = 0.25;
   // What may go into getting to know a model: plain passes, once for all texts, and a part of each.
   static constexpr double kFaith = 4;
-  static constexpr double kTrust = 0.06;
+  static constexpr double kTrust = 0.08;
   static constexpr double kProbe = 0.01;  // part of a text's time that is spent on looking again
   static constexpr double kTrials = 32;
   static constexpr int kShortBacklog = 8;  // tokens that share a pass with the anchor, or nearly so
