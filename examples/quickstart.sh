@@ -30,7 +30,7 @@ ask() {  # name, drafting
   "$build/foredraft" generate -m "$model" --spec-type "$2" -p "$question" -n 128 --json \
     >"$answers/$1.json"
 }
-ask speculative lookup
+ask speculative auto
 ask plain none
 
 python3 - "$answers" <<'PYTHON'

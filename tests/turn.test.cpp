@@ -179,6 +179,27 @@ TEST_CASE("a turn that drafts in steps waits for the passes of its model") {
   CHECK(call->stats.bonus == 1);
 }
 
+TEST_CASE("a pass hands out what acceptance or drafter needs, whichever is more") {
+  struct Reader : fd::NoDraft {
+    fd::RowNeed need = fd::RowNeed::kNothing;
+    fd::RowNeed needs() const noexcept { return need; }
+  };
+  toy::Target target(16, 0);
+  const auto wanted = [&](fd::RowNeed need, const fd::Options& options) {
+    fd::Sequence sequence{target, toy::TokenCache{}, Reader{{}, need}, fd::SampleAndMatch{}};
+    const auto call = std::make_shared<fd::Call>(options, target, fd::SampleAndMatch{});
+    sequence.begin(Tokens{1, 2});
+    CHECK(fd::PromptTurn(sequence, call).request().want.rows == fd::RowNeed::kNothing);
+    fd::prefill(sequence, call);
+    return fd::Turn(sequence, call).request().want.rows;
+  };
+  const fd::Options greedy;
+  const fd::Options with_logprobs{.logprobs = 0};
+  CHECK(wanted(fd::RowNeed::kNothing, greedy) == fd::RowNeed::kArgmax);
+  CHECK(wanted(fd::RowNeed::kLogits, greedy) == fd::RowNeed::kLogits);
+  CHECK(wanted(fd::RowNeed::kArgmax, with_logprobs) == fd::RowNeed::kLogits);
+}
+
 TEST_CASE("a drafter is told what the round cost") {
   struct Asking : fd::NoDraft {
     int max_depth() const noexcept { return 1; }

@@ -16,9 +16,9 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import measured
 
-VARIANTS = {"as it is": [],
+VARIANTS = {"as it is": ["--quantize-draft", "none"],
             "Q4_0": ["--quantize-draft", "q4_0"],
-            "32768 head tokens": ["--draft-vocab", "32768"],
+            "32768 head tokens": ["--quantize-draft", "none", "--draft-vocab", "32768"],
             "both": ["--quantize-draft", "q4_0", "--draft-vocab", "32768"]}
 SHORT, LONG = 8, 72  # tokens
 

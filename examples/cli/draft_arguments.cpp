@@ -107,12 +107,13 @@ std::vector<std::int64_t> parse_counts(std::string_view text) {
 }
 
 void DraftArguments::add_to(CLI::App& command) {
-  add_choice(command, "--quantize-draft FORMAT", format, {"q4_0", "q8_0"},
-             "hold the draft model's weights in q4_0 or q8_0 where that makes them smaller; "
-             "it changes what is drafted, not the text [as the file has them]");
-  add_number(command, "--draft-vocab N", n_vocab, 1, std::numeric_limits<int>::max(),
-             "the draft model knows the N most frequent tokens only; the text may hold all "
-             "the same [all]");
+  add_choice(command, "--quantize-draft FORMAT", format, {"q4_0", "q8_0", kAsItIs},
+             "hold the draft model's weights in q4_0 or q8_0 where that makes them smaller; it "
+             "changes what is drafted, not the text [q4_0, without --keep-packed]");
+  add_number(
+      command, "--draft-vocab N", n_vocab, 1, std::numeric_limits<int>::max(),
+      "the draft model knows the N most frequent tokens only; the text may hold all the same "
+      "[32768 of a large vocabulary, where --quantize-draft is not given either]");
   require_text(
       add_value(command, "--draft-vocab-counts FILE", counts_file,
                 "which tokens are frequent: lines 'id count', or JSON [the tokenizer's order]"));
@@ -133,9 +134,10 @@ void DraftArguments::check(bool with_draft_model) const {
   }
 }
 
-fd::LoadOptions DraftArguments::options() const {
+std::optional<fd::LoadOptions> DraftArguments::options(bool mapped) const {
+  if (format.empty() && n_vocab == 0 && !mapped) return std::nullopt;
   fd::LoadOptions options{.head_tokens = n_vocab};
-  if (!format.empty()) {
+  if (!format.empty() && format != kAsItIs) {
     options.requantize = format == "q4_0" ? fd::TensorType::kQ4_0 : fd::TensorType::kQ8_0;
   }
   if (counts_file.empty()) return options;

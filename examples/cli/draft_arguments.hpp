@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,15 +17,19 @@ namespace cli {
 /// What becomes of the draft model while it is loaded: --quantize-draft, --draft-vocab and
 /// --draft-vocab-counts.
 struct DraftArguments {
-  std::string format;  ///< "q4_0", "q8_0" or empty
+  std::string format;  ///< "q4_0", "q8_0", kAsItIs or empty
   int n_vocab = 0;     ///< 0: all
   std::string counts_file;
 
   void add_to(CLI::App& command);
   /// Refuse what would have no effect. @errors UsageError, before anything is opened
   void check(bool with_draft_model) const;
-  /// Reads the counts. @errors kIo, kCorruptFile
-  fd::LoadOptions options() const;
+  /// Reads the counts. Nothing where nothing was asked for: the file then says what suits it, unless
+  /// it is to be mapped, which needs the weights as they are.
+  /// @errors kIo, kCorruptFile
+  std::optional<fd::LoadOptions> options(bool mapped) const;
+
+  static constexpr const char* kAsItIs = "none";
 };
 
 /// Counts by token id from lines `id count`, or from JSON: an object {"id": count, ...} or an array

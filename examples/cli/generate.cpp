@@ -115,7 +115,7 @@ int run(GenerateArguments& a) {
   }
   Models models({.target = target,
                  .draft = draft,
-                 .draft_options = a.draft_load.options(),
+                 .draft_options = a.draft_load.options(a.machine.keep_packed),
                  .threads = a.machine.threads,
                  .isa = isa,
                  .n_ctx = a.n_ctx,

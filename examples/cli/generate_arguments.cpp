@@ -207,7 +207,7 @@ void GenerateArguments::add_speculation(CLI::App& command) {
                          "draft model, a file or a name; same vocabulary"));
   add_choice(command, "--spec-type TYPE", spec_type, types, type_list + " [" + kAuto + "]");
   add_number(command, "--spec-draft-n-max N", n_max, 1, kMostDepth,
-             "draft N tokens at once, 1 to " + std::to_string(kMostDepth) +
+             "drafts N tokens deep, 1 to " + std::to_string(kMostDepth) +
                  ", whether it pays or not [as many as pay]");
   add_choice(command, "--spec-acceptance RULE", acceptance, rule_names,
              rule_list + " [" + rules().front().name + "]");

@@ -24,10 +24,9 @@ using Clock = std::chrono::steady_clock;
 
 /// A file that is open, and what it is loaded as.
 struct ModelFile {
-  ModelFile(std::string_view role, const std::filesystem::path& file, fd::LoadOptions how)
+  ModelFile(std::string_view role, const std::filesystem::path& file)
       : name(std::string(role) + "'" + visible(file.string()) + "'"),
         path(file),
-        options(std::move(how)),
         gguf(fd::Gguf::open(file)) {}
 
   /// What `work` returns. Its errors say which of two files they are about.
@@ -46,8 +45,8 @@ struct ModelFile {
 
   std::string name;
   std::filesystem::path path;
-  fd::LoadOptions options;
   fd::Gguf gguf;
+  fd::LoadOptions options = {};
 };
 
 Model load(fd::Cpu& cpu, const ModelFile& file, bool keep_packed) {
@@ -92,9 +91,10 @@ void require_room(const ModelFile& target, const std::optional<ModelFile>& draft
 /// Both are opened and looked at before one of them is loaded, so that what cannot work is told at
 /// once.
 struct Models::Files {
-  explicit Files(const ModelSettings& settings) : target("", settings.target, {}) {
+  explicit Files(const ModelSettings& settings) : target("", settings.target) {
     if (!settings.draft.empty()) {
-      draft.emplace("draft model ", settings.draft, settings.draft_options);
+      draft.emplace("draft model ", settings.draft);
+      draft->options = settings.draft_options.value_or(fd::drafting_options(draft->gguf));
     }
     require_room(target, draft, settings);
   }

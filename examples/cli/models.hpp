@@ -20,9 +20,10 @@ using Model = fd::Model<fd::Cpu>;
 
 struct ModelSettings {
   std::filesystem::path target;
-  std::filesystem::path draft = {};    ///< empty: none
-  fd::LoadOptions draft_options = {};  ///< what becomes of it while it is loaded
-  int threads = 0;                     ///< 0: as many as the machine grants
+  std::filesystem::path draft = {};  ///< empty: none
+  /// What becomes of it while it is loaded; absent: what suits its file.
+  std::optional<fd::LoadOptions> draft_options = {};
+  int threads = 0;  ///< 0: as many as the machine grants
   std::optional<fd::cpu::Isa> isa = {};
   int n_ctx = 0;  ///< of the caches, as far as it is known before loading; 0: the default
   std::string cache_format = kCacheFormats[0];

@@ -1,6 +1,7 @@
 #include "session.hpp"
 
 #include <string>
+#include <utility>
 
 #include <foredraft/cache/linear.hpp>
 #include <foredraft/decoder.hpp>
@@ -11,12 +12,12 @@ namespace cli {
 
 namespace {
 
-template <typename T>
+template <typename T, fd::Shape S, typename Rule>
 class SessionIn final : public Session {
  public:
-  SessionIn(Models& models, const Method& method)
+  SessionIn(Models& models, const Method& method, Rule rule)
       : decoder_(models.target, fd::LinearCache<T>(models.target.shape(), method.n_ctx),
-                 make_drafter(models, method), method.rule.make()) {}
+                 make_drafters<S>(models, method), std::move(rule)) {}
 
   fd::Result generate(std::span<const fd::TokenId> prompt, const fd::Options& options,
                       const Emit& emit) override {
@@ -24,7 +25,7 @@ class SessionIn final : public Session {
   }
 
  private:
-  fd::Decoder<Model, fd::LinearCache<T>, fd::Chain<>, fd::AnyAcceptance> decoder_;
+  fd::Decoder<Model, fd::LinearCache<T>, Drafters<S>, Rule> decoder_;
 };
 
 }  // namespace
@@ -39,7 +40,12 @@ std::unique_ptr<Session> make_session(Models& models, const Method& method) {
     }
     require_memory(bytes, "a context of " + std::to_string(method.n_ctx),
                    "a smaller context (-c), or fewer tokens (-n)");
-    return std::make_unique<SessionIn<T>>(models, method);
+    if (method.rule.make_for_trees != nullptr) {
+      using Trees = SessionIn<T, fd::Shape::kTree, fd::AnyTreeAcceptance>;
+      return std::make_unique<Trees>(models, method, method.rule.make_for_trees());
+    }
+    using Chains = SessionIn<T, fd::Shape::kChain, fd::AnyAcceptance>;
+    return std::make_unique<Chains>(models, method, method.rule.make());
   });
 }
 

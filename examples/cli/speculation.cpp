@@ -6,7 +6,15 @@
 #include <foredraft/acceptance/rejection_sampling.hpp>
 #include <foredraft/acceptance/sample_and_match.hpp>
 #include <foredraft/drafter/model_drafter.hpp>
+#include <foredraft/drafter/ngram_cache.hpp>
+#include <foredraft/drafter/ngram_map_k.hpp>
+#include <foredraft/drafter/ngram_map_k4v.hpp>
+#include <foredraft/drafter/ngram_mod.hpp>
+#include <foredraft/drafter/ngram_simple.hpp>
 #include <foredraft/drafter/prompt_lookup.hpp>
+#include <foredraft/drafter/suffix_automaton.hpp>
+#include <foredraft/drafter/suffix_decoding.hpp>
+#include <foredraft/drafter/token_recycling.hpp>
 
 #include "models.hpp"
 
@@ -14,23 +22,46 @@ namespace cli {
 
 namespace {
 
-fd::AnyDrafter<> model_drafter(Models& models, const Method& method) {
+constexpr fd::Shape kTree = fd::Shape::kTree;
+
+TreeDrafter model_drafter(Models& models, const Method& method) {
   return fd::ModelDrafter{
       *models.draft, {.law = method.draft_law}, models.draft_context(method.n_ctx)};
 }
 
+template <typename D>
+TreeDrafter make(Models&, const Method&) {
+  return D{};
+}
+
 const DrafterKind kDrafters[] = {
-    {"lookup", "ngram-simple", false,
-     [](auto&, auto&) -> fd::AnyDrafter<> { return fd::PromptLookup{}; }},
-    {"draft", "draft-simple", true, model_drafter},
+    {"lookup", "", false, true, make<fd::PromptLookup>},
+    {"ngram-simple", "", false, false, make<fd::NgramSimple>},
+    {"ngram-map-k", "", false, false, make<fd::NgramMapK>},
+    {"ngram-map-k4v", "", false, false, make<fd::NgramMapK4V>},
+    {"ngram-mod", "", false, false, make<fd::NgramMod>},
+    {"ngram-cache", "", false, true, make<fd::NgramCache>},
+    {"suffix", "", false, true, make<fd::SuffixDecoding<kTree>>},
+    {"suffix-automaton", "", false, true, make<fd::SuffixAutomaton>},
+    {"recycling", "", false, true, make<fd::TokenRecycling<kTree>>},
+    {"draft", "draft-simple", true, true, model_drafter},
 };
 
+template <typename A>
+fd::AnyAcceptance chains() {
+  return A{};
+}
+template <typename A>
+fd::AnyTreeAcceptance trees() {
+  return A{};
+}
+
 const RuleKind kRules[] = {
-    {"match", "a seed gives one text, drafted or not", true,
-     []() -> fd::AnyAcceptance { return fd::SampleAndMatch{}; }},
-    {"rejection", "", false, []() -> fd::AnyAcceptance { return fd::RejectionSampling{}; }},
+    {"match", "a seed gives one text, drafted or not", true, chains<fd::SampleAndMatch>,
+     trees<fd::SampleAndMatch>},
+    {"rejection", "", false, chains<fd::RejectionSampling>, trees<fd::RejectionSampling>},
     {"block", "as rejection, but of whole drafts: it keeps at least as many tokens", false,
-     []() -> fd::AnyAcceptance { return fd::BlockVerification{}; }},
+     chains<fd::BlockVerification>, nullptr},
 };
 
 }  // namespace
@@ -48,15 +79,18 @@ const RuleKind& rule_named(const std::string& name) {
   return *std::ranges::find(kRules, name, &RuleKind::name);
 }
 
-fd::Chain<> make_drafter(Models& models, const Method& method) {
-  fd::Chain<> chain;
+template <fd::Shape S>
+Drafters<S> make_drafters(Models& models, const Method& method) {
+  Drafters<S> chosen;
   for (const DrafterKind& kind : kDrafters) {
-    const bool usable = !kind.needs_model || models.draft;
+    const bool usable = kind.in_auto && (!kind.needs_model || (models.draft && method.with_model));
     if (method.speculation == kind.name || (method.speculation == kAuto && usable)) {
-      chain.add({kind.name, kind.make(models, method)});
+      chosen.add(kind.name, kind.make(models, method));
     }
   }
-  return chain;
+  return chosen;
 }
+template Drafters<fd::Shape::kChain> make_drafters(Models&, const Method&);
+template Drafters<fd::Shape::kTree> make_drafters(Models&, const Method&);
 
 }  // namespace cli

@@ -12,18 +12,20 @@
 #include "usage.hpp"
 
 /// The ways to draft and to accept that the program offers. Options with their help and errors,
-/// reports and sessions all read two tables: one row there is all that a further way takes, and with
-/// it --spec-type auto uses it.
+/// reports and sessions all read two tables: one row there is all that a further way takes.
 namespace cli {
 
 struct Method;
 struct Models;
 
+using TreeDrafter = fd::AnyDrafter<fd::Shape::kTree>;
+
 struct DrafterKind {
   std::string name;   ///< as --spec-type spells it
   std::string alias;  ///< what llama.cpp calls it; empty: nothing
   bool needs_model;   ///< -md has to be given; to others it may not be given
-  fd::AnyDrafter<> (*make)(Models& models, const Method& method);
+  bool in_auto;       ///< part of kAuto; others look for what one of those finds as well
+  TreeDrafter (*make)(Models& models, const Method& method);
 };
 
 // What --spec-type takes besides a drafter.
@@ -35,6 +37,7 @@ struct RuleKind {
   std::string about;  ///< for --help; empty: nothing
   bool greedy;        ///< may be asked for at temperature 0, where all rules accept the same
   fd::AnyAcceptance (*make)();
+  fd::AnyTreeAcceptance (*make_for_trees)();  ///< null: it verifies chains only
 };
 
 std::span<const DrafterKind> drafters();
@@ -52,10 +55,15 @@ struct Method {
   int n_ctx = 0;
   std::string cache_format = kCacheFormats[0];        ///< of the target
   std::optional<fd::SamplingOptions> draft_law = {};  ///< absent: as the target is sampled
+  bool with_model = true;                             ///< kAuto uses a draft model that is there
 };
 
-/// The drafters that `method` names, with a controller that asks them.
-/// @errors what a drafter throws
-fd::Chain<> make_drafter(Models& models, const Method& method);
+/// Drafters with a controller that asks them; for a rule that verifies chains, paths of their trees.
+template <fd::Shape S>
+using Drafters = fd::ControlledDrafters<TreeDrafter, S>;
+
+/// Those that `method` names. @errors what a drafter throws
+template <fd::Shape S>
+Drafters<S> make_drafters(Models& models, const Method& method);
 
 }  // namespace cli

@@ -24,6 +24,9 @@
 #include <foredraft/drafter/no_draft.hpp>
 #include <foredraft/drafter/prompt_lookup.hpp>
 #include <foredraft/drafter/sibling_picker.hpp>
+#include <foredraft/drafter/suffix_automaton.hpp>
+#include <foredraft/drafter/suffix_decoding.hpp>
+#include <foredraft/drafter/token_recycling.hpp>
 #include <foredraft/generate.hpp>
 #include <foredraft/turn.hpp>
 #include <foredraft/version.hpp>

@@ -99,7 +99,8 @@ class Turn {
     return {&s_.cache_,
             0,
             s_.draft_.size(),
-            {call_->need(), s_.drafter_.taps(), call_->options().sampling.temperature},
+            {std::max(call_->need(), s_.drafter_.needs()), s_.drafter_.taps(),
+             call_->options().sampling.temperature},
             &s_.scores_};
   }
 

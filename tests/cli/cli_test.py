@@ -468,7 +468,8 @@ class Generate(CliTest):
         plain = self.json_of(*base, "--spec-type", "none")
         self.assertEqual(plain["stats"]["drafted"], 0)
         for arguments in ((), ("--spec-type", "lookup"), ("--spec-type", "ngram-simple"),
-                          ("--spec-draft-n-max", 1), ("--spec-draft-n-max", 63),
+                          ("--spec-type", "suffix"), ("--spec-type", "suffix-automaton"),
+                          ("--spec-type", "recycling"), ("--spec-draft-n-max", 1), ("--spec-draft-n-max", 63),
                           ("-md", model), ("--model-draft", model, "--spec-type", "draft"),
                           ("-md", model, "--spec-type", "draft-simple", "--spec-acceptance", "match"),
                           ("-md", self.alphabet()), ("-t", 1), ("--isa", "portable")):

@@ -103,6 +103,7 @@ static_assert(fd::DescribedTarget<DescribedTarget>);
 struct Drafter {
   static constexpr fd::Proposal proposal = fd::Proposal::kPointMass;
   static constexpr fd::Shape shape = fd::Shape::kChain;
+  static constexpr std::false_type controls{};
   struct Snapshot {};
 
   Drafter() = default;
@@ -110,6 +111,9 @@ struct Drafter {
 
   int max_depth() const { return 1; }
   std::span<const int> taps() const { return {}; }
+  std::optional<int> backlog(int) const { return {}; }
+  std::string summary() const { return {}; }
+  fd::RowNeed needs() const { return fd::RowNeed::kNothing; }
   void attach(const fd::TargetInfo&) {}
   void propose(const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
     if (limit.depth > 0)

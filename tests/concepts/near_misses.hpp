@@ -124,6 +124,25 @@ struct TapsNotConst : archetype::Drafter {
 struct TapsOfAnotherType : archetype::Drafter {
   int taps() const;
 };
+struct NoControls : archetype::Drafter {
+ private:
+  static constexpr bool controls = false;
+};
+struct NoBacklog : archetype::Drafter {
+  std::optional<int> backlog(int) const = delete;
+};
+struct BacklogOfAnotherType : archetype::Drafter {
+  int backlog(int) const;
+};
+struct NoSummary : archetype::Drafter {
+  std::string summary() const = delete;
+};
+struct NoNeeds : archetype::Drafter {
+  fd::RowNeed needs() const = delete;
+};
+struct NeedsOfAnotherType : archetype::Drafter {
+  int needs() const;
+};
 struct NoAttach : archetype::Drafter {
   void attach(const fd::TargetInfo&) = delete;
 };
@@ -157,6 +176,8 @@ template <typename... D>
 constexpr bool none_is_one = (!fd::Drafter<D> && ...);
 static_assert(none_is_one<NoProposal, NoShape, NoMaxDepth, NoPropose, NoAbsorb, CommitMayThrow>);
 static_assert(none_is_one<NoTaps, TapsNotConst, TapsOfAnotherType, NoAttach>);
+static_assert(none_is_one<NoControls, NoBacklog, BacklogOfAnotherType, NoSummary>);
+static_assert(none_is_one<NoNeeds, NeedsOfAnotherType>);
 static_assert(none_is_one<NoTruncate, ResetMayThrow, NoSnapshotType, SnapshotNotConst, NoRestore>);
 
 struct NoDraftCache : archetype::SteppedDrafter {

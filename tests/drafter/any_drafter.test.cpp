@@ -26,6 +26,7 @@ struct Recorder {
   std::optional<int> backlog(int n_tokens) const { return n_tokens - 3; }
   std::string summary() const { return "said"; }
   std::span<const int> taps() const { return layers; }
+  fd::RowNeed needs() const { return fd::RowNeed::kLogits; }
   void attach(const fd::TargetInfo& target) {
     *log += "attach " + std::to_string(target.n_vocab) + ";";
   }
@@ -63,6 +64,7 @@ TEST_CASE("every call reaches the drafter that is held") {
   CHECK(any.get<Recorder>() != nullptr);
   CHECK(any.get<fd::NoDraft>() == nullptr);
   CHECK(std::ranges::equal(any.taps(), recorder.layers));
+  CHECK(any.needs() == fd::RowNeed::kLogits);
   any.attach({.n_vocab = 9});
   any.absorb({3, tokens, &scores});
   any.propose({tokens, {}, {}}, {4, 4}, draft);

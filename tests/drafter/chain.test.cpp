@@ -28,10 +28,7 @@ double senseless() { return simulated::unit(++reading, 5); }
 /// What rounds cost is senseless as well: it depends on all that has become final.
 class Senseless : public Chain {
  public:
-  template <typename... P>
-  explicit Senseless(P... parts) : Chain(std::move(parts)...) {
-    use_clock(&senseless);
-  }
+  Senseless() { use_clock(&senseless); }
   void commit(const fd::Round& round) noexcept {
     for (const fd::TokenId token : round.tokens) {
       seen_ = simulated::mix(seen_, static_cast<std::uint64_t>(token));
@@ -46,9 +43,19 @@ class Senseless : public Chain {
 };
 static_assert(fd::Drafter<Senseless>);
 
+struct Named {
+  std::string name;
+  fd::AnyDrafter<Shape::kTree> drafter;
+};
 template <typename D>
-Chain::Part part(std::string name, D drafter) {
+Named part(std::string name, D drafter) {
   return {std::move(name), fd::AnyDrafter<Shape::kTree>(std::move(drafter))};
+}
+template <typename C = Chain, typename... P>
+C chain_of(P... parts) {
+  C chain;
+  (chain.add(std::move(parts.name), std::move(parts.drafter)), ...);
+  return chain;
 }
 
 TreeFunction fixed(std::vector<fd::TokenId> tokens) {
@@ -86,6 +93,8 @@ struct Tapped : fd::StatelessDrafter {
   int depth = 0;
   int max_depth() const { return depth; }
   std::span<const int> taps() const { return layers; }
+  fd::RowNeed need = fd::RowNeed::kNothing;
+  fd::RowNeed needs() const { return need; }
   std::optional<int> backlog(int n) const { return n - depth; }
   void propose(const fd::Context&, fd::Limit, fd::DraftTree&) {}
 };
@@ -93,7 +102,7 @@ struct Tapped : fd::StatelessDrafter {
 }  // namespace
 
 TEST_CASE("what two drafters propose is one tree, and each node says whose it is") {
-  Chain chain(part("a", fixed({7, 8})), part("b", fixed({7, 9})));
+  Chain chain = chain_of(part("a", fixed({7, 8})), part("b", fixed({7, 9})));
   const fd::DraftTree draft = propose(chain);
   CHECK(draft.drafted() == 3);
   CHECK(draft.child_with(draft.child_with(0, 7), 8) > 0);
@@ -104,9 +113,9 @@ TEST_CASE("what two drafters propose is one tree, and each node says whose it is
 }
 
 TEST_CASE("a fixed depth is kept, whatever it costs") {
-  Chain chain(part("a", fixed({7, 8, 9, 1, 2, 3})));
+  Chain chain = chain_of(part("a", fixed({7, 8, 9, 1, 2, 3})));
   CHECK(propose(chain, {.depth = 5, .nodes = 5, .fixed = true}).drafted() == 5);
-  Chain two(part("a", fixed({7, 8, 9, 1, 2, 3})), part("b", fixed({})));
+  Chain two = chain_of(part("a", fixed({7, 8, 9, 1, 2, 3})), part("b", fixed({})));
   CHECK(propose(two, {.depth = 5, .nodes = 5, .fixed = true}).drafted() == 5);
   CHECK(propose(two, {.fixed = true}).drafted() == 0);
 }
@@ -115,13 +124,14 @@ TEST_CASE("a drafter that fails or breaks its contract has proposed nothing; the
   const TreeFunction too_long{[](const fd::Context&, fd::Limit, fd::DraftTree& draft) {
     for (int i = 0; i < 20; ++i) draft.extend(1);
   }};
-  Chain chain(part("fails", Failing{}), part("drafts", fixed({7, 8})), part("breaks", too_long));
+  Chain chain =
+      chain_of(part("fails", Failing{}), part("drafts", fixed({7, 8})), part("breaks", too_long));
   const fd::DraftTree draft = propose(chain);
   CHECK(draft.drafted() == 2);
   CHECK(draft.origin(1) == 1);
   CHECK_THAT(chain.summary(),
              Catch::Contains("fails: asked 1 times") && Catch::Contains("failed 1 times"));
-  Chain alone(part("fails", Failing{}));
+  Chain alone = chain_of(part("fails", Failing{}));
   CHECK_THROWS_AS(propose(alone), fd::Error);
 }
 
@@ -136,7 +146,7 @@ TEST_CASE("a drawn draft is handed on as it is, with its law") {
       draft.extend(6);
     }
   };
-  Chain chain(part("found", fixed({})), part("drawn", drawn));
+  Chain chain = chain_of(part("found", fixed({})), part("drawn", drawn));
   const fd::DraftTree draft = propose(chain, {.depth = 8, .nodes = 8, .fixed = true});
   REQUIRE(draft.drafted() == 2);
   CHECK(draft.siblings(1) == fd::Siblings::kIndependent);
@@ -150,24 +160,26 @@ TEST_CASE("what a part wants and can do is what the chain wants and can do") {
   one.depth = 3;
   two.layers = {2, 9};
   two.depth = 7;
-  const Chain chain(part("one", one), part("none", fd::NoDraft{}), part("two", two));
+  two.need = fd::RowNeed::kLogits;
+  const Chain chain = chain_of(part("one", one), part("none", fd::NoDraft{}), part("two", two));
   const std::vector<int> all{2, 5, 9};
   CHECK(std::ranges::equal(chain.taps(), all));
+  CHECK(chain.needs() == fd::RowNeed::kLogits);
   CHECK(chain.max_depth() == 7);
   CHECK(chain.backlog(20) == 17);
-  CHECK_FALSE(Chain(part("none", fd::NoDraft{})).backlog(20).has_value());
+  CHECK_FALSE(chain_of(part("none", fd::NoDraft{})).backlog(20).has_value());
   Chain many;
-  for (int i = 0; i < Chain::kMostParts; ++i) many.add(fd::NoDraft{});
+  for (int i = 0; i < Chain::kMostParts; ++i) many.add("none", fd::NoDraft{});
   CHECK(propose(many).drafted() == 0);
-  CHECK_THROWS_AS(many.add(fd::NoDraft{}), fd::Error);
+  CHECK_THROWS_AS(many.add("none", fd::NoDraft{}), fd::Error);
 }
 
 TEST_CASE("a snapshot is that of its drafters") {
-  Chain chain(part("lookup", fd::PromptLookup{}), part("none", fd::NoDraft{}));
+  Chain chain = chain_of(part("lookup", fd::PromptLookup{}), part("none", fd::NoDraft{}));
   const auto snapshot = chain.snapshot();
   propose(chain);
   chain.restore(snapshot);
-  Chain other(part("lookup", fd::PromptLookup{}));
+  Chain other = chain_of(part("lookup", fd::PromptLookup{}));
   CHECK_THROWS_AS(other.restore(snapshot), fd::Error);
   CHECK_NOTHROW(other.restore({}));
 }
@@ -196,9 +208,10 @@ TEMPLATE_TEST_CASE("a controller that decides at random leaves the text alone", 
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
     reading = 1000 * seed;
-    Senseless chain(part("lookup", fd::PromptLookup{}),
-                    part("oracle", OracleDrafter(whole, target.vocab_size(), 0.3, seed, 2)),
-                    part("wrong", fixed({1, 1, 1, 1})));
+    Senseless chain =
+        chain_of<Senseless>(part("lookup", fd::PromptLookup{}),
+                            part("oracle", OracleDrafter(whole, target.vocab_size(), 0.3, seed, 2)),
+                            part("wrong", fixed({1, 1, 1, 1})));
     fd::Decoder decoder{target, toy::TokenCache{}, std::move(chain), TestType{}};
     const auto result = decoder.generate(kText, options);
     CHECK(result.tokens == truth);
@@ -230,7 +243,7 @@ TEST_CASE("rejection keeps the law with a controller whose choices depend on all
     reading = 0;
     fd::Decoder decoder{
         target, toy::TokenCache{},
-        Senseless(part("found", found), part("drawn", drawn), part("fixed", fixed({2}))),
+        chain_of<Senseless>(part("found", found), part("drawn", drawn), part("fixed", fixed({2}))),
         fd::RejectionSampling{}};
     decoder.use_rng(&rng);
     const auto result = decoder.generate(prompt, {.max_tokens = kTokens, .sampling = sampling});
@@ -239,4 +252,22 @@ TEST_CASE("rejection keeps the law with a controller whose choices depend on all
   });
   CHECK(drafted > 0);
   CHECK(law::total_variation(written, law::target_law(target, prompt, sampling, kTokens)) < 1e-12);
+}
+
+TEST_CASE("of drafters that propose trees a rule for chains gets paths") {
+  const TreeFunction forks{[](const fd::Context&, fd::Limit, fd::DraftTree& draft) {
+    const fd::NodeIndex first = draft.extend(4);
+    draft.set_confidence(draft.add(0, 5), 0.1f);
+    draft.add(first, 6);
+  }};
+  fd::ControlledDrafters<fd::AnyDrafter<Shape::kTree>, Shape::kChain> paths;
+  static_assert(decltype(paths)::shape == Shape::kChain);
+  paths.add("forks", forks);
+  for (const bool fixed : {false, true}) {
+    fd::DraftTree draft;
+    draft.reset(kText.back());
+    paths.propose({kText, {}, {}}, {.depth = 8, .nodes = 8, .fixed = fixed}, draft);
+    CHECK(draft.is_chain());
+    CHECK(draft.drafted() == 2);
+  }
 }

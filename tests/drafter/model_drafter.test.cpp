@@ -3,6 +3,7 @@
 #include <foredraft/foredraft.hpp>
 
 #include "support/catch.hpp"
+#include "support/exact_law.hpp"
 #include "support/toy_target.hpp"
 
 namespace fd = foredraft;
@@ -16,10 +17,14 @@ using Draft = fd::ModelDrafter<toy::Target, toy::TokenCache>;
 struct Scheduled {
   static constexpr fd::Proposal proposal = Draft::proposal;
   static constexpr fd::Shape shape = Draft::shape;
+  static constexpr bool controls = true;
   using Snapshot = Draft::Snapshot;
 
   int max_depth() const noexcept { return inner.max_depth(); }
   std::span<const int> taps() const noexcept { return inner.taps(); }
+  std::optional<int> backlog(int n_tokens) const noexcept { return inner.backlog(n_tokens); }
+  std::string summary() const { return inner.summary(); }
+  fd::RowNeed needs() const noexcept { return inner.needs(); }
   void attach(const fd::TargetInfo& target) { inner.attach(target); }
   void propose(const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
     const int depth = schedule[round++ % schedule.size()];
@@ -151,4 +156,41 @@ TEST_CASE("vocabularies of different sizes are refused when the decoder is built
                         fd::AnyDrafter<>(Draft{draft, toy::TokenCache{}, {}}), fd::Greedy{}};
   };
   CHECK_THROWS_AS(build_held(), fd::Error);
+}
+
+TEST_CASE("a draft ends behind the token that makes it improbable, and that token stays") {
+  toy::Target model(16, 1, 2.0);
+  for (const float temperature : {0.0f, 1.0f}) {
+    CAPTURE(temperature);
+    const fd::SamplingOptions sampling{.temperature = temperature};
+    fd::Philox rng(3);
+    const auto propose = [&](float stop_below) {
+      Draft drafter(model, toy::TokenCache{},
+                    {.sampling = temperature == 0.0f ? fd::DraftSampling::kArgmax
+                                                     : fd::DraftSampling::kDrawn});
+      fd::DraftTree draft;
+      draft.reset(kPrompt.back());
+      drafter.propose({kPrompt, {}, sampling, true, &rng},
+                      {.depth = 12, .nodes = 12, .stop_below = stop_below}, draft);
+      return draft;
+    };
+    const fd::DraftTree whole = propose(1e-30f);
+    REQUIRE(whole.drafted() == 12);
+    for (const float stop_below : {0.5f, 0.1f, 0.01f}) {
+      const fd::DraftTree draft = propose(stop_below);
+      REQUIRE(draft.drafted() >= 1);
+      float path = 1;
+      for (fd::NodeIndex node = 1; node < draft.size(); ++node) {
+        CHECK(path >= stop_below);  // it went on to here
+        CHECK(draft.token(node) == whole.token(node));
+        std::vector<fd::TokenId> text = kPrompt;
+        for (fd::NodeIndex i = 1; i < node; ++i) text.push_back(draft.token(i));
+        const auto p = law::p_of(model.logits_after(text), {.temperature = 1.0f});
+        CHECK(draft.confidence(node) ==
+              Approx(p[static_cast<std::size_t>(draft.token(node))]).epsilon(1e-4));
+        path *= draft.confidence(node);
+      }
+      CHECK((path < stop_below || draft.drafted() == 12));
+    }
+  }
 }

@@ -172,6 +172,8 @@ namespace {
 /// Asks for depths that follow a schedule, as a controller would, and holds the draft's cache to
 /// the text.
 struct Scheduled : Tree {
+  static constexpr bool controls = true;
+
   Scheduled(Tree tree, std::vector<int> depths)
       : Tree(std::move(tree)), schedule(std::move(depths)) {}
   void propose(const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {

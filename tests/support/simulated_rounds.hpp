@@ -164,7 +164,7 @@ inline double best_fixed(const std::vector<Nature>& natures, const Pass& pass) {
 
 inline fd::Chain<> chain_of(const std::vector<Nature>& natures, std::uint64_t seed = 100) {
   fd::Chain<> chain;
-  for (const Nature& nature : natures) chain.add(Drafter(nature, ++seed));
+  for (const Nature& nature : natures) chain.add("drafter", Drafter(nature, ++seed));
   chain.use_clock(&clock);
   return chain;
 }

@@ -25,6 +25,7 @@ class StrictDrafter {
  public:
   static constexpr foredraft::Proposal proposal = D::proposal;
   static constexpr foredraft::Shape shape = D::shape;
+  static constexpr bool controls = true;  // it is to see every call
   struct Snapshot {
     typename D::Snapshot inner;
     Knowledge known;
@@ -42,6 +43,9 @@ class StrictDrafter {
 
   int max_depth() const { return inner_.max_depth(); }
   std::span<const int> taps() const { return inner_.taps(); }
+  std::optional<int> backlog(int n_tokens) const { return inner_.backlog(n_tokens); }
+  std::string summary() const { return inner_.summary(); }
+  foredraft::RowNeed needs() const { return inner_.needs(); }
 
   void attach(const foredraft::TargetInfo& target) {
     expect(target.n_vocab > 0, "a target with a vocabulary");

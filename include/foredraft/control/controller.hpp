@@ -93,25 +93,22 @@ class Controller {
     w.forecast = forecast(w, limit, step);
     w.parked = true;
     const double reading = backlog * read;
-    // What may be risked in this text: what was saved in it, and a little.
-    const double budget = text_.saved + kStake * text_.plain;
-    const bool known = w.accepted.trials() >= kTrials;
-    const double faith = kFaith * plain_ - w.seconds;
     if (backlog <= kShortBacklog) {
       w.forecast.cost += reading * rate_;
-      if (w.forecast.value() > value + kMargin) return draft(w, limit, step);
-      if (!known && faith > step && text_.rounds >= kSettled) return probe(limit, value);
-    } else {
-      const double gain = w.forecast.value() - std::max(value, recent_value_);
-      const double hope = known ? kHope * remaining() * plain_ * gain / (1 + gain) : faith;
+      if (w.forecast.value() > value + kModelMargin || trust(w) > step)
+        return draft(w, limit, step);
+    } else if (text_.rounds >= kSettled) {
+      const double saving = expected_saving(w.forecast.value() - std::max(value, recent_value_));
+      const double worth = std::max(kWorth * saving, trust(w));
+      const double hope = known(w) ? kHope * saving : trust(w);
+      const double budget = text_.saved + kStake * text_.plain + hope;
       const int piece = w.read_seconds > 0 ? kPiece : kFirstPiece;
-      const double afford = text_.rounds < kSettled ? 0.0 : (budget + std::max(hope, 0.0)) / read;
-      if (gain > kMargin && afford >= backlog && piece >= backlog) return draft(w, limit, step);
-      if (gain > kMargin && afford >= kLeastPiece) {
+      if (reading <= std::min(worth, budget) && backlog <= piece) return draft(w, limit, step);
+      if (reading <= worth && budget >= kLeastPiece * read) {
         reading_ = true;
         w.parked = false;
-        const int most = static_cast<int>(std::min<double>(afford, piece));
-        return Plan{{.depth = 0, .nodes = 0, .read = std::min(most, backlog)}, gain};
+        const int most = static_cast<int>(std::min<double>(budget / read, piece));
+        return Plan{{.depth = 0, .nodes = 0, .read = std::min(most, backlog)}, saving};
       }
     }
     // Left alone, it would never be known whether it has become better.
@@ -133,12 +130,21 @@ class Controller {
     Watched& w = drafters_[i];
     ++w.asked;
     w.seconds += seconds;
-    const auto learn = [](double& mean, double sample) {
-      mean += (mean > 0 ? 0.25 : 1.0) * (std::min(sample, mean > 0 ? 2 * mean : sample) - mean);
+    // The first time is not what it costs later: memory is touched, weights come from far away.
+    const auto learn = [](double& mean, double guess, double sample) {
+      if (mean == 0) {
+        mean = std::min(sample, 2 * guess);
+      } else {
+        mean += 0.25 * (std::min(sample, 2 * mean) - mean);
+      }
     };
-    if (depth > 0 && backlog <= kShortBacklog) learn(w.step_seconds, seconds / depth);
+    if (depth > 0 && backlog <= kShortBacklog) {
+      learn(w.step_seconds, kGuessedStep * plain_, seconds / depth);
+    }
     const double reading = seconds - depth * w.step_seconds;
-    if (backlog > kShortBacklog && reading > 0) learn(w.read_seconds, reading / backlog);
+    if (backlog > kShortBacklog && reading > 0) {
+      learn(w.read_seconds, kGuessedRead * plain_, reading / backlog);
+    }
   }
   void failed(std::size_t i) noexcept { ++drafters_[i].failures; }
 
@@ -224,13 +230,18 @@ class Controller {
   }
 
  private:
-  static constexpr double kMargin = 0.02;  // tokens: smaller gains are noise
+  // Tokens: smaller gains are noise, and more so where they come dear.
+  static constexpr double kMargin = 0.02;
+  static constexpr double kModelMargin = 0.08;
   static constexpr double kRecent = 0.05;  // weight of the newest round: some 20 of them count
   static constexpr double kStake = 0.02;   // part of a text's plain time that may be risked
-  // Part of the time that it is expected to save, where its drafts are known.
+  // Parts of the time that a model is expected to save: what reading may cost at all, and what may be
+  // paid for it before anything was saved.
+  static constexpr double kWorth = 0.5;
   static constexpr double kHope = 0.25;
-  // Where they are not: so many plain passes may be spent on it, once for all texts.
-  static constexpr double kFaith = 3;
+  // What may go into getting to know a model: plain passes, once for all texts, and a part of each.
+  static constexpr double kFaith = 4;
+  static constexpr double kTrust = 0.08;
   static constexpr double kProbe = 0.01;  // part of a text's time that is spent on looking again
   static constexpr double kTrials = 32;
   static constexpr int kShortBacklog = 8;  // tokens that share a pass with the anchor, or nearly so
@@ -297,6 +308,18 @@ class Controller {
       if (answers_[idx(i)] > text_.tokens) sum += answers_[idx(i)] - text_.tokens, ++longer;
     }
     return sum / longer;
+  }
+
+  /// Seconds that the rest of the answer takes less, where each round brings `gain` tokens more.
+  double expected_saving(double gain) const noexcept {
+    return gain > 0 ? remaining() * plain_ * gain / (1 + gain) : 0.0;
+  }
+  static bool known(const Watched& w) noexcept { return w.accepted.trials() >= kTrials; }
+  /// Seconds that may go into getting to know a model: a part of this text, and not more than a few
+  /// plain passes for all of them.
+  double trust(const Watched& w) const noexcept {
+    if (known(w)) return 0.0;
+    return std::clamp(kFaith * plain_ - w.seconds, 0.0, kTrust * text_.plain);
   }
 
   static Plan probe(Limit limit, double value) noexcept {

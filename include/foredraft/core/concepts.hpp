@@ -144,11 +144,12 @@ enum class Shape : std::uint8_t {
 ///  5. `proposal` and `shape` are upper bounds over all instances; max_depth() is asked before
 ///     every round and may change from one to the next;
 ///  6. truncate(n) forgets what was learnt beyond the first n tokens of the sequence; reset() is
-///     truncate(0);
+///     truncate(0). What a drafter learns for later texts, and says so, stays until its forget();
 ///  7. attach(info) tells it once of the target that it drafts for, before any other call; it throws
 ///     where it cannot (kVocabularyMismatch). What `info` refers to lives during the call only;
-///  8. taps() are the layers whose rows it wants to see, in absorb() and commit(); what it asks for
-///     may not change while it lives;
+///  8. taps() are the layers whose rows it wants to see, in absorb() and commit(), and needs() how
+///     much it reads of the logits of a round, in commit(); what it asks for may not change while it
+///     lives;
 ///  9. backlog(n) is how many of n final tokens its model has to read before it drafts again;
 ///     nothing for a drafter without a model. summary() says in words what it did and why; empty
 ///     where there is nothing to say;
@@ -171,6 +172,7 @@ concept Drafter =
       { D::controls } -> std::convertible_to<bool>;
       { view.max_depth() } -> std::same_as<int>;
       { view.taps() } -> std::same_as<std::span<const int>>;
+      { view.needs() } -> std::same_as<RowNeed>;
       { view.backlog(n_tokens) } -> std::same_as<std::optional<int>>;
       { view.summary() } -> std::same_as<std::string>;
       drafter.attach(target);
@@ -182,12 +184,13 @@ concept Drafter =
       drafter.restore(snapshot);
     };
 
-/// For a drafter that drafts for any target, wants no taps, and learns what it has to know from
-/// Context::tokens alone. What differs is declared anew.
+/// For a drafter that drafts for any target, wants no taps and no rows, and learns what it has to
+/// know from Context::tokens alone. What differs is declared anew.
 struct DrafterBase {
   static constexpr bool controls = false;
 
   std::span<const int> taps() const noexcept { return {}; }
+  RowNeed needs() const noexcept { return RowNeed::kNothing; }
   std::optional<int> backlog(int) const noexcept { return std::nullopt; }
   std::string summary() const { return {}; }
   void attach(const TargetInfo&) const noexcept {}

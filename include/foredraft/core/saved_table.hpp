@@ -24,14 +24,18 @@ namespace foredraft::inline v0 {
 
 /// What the payload of a file of learned tokens is. A number never changes its meaning.
 enum class TableKind : std::uint32_t {
-  kNgramCounts = 1,  ///< NgramCounts
-  kNgramMod = 2,     ///< NgramModTable
+  kNgramCounts = 1,     ///< NgramCounts
+  kNgramMod = 2,        ///< NgramModTable
+  kSuffixTree = 3,      ///< texts of past requests, for suffix decoding
+  kTokenRecycling = 4,  ///< what followed each token
 };
 
 constexpr std::string_view name_of(TableKind kind) noexcept {
   switch (kind) {
     case TableKind::kNgramCounts: return "ngram-cache";
     case TableKind::kNgramMod: return "ngram-mod";
+    case TableKind::kSuffixTree: return "suffix";
+    case TableKind::kTokenRecycling: return "recycling";
   }
   return "unknown";
 }

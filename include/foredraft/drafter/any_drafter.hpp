@@ -36,6 +36,7 @@ class AnyDrafter {
 
   int max_depth() const { return drafter_->max_depth(); }
   std::span<const int> taps() const { return drafter_->taps(); }
+  RowNeed needs() const { return drafter_->needs(); }
   std::optional<int> backlog(int n_tokens) const { return drafter_->backlog(n_tokens); }
   std::string summary() const { return drafter_->summary(); }
   void attach(const TargetInfo& target) { drafter_->attach(target); }
@@ -62,6 +63,7 @@ class AnyDrafter {
     virtual ~Interface() = default;
     virtual int max_depth() const = 0;
     virtual std::span<const int> taps() const = 0;
+    virtual RowNeed needs() const = 0;
     virtual std::optional<int> backlog(int) const = 0;
     virtual std::string summary() const = 0;
     virtual void attach(const TargetInfo&) = 0;
@@ -79,6 +81,7 @@ class AnyDrafter {
     explicit Holder(D held) : drafter(std::move(held)) {}
     int max_depth() const override { return drafter.max_depth(); }
     std::span<const int> taps() const override { return drafter.taps(); }
+    RowNeed needs() const override { return drafter.needs(); }
     std::optional<int> backlog(int n_tokens) const override { return drafter.backlog(n_tokens); }
     std::string summary() const override { return drafter.summary(); }
     void attach(const TargetInfo& target) override { drafter.attach(target); }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <any>
 #include <array>
 #include <concepts>
 #include <cstddef>
@@ -38,47 +37,33 @@ namespace foredraft::inline v0 {
 /// One drafter's failure does not end the round: it has proposed nothing, and is asked again later.
 /// That of the only one is the caller's to know.
 /// @cost besides the drafters a few microseconds a round
-template <Shape S = Shape::kChain>
-class Chain {
+/// @see Chain, Controlled
+/// @tparam S kChain of drafters that propose trees: of their trees one path is verified
+template <Drafter D, Shape S = D::shape>
+class ControlledDrafters {
  public:
-  /// A drafter, and what it is called where the chain speaks of it.
-  struct Part {
-    Part(std::string called, AnyDrafter<S> held)
-        : name(std::move(called)), drafter(std::move(held)) {}
-    template <Drafter D>
-    Part(D held)  // NOLINT(google-explicit-constructor): a drafter is a part
-        : Part("drafter", AnyDrafter<S>(std::move(held))) {}
-
-    std::string name;
-    AnyDrafter<S> drafter;
-  };
   struct Snapshot {
-    std::vector<std::any> parts;
+    std::vector<typename D::Snapshot> parts;
   };
 
-  static constexpr Proposal proposal = Proposal::kLaw;
+  static constexpr Proposal proposal = D::proposal;
   static constexpr Shape shape = S;
   static constexpr bool controls = true;
   static constexpr int kMostParts = 32;
 
-  template <typename... P>
-    requires(std::constructible_from<Part, P> && ...)
-  explicit Chain(P... parts) {
-    (add(Part(std::move(parts))), ...);
-  }
-
   /// One more, before the chain is attached. @errors kInvalidOption beyond kMostParts
-  void add(Part part) {
+  void add(std::string name, D drafter) {
     if (parts_.size() == idx(kMostParts)) {
       throw Error(ErrorCode::kInvalidOption, "one drafter more",
                   "at most " + std::to_string(kMostParts) + " in a chain", "");
     }
-    const std::span<const int> taps = part.drafter.taps();
+    const std::span<const int> taps = drafter.taps();
     taps_.insert(taps_.end(), taps.begin(), taps.end());
     std::sort(taps_.begin(), taps_.end());
     taps_.erase(std::unique(taps_.begin(), taps_.end()), taps_.end());
-    const bool has_model = part.drafter.backlog(0).has_value();
-    parts_.push_back({std::move(part), has_model, {}});
+    needs_ = std::max(needs_, drafter.needs());
+    const bool has_model = drafter.backlog(0).has_value();
+    parts_.push_back({std::move(name), std::move(drafter), has_model, {}});
     control_.watch(parts_.size());
   }
   /// Tell time by another clock than std::chrono::steady_clock.
@@ -86,64 +71,66 @@ class Chain {
 
   int max_depth() const {
     int depth = 0;
-    for (const Member& member : parts_) depth = std::max(depth, member.part.drafter.max_depth());
+    for (const Part& part : parts_) depth = std::max(depth, part.drafter.max_depth());
     return depth;
   }
   std::span<const int> taps() const noexcept { return taps_; }
+  RowNeed needs() const noexcept { return needs_; }  // of the part that reads most
   void attach(const TargetInfo& target) {
-    for (Member& member : parts_) member.part.drafter.attach(target);
+    for (Part& part : parts_) part.drafter.attach(target);
   }
   /// Of the drafter that lags behind most.
   std::optional<int> backlog(int n_tokens) const {
     std::optional<int> most;
-    for (const Member& member : parts_)
-      most = std::max(most, member.part.drafter.backlog(n_tokens));
+    for (const Part& part : parts_) most = std::max(most, part.drafter.backlog(n_tokens));
     return most;
   }
 
   void propose(const Context& context, Limit limit, DraftTree& draft) {
-    for (Member& member : parts_) member.tree.reset(context.anchor());
-    if (limit.fixed && (parts_.size() == 1 || limit.depth == 0))
+    for (Part& part : parts_) part.tree.reset(context.anchor());
+    if (limit.fixed && ((parts_.size() == 1 && S == D::shape) || limit.depth == 0))
       return pass_on(context, limit, draft);
+    // Of several drafts as many nodes as one chain of that depth has, else all would be verified.
+    if (limit.fixed) limit.nodes = std::min(limit.nodes, limit.depth);
     control_.begin(static_cast<int>(context.tokens.size()) - 1, limit);
     merged_.clear();
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       if (!parts_[i].has_model && control_.asks(i)) ask(i, context, limit);
     }
-    const double value = merged_.choose(limit, S, control_.prices());
+    const double value = merged_.choose(limit, shape, control_.prices());
     if (const auto model = choose_model(context, limit, value)) {
       ask_model(*model, context, draft);
       if (draft.drafted() > 0) return;  // it was drawn
-      merged_.choose(limit, S, control_.prices());
+      merged_.choose(limit, shape, control_.prices());
     }
     merged_.write(draft);
   }
 
   void absorb(const PromptBlock& block) {
-    for (Member& member : parts_) member.part.drafter.absorb(block);
+    for (Part& part : parts_) part.drafter.absorb(block);
   }
 
   void commit(const Round& round) noexcept {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       control_.learn(i, drawn_ == i ? round.draft : parts_[i].tree, round.tokens);
       parts_[i].tree.truncate(1);
-      parts_[i].part.drafter.commit(round);
+      parts_[i].drafter.commit(round);
     }
     drawn_ = kNone;
     control_.learn(round);
   }
 
   void truncate(int n) noexcept {
-    for (Member& member : parts_) member.part.drafter.truncate(n);
+    for (Part& part : parts_) part.drafter.truncate(n);
     control_.begin_text();
   }
   void reset() noexcept {
-    for (Member& member : parts_) member.part.drafter.reset();
+    for (Part& part : parts_) part.drafter.reset();
     control_.begin_text();
   }
   Snapshot snapshot() const {
     Snapshot snapshot;
-    for (const Member& member : parts_) snapshot.parts.push_back(member.part.drafter.snapshot());
+    for (const Part& part : parts_) snapshot.parts.push_back(part.drafter.snapshot());
     return snapshot;
   }
   /// What was learned of costs and acceptance stays: it is not part of a text.
@@ -155,8 +142,7 @@ class Chain {
                   "a snapshot of " + std::to_string(snapshot.parts.size()) + " drafters",
                   "one of " + std::to_string(parts_.size()), "restore it where it was taken");
     }
-    for (std::size_t i = 0; i < parts_.size(); ++i)
-      parts_[i].part.drafter.restore(snapshot.parts[i]);
+    for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i].drafter.restore(snapshot.parts[i]);
     control_.begin_text();
   }
 
@@ -164,26 +150,27 @@ class Chain {
   std::string summary() const {
     std::string text;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      text += parts_[i].part.name + ": " + control_.describe(i) + "\n";
-      text += parts_[i].part.drafter.summary();
+      text += parts_[i].name + ": " + control_.describe(i) + "\n";
+      text += parts_[i].drafter.summary();
     }
     return text;
   }
 
   const Controller& controller() const noexcept { return control_; }
   int size() const noexcept { return static_cast<int>(parts_.size()); }
-  AnyDrafter<S>& part(int i) noexcept { return parts_[idx(i)].part.drafter; }
+  D& part(int i) noexcept { return parts_[idx(i)].drafter; }
 
  private:
-  struct Member {
-    Part part;
+  struct Part {
+    std::string name;
+    D drafter;
     bool has_model;
     DraftTree tree;  // its draft of this round, as it proposed it
   };
 
   /// Nobody is left out and nothing chosen.
   void pass_on(const Context& context, Limit limit, DraftTree& draft) {
-    for (Member& member : parts_) member.part.drafter.propose(context, limit, draft);
+    for (Part& part : parts_) part.drafter.propose(context, limit, draft);
   }
 
   void ask(std::size_t i, const Context& context, Limit limit) {
@@ -205,8 +192,8 @@ class Chain {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       if (!parts_[i].has_model) continue;
       Limit own = limit;
-      own.depth = std::min(own.depth, parts_[i].part.drafter.max_depth());
-      const int backlog = parts_[i].part.drafter.backlog(n_tokens).value_or(0);
+      own.depth = std::min(own.depth, parts_[i].drafter.max_depth());
+      const int backlog = parts_[i].drafter.backlog(n_tokens).value_or(0);
       const auto plan = control_.plan(i, backlog, own, value);
       if (plan && (!best || plan->value > best->plan.value)) best = {i, backlog, *plan};
     }
@@ -232,14 +219,14 @@ class Chain {
 
   /// Fills the part's tree; it holds the anchor alone where the drafter failed.
   void propose_one(std::size_t i, const Context& context, Limit limit) {
-    Member& member = parts_[i];
-    limit.depth = std::min(limit.depth, member.part.drafter.max_depth());
+    Part& part = parts_[i];
+    limit.depth = std::min(limit.depth, part.drafter.max_depth());
     try {
-      member.part.drafter.propose(context, limit, member.tree);
-      check_draft(member.tree, context, limit, S);
+      part.drafter.propose(context, limit, part.tree);
+      check_draft(part.tree, context, limit, is_drawn(part.tree) ? S : D::shape);
     } catch (const std::exception&) {
       if (parts_.size() == 1) throw;
-      member.tree.reset(context.anchor());
+      part.tree.reset(context.anchor());
       control_.failed(i);
     }
   }
@@ -252,29 +239,39 @@ class Chain {
   }
 
   static constexpr std::size_t kNone = kMostParts;
-  std::vector<Member> parts_;
+  std::vector<Part> parts_;
   std::vector<int> taps_;
+  RowNeed needs_ = RowNeed::kNothing;
   Controller control_;
   MergedDraft merged_;
   std::size_t drawn_ = kNone;  // whose draft, drawn from q, is that of the round
 };
 
+/// Several drafters of any kind, in the order of preference where they promise the same:
+/// `Chain{PromptLookup{}, ModelDrafter{draft}}`.
+template <Shape S = Shape::kChain>
+class Chain : public ControlledDrafters<AnyDrafter<S>> {
+ public:
+  template <typename... D>
+    requires(std::constructible_from<AnyDrafter<S>, D> && ...)
+  explicit Chain(D... drafters) {
+    (this->add("drafter " + std::to_string(this->size() + 1), AnyDrafter<S>(std::move(drafters))),
+     ...);
+  }
+};
+template <typename... D>
+Chain(D...) -> Chain<((D::shape == Shape::kTree) || ...) ? Shape::kTree : Shape::kChain>;
+
 static_assert(Drafter<Chain<>>);
 
 /// A drafter that drafts as much as pays, and nothing where nothing does: a chain of one.
 template <Drafter D>
-class Controlled : public Chain<D::shape> {
+class Controlled : public ControlledDrafters<D> {
  public:
   // NOLINTNEXTLINE(google-explicit-constructor): where a drafter is taken, a controlled one is
-  Controlled(D drafter) : Chain<D::shape>(std::move(drafter)) {}
+  Controlled(D drafter) { this->add("drafter", std::move(drafter)); }
 
-  D& inner() noexcept {
-    if constexpr (std::same_as<D, AnyDrafter<D::shape>>) {
-      return this->part(0);
-    } else {
-      return *this->part(0).template get<D>();
-    }
-  }
+  D& inner() noexcept { return this->part(0); }
 };
 
 }  // namespace foredraft::inline v0

@@ -93,9 +93,11 @@ class ModelTreeDrafter : public DrafterBase {
     const int room = model_.begin(context.tokens, limit.read);
     const SamplingOptions law = settings_.law.value_or(context.sampling);
     how_ = resolve(context, law);
-    picker_.begin(context, law, how_, settings_.siblings, model_.vocab_size());
+    picker_.begin(context, law, how_, settings_.siblings, model_.vocab_size(),
+                  limit.stop_below > 0);
     plan_ = {.depth = std::min({limit.depth, max_depth(), room}),
-             .left = std::min(limit.nodes, DraftTree::kMaxNodes - 1)};
+             .left = std::min(limit.nodes, DraftTree::kMaxNodes - 1),
+             .stop_below = limit.stop_below};
     next(draft);
   }
   std::optional<Request<C>> request() noexcept { return model_.request(); }
@@ -131,12 +133,13 @@ class ModelTreeDrafter : public DrafterBase {
   /// narrow q leaves places empty, and those below them, but moves nobody. Children of place i of a
   /// level take the places i * branches and on.
   struct Plan {
-    int depth = 0;        // levels
-    int left = 0;         // nodes
-    int level = 0;        // the one that gets children next ...
-    NodeIndex first = 0;  // ... its first node ...
-    int planned = 1;      // ... and its places
-    int rows = 0;         // of all levels so far
+    int depth = 0;         // levels
+    int left = 0;          // nodes
+    float stop_below = 0;  // path probability
+    int level = 0;         // the one that gets children next ...
+    NodeIndex first = 0;   // ... its first node ...
+    int planned = 1;       // ... and its places
+    int rows = 0;          // of all levels so far
     std::array<int, DraftTree::kMaxNodes> place = {};
   };
 
@@ -148,9 +151,21 @@ class ModelTreeDrafter : public DrafterBase {
     n_own_ = draft.size();
     std::copy(draft.nodes().begin(), draft.nodes().end(), own_.begin());
     if (model_.request() || plan_.level >= plan_.depth || plan_.left <= 0) return;
+    if (plan_.stop_below > 0 && plan_.level > 0 && best_path(draft) < plan_.stop_below) return;
     plan_.rows += plan_.planned;
     if (plan_.rows > model_.max_nodes()) return;
     model_.expand(draft, picker_.want(std::min(branches(), children())));
+  }
+
+  /// Probability of the best path to the newest level, by the draft model's own confidence.
+  float best_path(const DraftTree& draft) const noexcept {
+    float best = 0;
+    for (NodeIndex node = plan_.first; node < draft.size(); ++node) {
+      float path = 1;
+      for (NodeIndex i = node; i > 0; i = draft.parent(i)) path *= draft.confidence(i);
+      best = std::max(best, path);
+    }
+    return best;
   }
 
   /// Give the nodes of this level, whose rows are there, their children.

@@ -41,18 +41,22 @@ class SiblingPicker {
   /// @param how any but kAuto
   /// @param drawn how drawn siblings are made, kIndependent or kWithoutReplacement
   /// @param n_vocab tokens of a row; those beyond context.n_vocab are padding and never picked
+  /// @param confident say of each child how probable it is, for which rows are read further
   void begin(const Context& context, const SamplingOptions& law, DraftSampling how,
-             Siblings drawn = Siblings::kIndependent, int n_vocab = 0) {
+             Siblings drawn = Siblings::kIndependent, int n_vocab = 0, bool confident = false) {
     context_ = context;
     law_ = law;
     how_ = how;
     drawn_ = drawn;
     padded_ = n_vocab > context.n_vocab;
+    confident_ = confident;
   }
 
   /// What add() reads of a row to make `count` children.
   Want want(int count) const noexcept {
-    if (argmax_suffices(count)) return {RowNeed::kArgmax, {}};
+    if (argmax_suffices(count)) {
+      return confident_ ? Want{RowNeed::kSums, {}, 1.0f} : Want{RowNeed::kArgmax, {}};
+    }
     const bool whole_law = !best() && !padded_;
     return {whole_law ? std::max(RowNeed::kLogits, RowSampler::need(law_)) : RowNeed::kLogits,
             {},
@@ -66,6 +70,7 @@ class SiblingPicker {
   /// one; a single coupled child without cuts as RowSampler::draw
   void add(NodeIndex parent, int count, const Scores& scores, int row, DraftTree& draft) {
     if (count <= 0) return;
+    const NodeIndex first = draft.size();
     try {
       switch (how_) {
         case DraftSampling::kDrawn: add_drawn(parent, count, scores, row, draft); break;
@@ -73,6 +78,7 @@ class SiblingPicker {
         case DraftSampling::kAuto:
         case DraftSampling::kArgmax: add_best(parent, count, scores, row, draft); break;
       }
+      if (confident_) weigh(first, parent, scores, row, draft);
     } catch (const Error& error) {  // it does not know whose row it speaks of
       throw Error(error.code(), "the draft model: " + error.found(), error.expected(),
                   error.hint());
@@ -80,6 +86,24 @@ class SiblingPicker {
   }
 
  private:
+  /// The children's probabilities, as the target would have them that thinks like the draft model:
+  /// before temperature and cuts where it takes the best token, else under the law itself.
+  void weigh(NodeIndex first, NodeIndex parent, const Scores& scores, int row, DraftTree& draft) {
+    if (how_ == DraftSampling::kDrawn) {
+      for (NodeIndex node = first; node < draft.size(); ++node) {
+        draft.set_confidence(node, static_cast<float>(draft.law(parent)(draft.token(node))));
+      }
+      return;
+    }
+    SamplingOptions law;
+    law.temperature = law_.greedy() ? 1.0f : law_.temperature;
+    transforms_.apply_lazily(law, logits(scores, row), history(parent, draft), lazy_q_,
+                             runs(scores, row));
+    for (NodeIndex node = first; node < draft.size(); ++node) {
+      draft.set_confidence(node, static_cast<float>(lazy_q_(draft.token(node))));
+    }
+  }
+
   bool best() const noexcept {
     return how_ == DraftSampling::kArgmax || how_ == DraftSampling::kAuto;
   }
@@ -179,6 +203,7 @@ class SiblingPicker {
   DraftSampling how_ = DraftSampling::kArgmax;
   Siblings drawn_ = Siblings::kIndependent;
   bool padded_ = false;
+  bool confident_ = false;
   // Buffers.
   Transforms transforms_;
   Law q_;

@@ -76,4 +76,22 @@ Model<B> load(B& backend, const std::filesystem::path& file, const LoadOptions& 
   return load(backend, Gguf::open(file), options);
 }
 
+/// How a model is best loaded that is to draft: its weights in Q4_0 where that makes them smaller,
+/// and where its vocabulary is large, a head of the 32768 tokens that are frequent. Of what a token
+/// costs less than half is left, and of its acceptance some nine tenths (docs/design/drafting.md).
+inline LoadOptions drafting_options(const Gguf& file) {
+  constexpr std::size_t kFrequent = 32768;
+  LoadOptions options{.requantize = TensorType::kQ4_0};
+  const auto tokens = file.get_strings("tokenizer.ggml.tokens");
+  if (tokens && tokens->size() >= 2 * kFrequent) options.head_tokens = static_cast<int>(kFrequent);
+  return options;
+}
+
+/// Make a model that is to draft, with drafting_options(). @errors as load
+template <typename B>
+Model<B> load_draft(B& backend, const std::filesystem::path& file) {
+  const Gguf opened = Gguf::open(file);
+  return load(backend, opened, drafting_options(opened));
+}
+
 }  // namespace foredraft::inline v0

@@ -1,0 +1,120 @@
+// Answers on request, for scripts that let engines and ways to draft take turns: one JSON object in, one out, each
+// a line.
+//
+//   {"speculation": "auto", "model": true, "prompt": "...", "n": 128, "temperature": 0, "acceptance": "match",
+//    "depth": 4, "session": 0}
+//
+// `model`: the draft model may be used; `depth`: a fixed one; `session`: another number is another session. The answer has the seconds from the prompt's text to the
+// last token, the tokens, and the statistics. Each way keeps its session, and so what its controller has learned, but
+// no text: every prompt is read anew.
+
+#include <chrono>
+#include <iostream>
+#include <map>
+#include <memory>
+#include <string>
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <foredraft/io/chat_format.hpp>
+
+#include "../support/program.hpp"
+#include "model_path.hpp"
+#include "session.hpp"
+
+namespace {
+
+namespace fd = foredraft;
+using Json = nlohmann::ordered_json;
+
+class Answers {
+ public:
+  Answers(const std::string& target, const std::string& draft, int threads)
+      : models_({.target = cli::find_model(target),
+                 .draft = draft.empty() ? std::filesystem::path() : cli::find_model(draft),
+                 .threads = threads}) {}
+
+  Json answer(const Json& asked) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto prompt = encode(asked.at("prompt"));
+    fd::Options options{.max_tokens = asked.at("n"), .seed = 1};
+    options.sampling.temperature = asked.value("temperature", 0.0f);
+    options.n_draft = asked.value("depth", fd::Options::kAutomatic);
+    const fd::Result result = session(asked).generate(prompt, options, [](const fd::Emitted&) {});
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    const fd::Stats& s = result.stats;
+    return {{"seconds", seconds.count()},
+            {"tokens", result.tokens},
+            {"text", result.text},
+            {"prompt_tokens", s.prompt_tokens},
+            {"rounds", s.rounds},
+            {"drafted", s.drafted},
+            {"accepted", s.accepted},
+            {"parts",
+             {{"prefill", s.seconds.prefill},
+              {"draft", s.seconds.draft},
+              {"verify", s.seconds.verify},
+              {"accept", s.seconds.accept},
+              {"commit", s.seconds.commit},
+              {"decode", s.seconds.total}}},
+            {"speculation", result.speculation}};
+  }
+
+ private:
+  static constexpr int kContext = 4096;
+
+  std::vector<fd::TokenId> encode(const std::string& text) const {
+    const fd::Tokenizer& tokenizer = models_.target.tokenizer();
+    const auto chat = fd::recognize_chat_template(tokenizer.vocabulary().chat_template());
+    const fd::ChatMessage message{"user", text};
+    return tokenizer.encode(fd::format_chat(chat, {&message, 1}),
+                            {.add_bos = true, .parse_special = true});
+  }
+
+  cli::Session& session(const Json& asked) {
+    const std::string speculation = asked.at("speculation");
+    const bool model = asked.value("model", false);
+    const std::string rule = asked.value("acceptance", "match");
+    const std::string numbers =
+        std::to_string(asked.value("depth", -1)) + " " + std::to_string(asked.value("session", 0));
+    auto& session = sessions_[speculation + (model ? "+model " : " ") + rule + numbers];
+    if (!session) {
+      session = cli::make_session(models_, {.speculation = speculation,
+                                            .rule = cli::rule_named(rule),
+                                            .n_ctx = kContext,
+                                            .with_model = model});
+    }
+    return *session;
+  }
+
+  cli::Models models_;
+  std::map<std::string, std::unique_ptr<cli::Session>> sessions_;
+};
+
+int run(const std::string& target, const std::string& draft, int threads) {
+  Answers answers(target, draft, threads);
+  for (std::string line; std::getline(std::cin, line);) {
+    Json answer;
+    try {
+      answer = answers.answer(Json::parse(line));
+    } catch (const std::exception& error) {
+      answer = {{"error", error.what()}};
+    }
+    std::cout << answer.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::string target;
+  std::string draft;
+  int threads = 0;
+  CLI::App app("Answers on request: a JSON object a line.");
+  app.add_option("-m,--model", target, "a file, or a name")->required();
+  app.add_option("-d,--draft", draft, "a draft model");
+  app.add_option("-t,--threads", threads, "0: as many as the machine grants");
+  return bench::run_program(app, argc, argv, [&] { return run(target, draft, threads); });
+}
