@@ -47,8 +47,10 @@ TEST_CASE("greedy text is the plain text at every depth, chain and tree") {
 TEST_CASE("match gives the same text for a seed with any drafter") {
   toy::Target target(32, 2);
   for (const std::uint64_t seed : {0ull, 1ull, 99ull}) {
-    const fd::Options options{
-        .max_tokens = 200, .sampling = {.temperature = 1.0f, .top_k = 12}, .seed = seed};
+    const fd::Options options{.max_tokens = 200,
+                              .n_draft = 16,
+                              .sampling = {.temperature = 1.0f, .top_k = 12},
+                              .seed = seed};
     const auto truth = plain(target, options).tokens;
     fd::Decoder lookup{target, toy::TokenCache{}, fd::PromptLookup{}, fd::SampleAndMatch{}};
     CHECK(lookup.generate(kPrompt, options).tokens == truth);
@@ -307,7 +309,7 @@ TEST_CASE("bad input is refused with its code") {
   CHECK(code_of(two, {.sampling = {.temperature = -1}}) == "invalid-option");
   CHECK(code_of(two, {.sampling = {.temperature = std::nanf("")}}) == "invalid-option");
   CHECK(code_of(two, {.sampling = {.top_k = 3}}) == "invalid-option");
-  CHECK(code_of(two, {.n_draft = -1}) == "invalid-option");
+  CHECK(code_of(two, {.n_draft = -2}) == "invalid-option");
   CHECK(code_of(two, {.stop = {""}}) == "invalid-option");
   CHECK(code_of(two, {.max_tokens = 2}) == "none");
   CHECK_THROWS_AS((fd::Decoder{target, toy::TokenCache{}, fd::NoDraft{}, fd::Greedy{}}.resume()),

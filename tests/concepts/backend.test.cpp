@@ -15,11 +15,12 @@ fd::Result text_of(fd::Model<B>& model, auto drafter) {
   fd::Decoder decoder{model, fd::LinearCache<S>{model.shape(), 100}, std::move(drafter),
                       fd::SampleAndMatch{}};
   const std::vector<fd::TokenId> prompt{10, 20, 30, 10, 20};
-  (void)decoder.generate(prompt, {.max_tokens = 10, .sampling = {.temperature = 1.0f}});
+  (void)decoder.generate(prompt,
+                         {.max_tokens = 10, .n_draft = 8, .sampling = {.temperature = 1.0f}});
   const auto before = decoder.snapshot();
-  (void)decoder.resume({.max_tokens = 10, .sampling = {.temperature = 1.0f}});
+  (void)decoder.resume({.max_tokens = 10, .n_draft = 8, .sampling = {.temperature = 1.0f}});
   decoder.restore(before);
-  return decoder.resume({.max_tokens = 40, .sampling = {.temperature = 1.0f}});
+  return decoder.resume({.max_tokens = 40, .n_draft = 8, .sampling = {.temperature = 1.0f}});
 }
 
 // Near misses of what a backend is.

@@ -20,7 +20,7 @@ std::vector<fd::TokenId> count_from(fd::TokenId first, int n) {
 TEST_CASE("a decoder asks for no more than the concepts do") {
   archetype::Target target;
   fd::Decoder decoder{target, archetype::Cache{}, archetype::Drafter{}, archetype::Acceptance{}};
-  const fd::Result result = decoder.generate(count_from(0, 12), {.max_tokens = 20});
+  const fd::Result result = decoder.generate(count_from(0, 12), {.max_tokens = 20, .n_draft = 8});
   CHECK(result.tokens == count_from(12, 20));
   CHECK(result.stats.accepted > 0);
   CHECK(result.stats.corrected > 0);

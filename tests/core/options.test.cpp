@@ -56,7 +56,7 @@ TEST_CASE("a value out of range is named") {
     CHECK(complaint({.sampling = {.frequency_penalty = penalty}})
               .starts_with("a presence or frequency"));
   }
-  CHECK(complaint({.n_draft = -1}).starts_with("n_draft -1"));
+  CHECK(complaint({.n_draft = -2}).starts_with("n_draft -2"));
   CHECK(complaint({.logprobs = -2}).starts_with("logprobs -2"));
   CHECK(complaint({.logprobs = 0}).empty());
   CHECK(complaint({.prefill_block = 0}).starts_with("prefill_block 0"));

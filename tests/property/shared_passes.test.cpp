@@ -142,7 +142,7 @@ struct Writers {
     const auto tree = [this] {
       return fd::ModelTreeDrafter<T, C>(draft, cache(draft), {.branching = {3, 2, 1}});
     };
-    add(none, fd::Greedy{}, 3, {.max_tokens = 30});
+    add(none, fd::Greedy{}, 3, {.max_tokens = 30, .n_draft = 8});
     add(lookup, fd::Greedy{}, 40, {.max_tokens = 50, .n_draft = 6, .prefill_block = 7});
     add(chain, fd::SampleAndMatch{}, 17,
         {.max_tokens = 45,
@@ -151,10 +151,10 @@ struct Writers {
          .seed = 5,
          .prefill_block = 4});
     add(tree, fd::RejectionSampling{}, 5,
-        {.max_tokens = 60, .sampling = {.temperature = 1.0f}, .seed = 6});
+        {.max_tokens = 60, .n_draft = 8, .sampling = {.temperature = 1.0f}, .seed = 6});
     add(chain, fd::BlockVerification{}, 25,
         {.max_tokens = 20, .n_draft = 3, .sampling = {.temperature = 0.8f, .top_k = 9}, .seed = 7});
-    add(tree, fd::Greedy{}, 1, {.max_tokens = 40});
+    add(tree, fd::Greedy{}, 1, {.max_tokens = 40, .n_draft = 8});
   }
 
   /// A turn of each text that is not over, with one pass for each level of their drafts and one of
