@@ -142,17 +142,17 @@ enum class Shape : std::uint8_t {
 ///  4. state may lag behind the final tokens and never leads them: whatever stands for drafted
 ///     tokens is dropped unless they turn up among round.tokens;
 ///  5. `proposal` and `shape` are upper bounds over all instances; max_depth() is asked before
-///     every round and may change from one to the next. `controls`
-///     says that it drafts less than the limit where that pays better, so that the limit may be as
-///     wide as there is room; Limit::fixed asks it not to;
+///     every round and may change from one to the next. `controls` says that it drafts less than the
+///     limit where that pays better, so that the limit may be as wide as there is room; Limit::fixed
+///     asks it not to;
 ///  6. truncate(n) forgets what was learnt beyond the first n tokens of the sequence; reset() is
 ///     truncate(0). What a drafter learns for later texts, and says so, stays until its forget();
 ///  7. attach(info) tells it once of the target that it drafts for, before any other call; it throws
 ///     where it cannot (kVocabularyMismatch). What `info` refers to lives during the call only;
 ///  8. taps() are the layers whose rows it wants to see, in absorb() and commit(), and needs() how
 ///     much it reads of the logits of a round, in commit(); what it asks for may not change while it
-///     lives. backlog(n) is how many of n final tokens its model has to read before it drafts again, nothing
-///     for a drafter without a model; summary() says in words what it did and why;
+///     lives. backlog(n) is how many of n final tokens its model has to read before it drafts again,
+///     nothing for a drafter without a model; summary() says in words what it did and why;
 ///  9. what it proposes changes the speed, not the law of the text: not the text itself at
 ///     temperature 0 and under SampleAndMatch; under rules that test with q another draft gives
 ///     another text of the same law.
