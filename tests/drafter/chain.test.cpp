@@ -271,3 +271,28 @@ TEST_CASE("of drafters that propose trees a rule for chains gets paths") {
     CHECK(draft.drafted() == 2);
   }
 }
+
+TEST_CASE("where there is no room for a draft, not even a model that is not known yet drafts") {
+  struct Model : TreeFunction {
+    std::optional<int> backlog(int) const { return 0; }
+  };
+  Model model;
+  model.function = [](const fd::Context&, fd::Limit limit, fd::DraftTree& draft) {
+    for (int i = 0; i < limit.depth; ++i) {
+      draft.drawn_from(draft.size() - 1) = fd::Law{{6}, {1.0}};
+      draft.extend(6);
+    }
+  };
+  Chain chain = chain_of(part("model", model));
+  CHECK(propose(chain).drafted() == 1);  // once, to see what it costs
+  const fd::Scores scores;
+  const std::vector<fd::NodeIndex> path{0};
+  for (int round = 0; round < 20; ++round) {
+    fd::DraftTree draft;
+    draft.reset(kText.back());
+    const std::vector<fd::TokenId> tokens{9};
+    chain.commit({draft, path, tokens, scores, 2 + round, {0.0, 1.0}});
+    CHECK(propose(chain, {}).drafted() == 0);
+    CHECK(propose(chain, {.depth = 1, .nodes = 1}).drafted() <= 1);
+  }
+}

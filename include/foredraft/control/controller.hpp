@@ -87,6 +87,7 @@ class Controller {
   std::optional<Plan> plan(std::size_t i, int backlog, Limit limit, double value) noexcept {
     Watched& w = drafters_[i];
     if (fixed_) return Plan{limit, 1.0};
+    if (limit.depth == 0) return std::nullopt;
     recent_value_ += kRecent * (value - recent_value_);
     const double step = w.step_seconds > 0 ? w.step_seconds : kGuessedStep * plain_;
     const double read = w.read_seconds > 0 ? w.read_seconds : kGuessedRead * plain_;
@@ -328,7 +329,8 @@ class Controller {
   }
   Plan draft(Watched& w, Limit limit, double step) const noexcept {
     w.parked = false;
-    limit.depth = w.step_seconds > 0 ? w.forecast.depth : 1;
+    limit.depth =
+        w.step_seconds > 0 ? w.forecast.depth : 1;  // the first time, to see what it costs
     limit.stop_below = static_cast<float>(step * rate_);
     return {limit, w.forecast.value()};
   }

@@ -88,6 +88,7 @@ class ControlledDrafters {
 
   void propose(const Context& context, Limit limit, DraftTree& draft) {
     for (Part& part : parts_) part.tree.reset(context.anchor());
+    drawn_ = kNone;  // of a round that failed
     if (limit.fixed && ((parts_.size() == 1 && S == D::shape) || limit.depth == 0))
       return pass_on(context, limit, draft);
     // Of several drafts as many nodes as one chain of that depth has, else all would be verified.
