@@ -296,3 +296,17 @@ TEST_CASE("where there is no room for a draft, not even a model that is not know
     CHECK(propose(chain, {.depth = 1, .nodes = 1}).drafted() <= 1);
   }
 }
+
+TEST_CASE("origins of a drafter that numbers its nodes itself do no harm") {
+  const TreeFunction numbered{[](const fd::Context&, fd::Limit, fd::DraftTree& draft) {
+    draft.set_origin(draft.extend(4), 9);
+  }};
+  Chain chain = chain_of(part("numbered", numbered));
+  const fd::DraftTree draft = propose(chain, {.depth = 2, .nodes = 2, .fixed = true});
+  CHECK(draft.origin(1) == 9);
+  const fd::Scores scores;
+  const std::vector<fd::NodeIndex> path{0, 1};
+  const std::vector<fd::TokenId> tokens{4, 5};
+  chain.commit({draft, path, tokens, scores, 2, {}});
+  CHECK_THAT(chain.summary(), Catch::Contains("1 tokens verified, 1 accepted"));
+}

@@ -194,11 +194,13 @@ class Controller {
     text_.tokens += static_cast<int>(round.tokens.size());
     ++text_.rounds;
     for (Watched& w : drafters_) w.benefit *= 1 - kRecent;
-    for (NodeIndex node = 1; node < round.draft.size(); ++node) {
-      ++drafters_[idx(round.draft.origin(node))].drafted;
-    }
-    for (const NodeIndex node : round.path.subspan(1)) {
-      Watched& w = drafters_[idx(round.draft.origin(node))];
+    // One drafter that was passed on may number its nodes in its own way.
+    const auto drafter_of = [&](NodeIndex node) -> Watched& {
+      return drafters_[std::min(idx(round.draft.origin(node)), drafters_.size() - 1)];
+    };
+    for (NodeIndex node = 1; node < round.draft.size(); ++node) ++drafter_of(node).drafted;
+    for (std::size_t i = 1; i < round.path.size(); ++i) {
+      Watched& w = drafter_of(round.path[i]);
       ++w.accepted_tokens;
       w.benefit += kRecent;
     }
