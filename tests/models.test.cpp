@@ -43,7 +43,7 @@ TEST_CASE("the README's program") {
   // README: end
 
   CHECK(!result.tokens.empty());
-  CHECK(result.stats.drafted > 0);
+  CHECK(result.speculation.find("asked") != std::string::npos);
   CHECK(shown.str().find("tokens/s") != std::string::npos);
   std::filesystem::remove(target_file);
   std::filesystem::remove(draft_file);

@@ -128,8 +128,8 @@ TEST_CASE("commits allocate nothing") {
     fd::Decoder decoder{target, toy::TokenCache(400, 64), std::move(watched), fd::Greedy{}};
     fd::Stats stats;
     for (fd::TokenId request = 0; request < 20; ++request) {
-      const auto result =
-          decoder.generate(Tokens{request, 2, request, 2}, {.max_tokens = 1 + request * 10});
+      const auto result = decoder.generate(Tokens{request, 2, request, 2},
+                                           {.max_tokens = 1 + request * 10, .n_draft = 8});
       stats.rounds += result.stats.rounds;
       stats.accepted += result.stats.accepted;
     }
