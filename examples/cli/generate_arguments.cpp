@@ -170,8 +170,8 @@ void GenerateArguments::add_sampling(CLI::App& command) {
   add_value(command, "--min-p P", options.sampling.min_p,
             "keep tokens of this probability relative to the best [0]");
   add_number(command, "-s,--seed SEED", seed, 0, std::numeric_limits<std::uint64_t>::max(),
-             "one seed, one text with --spec-acceptance match, however it is drafted; not at "
-             "temperature 0 [0]");
+             "one seed, one text with --spec-acceptance match, however it is drafted; with other "
+             "rules a fixed depth repeats it in a fresh run; not at temperature 0 [0]");
 }
 
 void GenerateArguments::add_penalties(CLI::App& command) {

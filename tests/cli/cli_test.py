@@ -521,12 +521,11 @@ class Generate(CliTest):
                 texts.setdefault(seed, set()).add(self.json_of(*base, "--seed", seed, *kind)["text"])
             self.assertEqual(len(texts[seed]), 1, "match acceptance: one seed, one text")
         self.assertNotEqual(texts[1], texts[2])
-        rejection = [self.json_of(*base, "-s", 5, "--top-k", 40, "--spec-acceptance", "rejection")["tokens"]
-                     for _ in range(2)]
-        self.assertEqual(*rejection)
-
-        block = [self.json_of(*base, "-s", 5, "--spec-acceptance", "block")["text"] for _ in range(2)]
-        self.assertEqual(*block)
+        # The other rules keep the law, but a seed's text depends on the drafts: a fixed depth repeats it.
+        for rule in ("rejection", "block"):
+            repeats = [self.json_of(*base, "-s", 5, "--top-k", 40, "--spec-acceptance", rule,
+                                    "--spec-draft-n-max", 8)["tokens"] for _ in range(2)]
+            self.assertEqual(*repeats)
 
     def test_draft_temperature(self):
         model = self.endless_alphabet()
@@ -595,8 +594,11 @@ class Generate(CliTest):
 
     def test_samples(self):
         model = self.endless_alphabet()
-        for arguments in ((), ("-md", model), ("--spec-acceptance", "rejection"),
-                          ("-md", model, "--spec-acceptance", "block", "--draft-temp", 2)):
+        # One drafter that keeps nothing of the sample before, and a fixed depth: then the rounds repeat too.
+        lookup = ("--spec-type", "lookup", "--spec-draft-n-max", 8)
+        draft = ("--spec-type", "draft", "--spec-draft-n-max", 8, "-md", model)
+        for arguments in (lookup, draft, (*lookup, "--spec-acceptance", "rejection"),
+                          (*draft, "--spec-acceptance", "block", "--draft-temp", 2)):
             base = ("generate", "-m", model, "--raw", "-p", "abcabc", "-n", 30, "--temp", 3, *arguments)
             with self.subTest(arguments=arguments):
                 many = self.json_lines_of(*base, "--samples", 4, "--seed", 7, "--logprobs", 1)
