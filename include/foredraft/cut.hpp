@@ -24,6 +24,8 @@ struct Cut {
   std::optional<FinishReason> reason;
 
   int kept() const noexcept { return static_cast<int>(tokens.size()); }
+  /// Drafted tokens among them.
+  int accepted() const noexcept { return std::min(verdict.accepted(), kept()); }
   std::span<const NodeIndex> path() const noexcept { return {verdict.path.data(), tokens.size()}; }
 };
 
@@ -59,7 +61,7 @@ inline Cut cut(const Verdict& verdict, const DraftTree& draft, const Call& call,
 
 /// Counts each token of a round once, as what it is.
 inline void count(Stats& stats, const DraftTree& draft, const Cut& cut) noexcept {
-  const int accepted = std::min(cut.verdict.accepted(), cut.kept());
+  const int accepted = cut.accepted();
   const int depth = draft.max_depth();
   ++stats.rounds;
   stats.emitted += cut.kept();

@@ -28,5 +28,6 @@
 #include <foredraft/drafter/suffix_decoding.hpp>
 #include <foredraft/drafter/token_recycling.hpp>
 #include <foredraft/generate.hpp>
+#include <foredraft/trace/trace_writer.hpp>
 #include <foredraft/turn.hpp>
 #include <foredraft/version.hpp>

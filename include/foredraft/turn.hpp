@@ -10,6 +10,7 @@
 
 #include <foredraft/core/draft_check.hpp>
 #include <foredraft/core/index.hpp>
+#include <foredraft/core/round_event.hpp>
 #include <foredraft/cut.hpp>
 #include <foredraft/sampling/logprobs.hpp>
 #include <foredraft/sequence.hpp>
@@ -105,7 +106,8 @@ class Turn {
   }
 
   /// Verify, cut, commit.
-  /// @errors kInvalidLogits, and what the acceptance rule throws
+  /// @errors kInvalidLogits, and what the acceptance rule throws; behind the commit, so that the round
+  /// stays, what the observer throws
   void finish() {
     Stats& stats = call_->stats;
     Cut cut;
@@ -116,12 +118,13 @@ class Turn {
       cut = foredraft::cut(verdict, s_.draft_, *call_, s_.text_, s_.context_left());
       note_logprobs(cut);
     }
-    // Final from here: nothing below throws.
+    // Final from here: until the observer is told, nothing throws.
     {
       const Stopwatch watch(stats.seconds.commit);
       commit(cut);
     }
     count(stats, s_.draft_, cut);
+    if (call_->options().observer) observe(cut);
   }
 
  private:
@@ -173,6 +176,14 @@ class Turn {
     const bool ended = cut.reason == FinishReason::kEnd || cut.reason == FinishReason::kStop;
     s_.unreported_ = ended ? cut.reason : std::nullopt;
     s_.cold_ = false;
+  }
+
+  void observe(const Cut& cut) const {
+    Seconds seconds = call_->stats.seconds - before_;
+    seconds.total = seconds.draft + seconds.verify + seconds.accept + seconds.commit;
+    const std::span path(cut.verdict.path.data(), idx(cut.accepted()) + 1);
+    call_->options().observer({call_->stats.rounds - 1, context_.anchor_position(), s_.draft_, path,
+                               s_.undelivered_, s_.rows_, seconds});
   }
 
   S& s_;

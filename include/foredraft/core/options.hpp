@@ -11,6 +11,8 @@
 
 namespace foredraft::inline v0 {
 
+struct RoundEvent;
+
 /// How p is made from the target's logits: first the penalties, then the transforms in the order of
 /// the members; p is what is left, renormalised. Every acceptance rule uses this p and nothing
 /// else.
@@ -67,6 +69,10 @@ struct Options {
 
   /// Polled between the steps of a round; true ends the call with everything final kept.
   std::function<bool()> cancelled = {};
+  /// Told of every round once it is final, for traces and the like; it cannot change the text. Where
+  /// it throws, the round stays and the call ends with that exception. Empty: nobody watches, which
+  /// costs nothing.
+  std::function<void(const RoundEvent&)> observer = {};
   int prefill_block = 512;  ///< prompt tokens per forward pass
 };
 

@@ -29,6 +29,15 @@ struct Seconds {
     total += other.total;
     return *this;
   }
+  friend Seconds operator-(Seconds a, const Seconds& b) noexcept {
+    a.prefill -= b.prefill;
+    a.draft -= b.draft;
+    a.verify -= b.verify;
+    a.accept -= b.accept;
+    a.commit -= b.commit;
+    a.total -= b.total;
+    return a;
+  }
 };
 
 /// Adds the time of its life to `sum`.

@@ -160,6 +160,8 @@ class ControlledDrafters {
   const Controller& controller() const noexcept { return control_; }
   int size() const noexcept { return static_cast<int>(parts_.size()); }
   D& part(int i) noexcept { return parts_[idx(i)].drafter; }
+  /// Of part i, which is DraftTree::origin() of its nodes.
+  const std::string& name(int i) const noexcept { return parts_[idx(i)].name; }
 
  private:
   struct Part {
