@@ -15,5 +15,6 @@ void add_inspect(CLI::App& app, Action& action);
 void add_tokenize(CLI::App& app, Action& action);
 void add_logits(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
+void add_report(CLI::App& app, Action& action);
 
 }  // namespace cli

@@ -23,6 +23,7 @@
 #include "session.hpp"
 #include "survey.hpp"
 #include "terminal.hpp"
+#include "trace_file.hpp"
 
 namespace cli {
 
@@ -73,7 +74,8 @@ class Printer {
 };
 
 /// All texts, one behind the other, on stdout. A cancel ends all of them.
-Summary write_texts(Session& session, std::span<const fd::TokenId> prompt, const RunFacts& facts) {
+Summary write_texts(Session& session, std::span<const fd::TokenId> prompt, const RunFacts& facts,
+                    TraceFile& trace) {
   const fd::Tokenizer& tokenizer = facts.models.target.tokenizer();
   const GenerateArguments& a = facts.asked;
   fd::Options options = a.options;
@@ -85,9 +87,11 @@ Summary write_texts(Session& session, std::span<const fd::TokenId> prompt, const
       print.begin(formatted("--- sample %d of %d, seed %s ---\n", sample + 1, a.samples,
                             std::to_string(options.seed).c_str()));
     }
+    trace.begin(prompt, options);
     fd::Result result = session.generate(prompt, options, [&](const fd::Emitted& token) {
       if (!a.json) print(token);
     });
+    trace.end(result);
     // The decoder does not count the prompt's last token, which the first round of each text
     // forwards. For the user the prompt is read once, and all of it.
     if (sample > 0) ++result.stats.reused_tokens;
@@ -113,6 +117,7 @@ int run(GenerateArguments& a) {
     throw fd::Error(fd::ErrorCode::kEmptyPrompt, "a prompt without text", "at least one character",
                     "give it with -p TEXT or -f FILE");
   }
+  TraceFile trace(a.trace);
   Models models({.target = target,
                  .draft = draft,
                  .draft_options = a.draft_load.options(a.machine.keep_packed),
@@ -134,7 +139,9 @@ int run(GenerateArguments& a) {
   {
     const InterruptGuard guard;
     const auto session = make_session(models, method);
-    summary = write_texts(*session, prompt, facts);
+    trace.describe([&](fd::TokenId token) { return std::string(models.target.tokenizer().piece(token, true)); },
+                   session->drafter_names());
+    summary = write_texts(*session, prompt, facts, trace);
   }
   if (!a.json) std::cerr << '\n' << summary.text(facts);
   return summary.cancelled() ? kExitInterrupt : 0;

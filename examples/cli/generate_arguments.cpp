@@ -156,6 +156,9 @@ void GenerateArguments::add_to(CLI::App& command) {
   add_sampling(command);
   add_penalties(command);
   add_speculation(command);
+  require_text(add_value(command, "--trace FILE", trace,
+                         "write what each round drafted and kept to FILE, one JSON object a line; "
+                         "'foredraft report FILE' makes a page of it"));
   machine.add_to(command);
   add_json_flag(command, json);
 }

@@ -18,6 +18,7 @@ namespace cli {
 struct GenerateArguments {
   std::string model;
   std::string draft;
+  std::string trace;                      ///< file; empty: none
   std::string spec_type = kAuto;          ///< or kNone, or of the table of drafters
   std::optional<std::string> acceptance;  ///< of the table of rules; absent: the default
   std::optional<int> n_max;

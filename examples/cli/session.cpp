@@ -24,6 +24,14 @@ class SessionIn final : public Session {
     return decoder_.generate(prompt, options, emit);
   }
 
+  std::vector<std::string> drafter_names() override {
+    std::vector<std::string> names;
+    for (int i = 0; i < decoder_.drafter().size(); ++i) {
+      names.push_back(decoder_.drafter().name(i));
+    }
+    return names;
+  }
+
  private:
   fd::Decoder<Model, fd::LinearCache<T>, Drafters<S>, Rule> decoder_;
 };

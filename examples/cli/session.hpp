@@ -3,6 +3,8 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include <foredraft/core/options.hpp>
 #include <foredraft/core/result.hpp>
@@ -26,6 +28,9 @@ class Session {
   /// @errors what Decoder::generate throws
   virtual fd::Result generate(std::span<const fd::TokenId> prompt, const fd::Options& options,
                               const Emit& emit) = 0;
+
+  /// By the origin of a drafted node.
+  virtual std::vector<std::string> drafter_names() = 0;
 };
 
 /// Several sessions may share the models, which have to outlive them.

@@ -226,8 +226,9 @@ class Controller {
     }
     if (w.failures > 0) line += format("; failed %lld times", static_cast<long long>(w.failures));
     if (w.parked && w.forecast.gain > 0) {
-      line += format("; parked: drafting would cost %.2g times what it gains",
-                     w.forecast.cost / w.forecast.gain);
+      const double ratio = w.forecast.cost / w.forecast.gain;
+      line += ratio >= 1 ? format("; parked: drafting would cost %.2g times what it gains", ratio)
+                         : "; parked: reading the text would cost more than drafts can save";
     }
     return line;
   }
