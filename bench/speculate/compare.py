@@ -19,10 +19,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import measured
 
 # name: (what is asked for, whether it needs a draft model)
+WITHOUT_MODEL = ("lookup", "ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache", "suffix",
+                 "suffix-automaton", "recycling", "auto")
 WAYS = {
     "none": ({"speculation": "none"}, False),
-    "lookup": ({"speculation": "lookup"}, False),
-    "auto": ({"speculation": "auto"}, False),
+    **{name: ({"speculation": name}, False) for name in WITHOUT_MODEL},
+    "draft": ({"speculation": "draft", "model": True}, True),
     "draft, depth 4": ({"speculation": "draft", "model": True, "depth": 4}, True),
     "auto + draft": ({"speculation": "auto", "model": True}, True),
 }
