@@ -1,4 +1,4 @@
-"""Whole answers, each way to draft against plain decoding: python3 bench/speculate/compare.py build/release/bench.answers
+"""Whole answers, each way to draft against plain decoding: python3 bench/speculate/compare.py build/release/bench/bench.answers
 
 Every prompt is answered in every way, in turns. Then all of that is repeated with new sessions, because a way remembers what it
 answered. The time is that of the whole answer: reading the

@@ -25,9 +25,9 @@ namespace {
 
 /// CLI11 takes -md for the flags -m and -d, and so on.
 constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
-    {"-md", "--model-draft"},
-    {"-ctk", "--cache-type-k"},
-    {"-ctv", "--cache-type-v"},
+    {"-md", "--model-draft"},           {"-ctk", "--cache-type-k"},
+    {"-ctv", "--cache-type-v"},         {"-lcs", "--lookup-cache-static"},
+    {"-lcd", "--lookup-cache-dynamic"},
 };
 
 /// Names that llama.cpp has given up, and those that it has now.

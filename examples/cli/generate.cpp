@@ -18,6 +18,7 @@
 #include "interrupt.hpp"
 #include "logprob_report.hpp"
 #include "model_path.hpp"
+#include "ngram_file.hpp"
 #include "output.hpp"
 #include "report.hpp"
 #include "session.hpp"
@@ -44,6 +45,23 @@ int resolve_context(const GenerateArguments& a, int trained, std::size_t prompt)
   if (a.n_ctx > 0) return a.n_ctx;
   const std::int64_t wanted = static_cast<std::int64_t>(prompt) + std::max(1, a.options.max_tokens);
   return static_cast<int>(std::clamp<std::int64_t>(wanted, default_context(trained), trained));
+}
+
+/// What --lookup-cache-static and --lookup-cache-dynamic name. The latter may not exist yet.
+NgramTables read_tables(const GenerateArguments& a, const fd::Tokenizer& tokenizer) {
+  NgramTables tables;
+  if (a.lookup_static.empty() && a.lookup_dynamic.empty()) return tables;
+  const fd::VocabularyFingerprint vocabulary = fingerprint(tokenizer);
+  if (!a.lookup_static.empty()) {
+    tables.fixed =
+        std::make_shared<const fd::NgramCounts>(read_ngrams(a.lookup_static, vocabulary));
+  }
+  if (!a.lookup_dynamic.empty()) {
+    const bool there = std::filesystem::exists(a.lookup_dynamic);
+    tables.dynamic = std::make_shared<fd::SharedNgramCounts>(
+        there ? read_ngrams(a.lookup_dynamic, vocabulary) : fd::NgramCounts());
+  }
+  return tables;
 }
 
 /// Writes texts as they come, accepted draft tokens in colour.
@@ -133,15 +151,25 @@ int run(GenerateArguments& a) {
                  .keep_packed = a.machine.keep_packed});
   const auto prompt = encode_prompt(models.target.tokenizer(), std::move(text), a.raw);
   method.n_ctx = resolve_context(a, models.target.config().n_ctx, prompt.size());
+  method.ngrams = read_tables(a, models.target.tokenizer());
 
   const RunFacts facts{a, method, models};
   Summary summary;
   {
     const InterruptGuard guard;
     const auto session = make_session(models, method);
-    trace.describe([&](fd::TokenId token) { return std::string(models.target.tokenizer().piece(token, true)); },
-                   session->drafter_names());
+    trace.describe(
+        [&](fd::TokenId token) {
+          return std::string(models.target.tokenizer().piece(token, true));
+        },
+        session->drafter_names());
     summary = write_texts(*session, prompt, facts, trace);
+    session->learn();
+  }
+  if (method.ngrams.dynamic) {
+    method.ngrams.dynamic->read([&](const fd::NgramCounts& counts) {
+      write_ngrams(a.lookup_dynamic, counts, fingerprint(models.target.tokenizer()));
+    });
   }
   if (!a.json) std::cerr << '\n' << summary.text(facts);
   return summary.cancelled() ? kExitInterrupt : 0;

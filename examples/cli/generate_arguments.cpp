@@ -1,9 +1,12 @@
 #include "generate_arguments.hpp"
 
+#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <sstream>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include <foredraft/core/draft_tree.hpp>
@@ -46,6 +49,8 @@ Method GenerateArguments::resolve() {
     check_draft_temperature();
     method.draft_law = draft_law();
   }
+  method.tree = chosen_tree(method);
+  check_ngram_files(method);
   draft_load.check(!draft.empty());
   return method;
 }
@@ -62,6 +67,47 @@ std::string GenerateArguments::chosen_speculation() const {
                      "--spec-type " + kAuto, "leave one of them out");
   }
   return chosen != nullptr ? chosen->name : spec_type;
+}
+
+std::vector<int> GenerateArguments::chosen_tree(const Method& method) const {
+  if (tree.empty()) return {};
+  const std::string found = "--spec-tree " + tree;
+  if (draft.empty()) {
+    throw UsageError(found + " without a draft model, which drafts it", "a draft model",
+                     "add -md FILE");
+  }
+  if (method.rule.make_for_trees == nullptr) {
+    throw UsageError(
+        found + " with --spec-acceptance " + method.rule.name + ", which verifies chains",
+        "a rule for trees", "use " + rules().front().name);
+  }
+  std::vector<int> children;
+  std::istringstream in(tree);
+  for (std::string part; std::getline(in, part, ',');) {
+    int n = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), n);
+    const bool whole = error == std::errc() && end == part.data() + part.size();
+    if (!whole || n < 1 || n > kMostDepth || children.size() == kMostDepth) {
+      children.clear();
+      break;
+    }
+    children.push_back(n);
+  }
+  if (children.empty() || tree.back() == ',') {
+    throw UsageError(found, "numbers from 1 to 63 with commas between",
+                     "3,2,1: three tokens, two behind each of them, one behind each of those");
+  }
+  return children;
+}
+
+void GenerateArguments::check_ngram_files(const Method& method) const {
+  const bool used = method.speculation == kAuto || method.speculation == "ngram-cache";
+  for (const auto& [name, file] : {std::pair{"--lookup-cache-static", &lookup_static},
+                                   std::pair{"--lookup-cache-dynamic", &lookup_dynamic}}) {
+    if (file->empty() || used) continue;
+    throw UsageError(std::string(name) + " with --spec-type " + method.speculation,
+                     "--spec-type " + kAuto + " or ngram-cache", "leave one of them out");
+  }
 }
 
 void GenerateArguments::check_penalties() const {
@@ -216,7 +262,18 @@ void GenerateArguments::add_speculation(CLI::App& command) {
              rule_list + " [" + rules().front().name + "]");
   add_value(command, "--draft-temp T", draft_temperature,
             "temperature of the draft model; 0: it drafts its best token [as --temp]");
+  require_text(
+      add_value(command, "--spec-tree LIST", tree,
+                "the draft model drafts trees: children of a node by depth, such as 3,2,1,1 "
+                "[1,1,1,...]"));
   draft_load.add_to(command);
+  require_text(add_value(command, "--lookup-cache-static FILE", lookup_static,
+                         "pairs of tokens of a corpus, which 'foredraft ngram' counted; for "
+                         "ngram-cache"));
+  require_text(
+      add_value(command, "--lookup-cache-dynamic FILE", lookup_dynamic,
+                "what ngram-cache learns from the texts: read where it exists, and written "
+                "behind the last text"));
 }
 
 }  // namespace cli

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -22,6 +23,9 @@ struct GenerateArguments {
   std::string spec_type = kAuto;          ///< or kNone, or of the table of drafters
   std::optional<std::string> acceptance;  ///< of the table of rules; absent: the default
   std::optional<int> n_max;
+  std::string tree;           ///< "3,2,1": children of a node by depth
+  std::string lookup_static;  ///< file; empty: none
+  std::string lookup_dynamic;
   TextArgument prompt;
   MachineArguments machine;
   bool raw = false;
@@ -48,6 +52,8 @@ struct GenerateArguments {
   void add_penalties(CLI::App& command);
   void add_speculation(CLI::App& command);
   std::string chosen_speculation() const;
+  std::vector<int> chosen_tree(const Method& method) const;
+  void check_ngram_files(const Method& method) const;
   void check_penalties() const;
   void check_acceptance(const Method& method) const;
   void check_samples() const;

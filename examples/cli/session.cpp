@@ -5,6 +5,7 @@
 
 #include <foredraft/cache/linear.hpp>
 #include <foredraft/decoder.hpp>
+#include <foredraft/drafter/ngram_cache.hpp>
 
 #include "memory.hpp"
 
@@ -22,6 +23,12 @@ class SessionIn final : public Session {
   fd::Result generate(std::span<const fd::TokenId> prompt, const fd::Options& options,
                       const Emit& emit) override {
     return decoder_.generate(prompt, options, emit);
+  }
+
+  void learn() override {
+    for (int i = 0; i < decoder_.drafter().size(); ++i) {
+      if (auto* counts = decoder_.drafter().part(i).template get<fd::NgramCache>()) counts->learn();
+    }
   }
 
   std::vector<std::string> drafter_names() override {

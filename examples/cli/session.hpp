@@ -29,6 +29,9 @@ class Session {
   virtual fd::Result generate(std::span<const fd::TokenId> prompt, const fd::Options& options,
                               const Emit& emit) = 0;
 
+  /// Let the text so far enter what drafters learn for later texts, which a restart could keep.
+  virtual void learn() = 0;
+
   /// By the origin of a drafted node.
   virtual std::vector<std::string> drafter_names() = 0;
 };

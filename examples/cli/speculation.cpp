@@ -6,6 +6,7 @@
 #include <foredraft/acceptance/rejection_sampling.hpp>
 #include <foredraft/acceptance/sample_and_match.hpp>
 #include <foredraft/drafter/model_drafter.hpp>
+#include <foredraft/drafter/model_tree_drafter.hpp>
 #include <foredraft/drafter/ngram_cache.hpp>
 #include <foredraft/drafter/ngram_map_k.hpp>
 #include <foredraft/drafter/ngram_map_k4v.hpp>
@@ -25,8 +26,16 @@ namespace {
 constexpr fd::Shape kTree = fd::Shape::kTree;
 
 TreeDrafter model_drafter(Models& models, const Method& method) {
-  return fd::ModelDrafter{
-      *models.draft, {.law = method.draft_law}, models.draft_context(method.n_ctx)};
+  const int n_ctx = models.draft_context(method.n_ctx);
+  if (method.tree.empty()) {
+    return fd::ModelDrafter{*models.draft, {.law = method.draft_law}, n_ctx};
+  }
+  return fd::ModelTreeDrafter{
+      *models.draft, {.branching = method.tree, .law = method.draft_law}, n_ctx};
+}
+
+TreeDrafter ngram_cache(Models&, const Method& method) {
+  return fd::NgramCache{method.ngrams.dynamic, method.ngrams.fixed};
 }
 
 template <typename D>
@@ -40,7 +49,7 @@ const DrafterKind kDrafters[] = {
     {"ngram-map-k", "", false, false, make<fd::NgramMapK>},
     {"ngram-map-k4v", "", false, false, make<fd::NgramMapK4V>},
     {"ngram-mod", "", false, false, make<fd::NgramMod>},
-    {"ngram-cache", "", false, true, make<fd::NgramCache>},
+    {"ngram-cache", "", false, true, ngram_cache},
     {"suffix", "", false, true, make<fd::SuffixDecoding<kTree>>},
     {"suffix-automaton", "", false, true, make<fd::SuffixAutomaton>},
     {"recycling", "", false, true, make<fd::TokenRecycling<kTree>>},

@@ -1,12 +1,16 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include <foredraft/acceptance/any_acceptance.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/drafter/chain.hpp>
+#include <foredraft/drafter/ngram_counts.hpp>
+#include <foredraft/drafter/shared_ngram_counts.hpp>
 
 #include "cache_format.hpp"
 #include "usage.hpp"
@@ -48,6 +52,12 @@ const DrafterKind* drafter_named(const std::string& name);
 /// There has to be one: options are held to the table.
 const RuleKind& rule_named(const std::string& name);
 
+/// What drafters have learnt from other texts; null: nothing.
+struct NgramTables {
+  std::shared_ptr<const fd::NgramCounts> fixed = {};    ///< of a corpus, read only
+  std::shared_ptr<fd::SharedNgramCounts> dynamic = {};  ///< of texts that ended, and learns
+};
+
 /// How a session makes its texts, beside the options of each call.
 struct Method {
   std::string speculation;  ///< kAuto, kNone or the name of a drafter
@@ -56,6 +66,8 @@ struct Method {
   std::string cache_format = kCacheFormats[0];        ///< of the target
   std::optional<fd::SamplingOptions> draft_law = {};  ///< absent: as the target is sampled
   bool with_model = true;                             ///< kAuto uses a draft model that is there
+  std::vector<int> tree = {};  ///< the draft model's children by depth; empty: it drafts chains
+  NgramTables ngrams = {};
 };
 
 /// Drafters with a controller that asks them; for a rule that verifies chains, paths of their trees.

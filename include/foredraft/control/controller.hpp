@@ -126,11 +126,13 @@ class Controller {
     w.seconds += seconds;
     w.ask_seconds += (seconds - w.ask_seconds) / std::min<double>(static_cast<double>(w.asked), 16);
   }
-  /// One with a model read `backlog` tokens and drafted `depth` levels.
-  void ran(std::size_t i, double seconds, int backlog, int depth) noexcept {
+  /// One with a model read `backlog` tokens and drafted `depth` levels, of which `rows` nodes have to
+  /// be verified: all of a drawn tree, of a tree of point masses as few as one path.
+  void ran(std::size_t i, double seconds, int backlog, int depth, int rows) noexcept {
     Watched& w = drafters_[i];
     ++w.asked;
     w.seconds += seconds;
+    if (depth > 0) w.width = static_cast<double>(rows) / depth;
     // The first time is not what it costs later: memory is touched, weights come from far away.
     const auto learn = [](double& mean, double guess, double sample) {
       if (mean == 0) {
@@ -289,6 +291,7 @@ class Controller {
     double ask_seconds = 0;   // a proposal without a model
     double step_seconds = 0;  // a level of a draft with one ...
     double read_seconds = 0;  // ... and a token of its backlog
+    double width = 1;         // nodes to verify, a level
     double benefit = 0;       // tokens a round lately
     Turns turns;
     Forecast forecast;
@@ -346,7 +349,8 @@ class Controller {
     for (int depth = 1; depth <= limit.depth; ++depth) {
       path *= w.accepted.rate_at(depth);
       gain += path;
-      const Forecast here{depth, gain, prices_[idx(depth + 1)] + depth * step * rate_};
+      const int rows = std::min(1 + static_cast<int>(depth * w.width), DraftTree::kMaxNodes);
+      const Forecast here{depth, gain, prices_[idx(rows)] + depth * step * rate_};
       if (depth == 1 || here.value() > best.value()) best = here;
     }
     return best;

@@ -209,9 +209,11 @@ class ControlledDrafters {
     DraftTree& tree = parts_[model.i].tree;
     const double begin = control_.now();
     propose_one(model.i, context, model.plan.limit);
+    const bool drawn = is_drawn(tree);
+    const int depth = tree.max_depth();
     control_.ran(model.i, control_.now() - begin, std::min(model.backlog, model.plan.limit.read),
-                 tree.max_depth());
-    if (is_drawn(tree)) {
+                 depth, drawn ? tree.drafted() : depth);
+    if (drawn) {
       tree.set_origin(1, static_cast<std::uint8_t>(model.i));
       std::swap(draft, tree);
       drawn_ = model.i;

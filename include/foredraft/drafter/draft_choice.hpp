@@ -1,5 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <span>
+
 #include <foredraft/drafter/sibling_picker.hpp>
 
 namespace foredraft::inline v0 {
@@ -64,6 +68,65 @@ class DraftChoice {
   Estimate drawn_;
   Estimate argmax_;
   int rounds_ = 0;
+};
+
+/// How a drafter with a model picks its tokens in a round, and what has come of the ways to do so.
+class DraftWay {
+ public:
+  DraftWay(DraftSampling asked, DraftChoice choice)
+      : asked_(asked), first_(choice), choice_(choice) {}
+
+  /// The way of the round that begins: from settings and past rounds, before anything is drawn.
+  /// @param law what the draft model's rows become
+  DraftSampling begin(const Context& context, const SamplingOptions& law) noexcept {
+    choosing_ = false;
+    n_nodes_ = 0;
+    way_ = resolve(context, law);
+    return way_;
+  }
+  /// This is the draft.
+  void drafted(const DraftTree& draft) noexcept {
+    n_nodes_ = draft.size();
+    std::copy(draft.nodes().begin(), draft.nodes().end(), nodes_.begin());
+  }
+
+  /// Only rounds that verified that draft say something of its way.
+  void learn(const Round& round) noexcept {
+    const std::span<const Node> nodes = round.draft.nodes();
+    const int depth = round.draft.max_depth();
+    if (!choosing_ || depth == 0 ||
+        !std::equal(nodes.begin(), nodes.end(), nodes_.begin(), nodes_.begin() + n_nodes_))
+      return;
+    // Where the round was cut off, its last token is an accepted one whose row is not committed.
+    // Elsewhere one more position was tried behind the accepted ones, unless the draft ended there.
+    const bool cut_off = round.draft.child_with(round.path.back(), round.tokens.back()) >= 0;
+    const int accepted = static_cast<int>(round.path.size()) - 1 + cut_off;
+    choice_.learn(way_, accepted, cut_off ? accepted : std::min(accepted + 1, depth));
+  }
+
+  /// Another text begins, even if with the same words: a seed's text must not depend on what was
+  /// generated before.
+  void reset() noexcept { choice_ = first_; }
+  const DraftChoice& choice() const noexcept { return choice_; }
+  void restore(const DraftChoice& choice) noexcept { choice_ = choice; }
+
+ private:
+  DraftSampling resolve(const Context& context, const SamplingOptions& law) noexcept {
+    if (law.greedy()) return DraftSampling::kArgmax;
+    if (asked_ != DraftSampling::kAuto) return asked_;
+    if (context.sampling.greedy()) return DraftSampling::kArgmax;
+    if (!context.uses_law) return DraftSampling::kCoupled;
+    choosing_ = true;
+    return choice_.way();
+  }
+
+  DraftSampling asked_;
+  DraftChoice first_;
+  DraftChoice choice_;
+  bool choosing_ = false;                           // the last draft's way was chosen ...
+  DraftSampling way_ = {};                          // ... and is this one
+  std::array<Node, DraftTree::kMaxNodes> nodes_{};  // the last draft
+  int n_nodes_ = 0;
 };
 
 }  // namespace foredraft::inline v0

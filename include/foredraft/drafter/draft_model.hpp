@@ -134,12 +134,16 @@ class DraftModel {
   /// Keep the staged rows that are final: the anchor and each drafted token that stands where it
   /// was drafted. Like the target's cache it never holds the last final token.
   void commit(const Round& round) noexcept {
+    keep(round.anchor_position, round.draft.token(0), round.tokens);
+  }
+  /// The same for whoever knows them in other words: `tokens` became final behind the anchor.
+  void keep(Position anchor_position, TokenId anchor, std::span<const TokenId> tokens) noexcept {
     std::array<NodeIndex, DraftTree::kMaxNodes> path{};
     std::size_t kept = 0;
-    if (cache_.staged() > 0 && cache_.size() == round.anchor_position && !round.tokens.empty() &&
-        nodes_[0].token == round.draft.token(0)) {
+    if (cache_.staged() > 0 && cache_.size() == anchor_position && !tokens.empty() &&
+        nodes_[0].token == anchor) {
       const std::span<const Node> staged(nodes_.data(), idx(cache_.staged()));
-      NodeIndex node = deepest_match(staged, round.tokens.first(round.tokens.size() - 1));
+      NodeIndex node = deepest_match(staged, tokens.first(tokens.size() - 1));
       for (; node >= 0; node = nodes_[idx(node)].parent) path[kept++] = node;
       std::reverse(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(kept));
     }

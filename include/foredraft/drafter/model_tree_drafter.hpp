@@ -56,7 +56,9 @@ class ModelTreeDrafter : public DrafterBase {
   explicit ModelTreeDrafter(T& model, ModelTreeSettings settings = {}, int n_ctx = 0)
       : ModelTreeDrafter(model, C(model.shape(), n_ctx), std::move(settings)) {}
   ModelTreeDrafter(T& model, C cache, ModelTreeSettings settings)
-      : model_(model, std::move(cache)), settings_(std::move(settings)), choice_(settings_.choice) {
+      : model_(model, std::move(cache)),
+        settings_(std::move(settings)),
+        way_(settings_.sampling, settings_.choice) {
     for (const int children : settings_.branching) {
       if (children >= 1 && children < DraftTree::kMaxNodes) continue;
       throw Error(ErrorCode::kInvalidOption, std::to_string(children) + " children in branching",
@@ -92,8 +94,7 @@ class ModelTreeDrafter : public DrafterBase {
   void begin(const Context& context, Limit limit, DraftTree& draft) {
     const int room = model_.begin(context.tokens, limit.read);
     const SamplingOptions law = settings_.law.value_or(context.sampling);
-    how_ = resolve(context, law);
-    picker_.begin(context, law, how_, settings_.siblings, model_.vocab_size(),
+    picker_.begin(context, law, way_.begin(context, law), settings_.siblings, model_.vocab_size(),
                   limit.stop_below > 0);
     plan_ = {.depth = std::min({limit.depth, max_depth(), room}),
              .left = std::min(limit.nodes, DraftTree::kMaxNodes - 1),
@@ -109,24 +110,22 @@ class ModelTreeDrafter : public DrafterBase {
   // The prompt is read when the first draft is wanted, so there is nothing to absorb.
   void commit(const Round& round) noexcept {
     model_.commit(round);
-    learn(round);
+    way_.learn(round);
   }
 
   void truncate(int n) noexcept {
     model_.truncate(n);
-    // Another text begins, even if with the same words: a seed's text must not depend on what was
-    // generated before.
-    choice_ = settings_.choice;
+    way_.reset();
   }
   void reset() noexcept { truncate(0); }
-  Snapshot snapshot() const { return {model_.snapshot(), choice_}; }
+  Snapshot snapshot() const { return {model_.snapshot(), way_.choice()}; }
   void restore(const Snapshot& snapshot) {
     model_.restore(snapshot.model);
-    choice_ = snapshot.choice;
+    way_.restore(snapshot.choice);
   }
 
   const C& cache() const noexcept { return model_.cache(); }
-  const DraftChoice& choice() const noexcept { return choice_; }
+  const DraftChoice& choice() const noexcept { return way_.choice(); }
 
  private:
   /// What is left to be drafted, level by level. Every node has a place in the planned tree; a
@@ -148,8 +147,7 @@ class ModelTreeDrafter : public DrafterBase {
 
   /// Ask for the rows of the next level, once the draft model has caught up and where there is one.
   void next(const DraftTree& draft) {
-    n_own_ = draft.size();
-    std::copy(draft.nodes().begin(), draft.nodes().end(), own_.begin());
+    way_.drafted(draft);
     if (model_.request() || plan_.level >= plan_.depth || plan_.left <= 0) return;
     if (plan_.stop_below > 0 && plan_.level > 0 && best_path(draft) < plan_.stop_below) return;
     plan_.rows += plan_.planned;
@@ -187,40 +185,11 @@ class ModelTreeDrafter : public DrafterBase {
     ++plan_.level;
   }
 
-  /// Decided from settings and past rounds, before anything is drawn.
-  DraftSampling resolve(const Context& context, const SamplingOptions& law) noexcept {
-    choosing_ = false;
-    if (law.greedy()) return DraftSampling::kArgmax;
-    if (settings_.sampling != DraftSampling::kAuto) return settings_.sampling;
-    if (context.sampling.greedy()) return DraftSampling::kArgmax;
-    if (!context.uses_law) return DraftSampling::kCoupled;
-    choosing_ = true;
-    return choice_.way();
-  }
-
-  /// Only rounds that verified this drafter's own draft say something about its ways.
-  void learn(const Round& round) noexcept {
-    const std::span<const Node> nodes = round.draft.nodes();
-    const int depth = round.draft.max_depth();
-    if (!choosing_ || depth == 0 ||
-        !std::equal(nodes.begin(), nodes.end(), own_.begin(), own_.begin() + n_own_))
-      return;
-    // Where the round was cut off, its last token is an accepted one whose row is not committed.
-    // Elsewhere one more position was tried behind the accepted ones, unless the draft ended there.
-    const bool cut_off = round.draft.child_with(round.path.back(), round.tokens.back()) >= 0;
-    const int accepted = static_cast<int>(round.path.size()) - 1 + cut_off;
-    choice_.learn(how_, accepted, cut_off ? accepted : std::min(accepted + 1, depth));
-  }
-
   DraftModel<T, C> model_;
   ModelTreeSettings settings_;
   SiblingPicker picker_;
   Plan plan_;
-  DraftChoice choice_;
-  bool choosing_ = false;                         // the last draft's way was chosen ...
-  DraftSampling how_ = {};                        // ... and is this one
-  std::array<Node, DraftTree::kMaxNodes> own_{};  // the last draft
-  int n_own_ = 0;
+  DraftWay way_;
 };
 
 }  // namespace foredraft::inline v0

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+
+#include <foredraft/core/saved_table.hpp>
+#include <foredraft/drafter/ngram_counts.hpp>
+#include <foredraft/io/tokenizer.hpp>
+
+#include "usage.hpp"
+
+namespace cli {
+
+/// Of the model whose tokenizer this is. Files and model need not agree on padding.
+fd::VocabularyFingerprint fingerprint(const fd::Tokenizer& tokenizer);
+
+/// @errors kIo and what NgramCounts::load throws, with the name of the file
+fd::NgramCounts read_ngrams(const std::string& file, const fd::VocabularyFingerprint& vocabulary);
+
+/// Write beside the file and rename, so that nobody reads half of one, and what was there stays where
+/// the disk is full. @errors kIo
+void write_ngrams(const std::string& file, const fd::NgramCounts& counts,
+                  const fd::VocabularyFingerprint& vocabulary);
+
+}  // namespace cli

@@ -1,0 +1,116 @@
+"""What drafters are given and keep, as a user meets it: python3 drafting_test.py PROGRAM"""
+
+import support
+from support import CliTest
+
+
+class Ngrams(CliTest):
+    def build(self, name, *texts, options=()):
+        files = [self.write(f"{name}.{i}.txt", text.encode()) for i, text in enumerate(texts)]
+        output = self.folder / name
+        done = self.succeeds("ngram", "-m", self.endless_alphabet(), "-o", output, *options, *files)
+        return output, done.stdout
+
+    def generate(self, *arguments):
+        return self.json_of("generate", "-m", self.endless_alphabet(), "--raw", "-p", "ab", "-n", 60, *arguments)
+
+    def test_static(self):
+        plain = self.generate("--spec-type", "none")
+        without = self.generate("--spec-type", "ngram-cache", "--spec-draft-n-max", 4)
+        file, said = self.build("alphabet.ngrams", "abcdefghijklmnopqrstuvwxyzabc", "yzab")
+        self.assertRegex(said, r"^26 n-grams of 33 tokens in .*alphabet\.ngrams\n$")
+        with_file = self.generate("--spec-type", "ngram-cache", "--spec-draft-n-max", 4, "-lcs", file)
+        self.assertEqual(with_file["tokens"], plain["tokens"])
+        self.assertEqual(without["tokens"], plain["tokens"])
+        self.assertLess(with_file["stats"]["rounds"], without["stats"]["rounds"])
+
+    def test_dynamic(self):
+        file = self.folder / "learned.ngrams"
+        base = ("--spec-type", "ngram-cache", "--spec-draft-n-max", 4, "-lcd", file)
+        rounds = []
+        for _ in range(4):
+            found = self.generate(*base)
+            rounds.append(found["stats"]["rounds"])
+            self.assertTrue(file.exists())
+        self.assertLess(rounds[-1], rounds[0])
+        self.assertFalse(list(self.folder.glob("*.new")))
+        # What was counted beforehand is a beginning.
+        begun, _ = self.build("begun.ngrams", "abcdefghijklmnopqrstuvwxyz" * 5, options=("--dynamic",))
+        found = self.generate("--spec-type", "ngram-cache", "--spec-draft-n-max", 4, "-lcd", begun)
+        self.assertLess(found["stats"]["rounds"], rounds[0])
+
+    def test_interrupted_files_stay(self):
+        file = self.folder / "kept.ngrams"
+        self.generate("-lcd", file)
+        before = file.read_bytes()
+        (self.folder / "kept.ngrams.new").mkdir()  # nothing can be written there
+        done = support.run("generate", "-m", self.endless_alphabet(), "--raw", "-p", "ab", "-lcd", file)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("[io]", done.stderr)
+        self.assertEqual(file.read_bytes(), before)
+
+    def test_bad_files(self):
+        file, _ = self.build("good.ngrams", "abcabcabd")
+        good = file.read_bytes()
+        base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "a")
+        for option in ("-lcs", "-lcd"):
+            for name, data, expected in [
+                ("cut", good[:-3], "[corrupt-file]"),
+                ("empty", b"", "[corrupt-file]"),
+                ("longer", good + b"x", "[corrupt-file]"),
+                ("bit", good[:70] + bytes([good[70] ^ 1]) + good[71:], "[corrupt-file]"),
+                ("text", b"pairs of tokens\n" * 20, "[corrupt-file]"),
+            ]:
+                self.fails(1, expected, *base, option, self.write(name, data))
+            self.fails(1, "[io]", *base, option, self.folder)
+        self.fails(1, "[io]", *base, "-lcs", self.folder / "none")
+
+    def test_usage(self):
+        base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "a")
+        self.fails(2, "--spec-type lookup", *base, "--spec-type", "lookup", "-lcs", "x")
+        self.fails(2, "--spec-type none", *base, "--spec-type", "none", "-lcd", "x")
+        self.fails(2, "TEXT", "ngram", "-m", self.endless_alphabet(), "-o", self.folder / "x")
+        text = self.write("short.txt", b"a")
+        self.fails(1, "[empty-prompt]", "ngram", "-m", self.endless_alphabet(), "-o", self.folder / "x", text)
+        self.fails(2, "--log2-entries", "ngram", "-m", self.endless_alphabet(), "-o", self.folder / "x",
+                   "--log2-entries", 40, text)
+        long = self.write("long.txt", b"abcabc")
+        self.fails(1, "[io]", "ngram", "-m", self.endless_alphabet(), "-o", self.folder / "no" / "x", long)
+
+
+class Trees(CliTest):
+    def test_text_is_the_same(self):
+        model = self.endless_alphabet()
+        for sampling in ((), ("--temp", 3, "--seed", 5)):
+            base = ("generate", "-m", model, "--raw", "-p", "abc", "-n", 50, *sampling)
+            plain = self.json_of(*base, "--spec-type", "none")
+            for tree in ("1", "3,2,1,1", "63", "2,2,2,2,2,2,2"):
+                for more in ((), ("--spec-draft-n-max", 3), ("--spec-type", "draft", "--spec-draft-n-max", 6)):
+                    found = self.json_of(*base, "-md", model, "--spec-tree", tree, *more)
+                    self.assertEqual(found["tokens"], plain["tokens"], (tree, more))
+
+    def test_trees_are_drafted(self):
+        model = self.endless_alphabet()
+        found = self.json_of("generate", "-m", model, "-md", model, "--raw", "-p", "abc", "-n", 50, "--spec-type",
+                             "draft", "--spec-tree", "3,2,1", "--spec-draft-n-max", 3)
+        self.assertEqual(max(len(found["stats"]["drafted_per_position"]), 0), 3)
+        rounds = found["stats"]["rounds"] - found["stats"]["plain"]
+        self.assertGreater(found["stats"]["drafted"], 3 * rounds)
+
+    def test_rejection(self):
+        model = self.endless_alphabet()
+        done = self.json_of("generate", "-m", model, "-md", model, "--raw", "-p", "abc", "-n", 50, "--temp", 3,
+                            "--spec-acceptance", "rejection", "--spec-tree", "3,2,1")
+        self.assertEqual(len(done["tokens"]), 50)
+
+    def test_usage(self):
+        base = ("generate", "-m", self.alphabet(), "-p", "a")
+        self.fails(2, "without a draft model", *base, "--spec-tree", "3,2")
+        self.fails(2, "verifies chains", *base, "-md", self.alphabet(), "--temp", 1, "--spec-acceptance", "block",
+                   "--spec-tree", "3,2")
+        for bad in ("0", "3,", ",3", "3,,2", "64", "a", "3 2", "-1", "1.5", ",".join(["1"] * 64)):
+            self.fails(2, "--spec-tree", *base, "-md", self.alphabet(), "--spec-tree", bad)
+
+
+if __name__ == "__main__":
+    support.main()
