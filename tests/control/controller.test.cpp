@@ -1,5 +1,9 @@
 #include <foredraft/control/controller.hpp>
 
+#include <initializer_list>
+#include <string>
+#include <vector>
+
 #include "support/catch.hpp"
 #include "support/simulated_rounds.hpp"
 
@@ -120,6 +124,95 @@ TEST_CASE("a change of text is noticed within twenty rounds") {
   }
   CHECK(wrong > 0.96);
   CHECK(right > 0.95);
+}
+TEST_CASE("a controller that was restored goes on as the one whose state it was") {
+  const std::vector<sim::Nature> natures{
+      {.acceptance = 0.5, .seconds = 2e-6, .longest = 6, .confidence = 0.4f},
+      {.acceptance = 0.8, .seconds = 0.004, .model = true, .read_seconds = 0.0003},
+      {.acceptance = 0.1, .seconds = 1e-3}};
+  const auto named = [&](std::initializer_list<std::size_t> order) {
+    sim::fd::Chain<> chain;
+    for (const std::size_t i : order) {
+      chain.add("drafter " + std::to_string(i), sim::Drafter(natures[i], 100 + i));
+    }
+    chain.use_clock(&sim::clock);
+    return chain;
+  };
+  // Every decision shows in the time and the drafts of the rounds behind it. The simulated clock is
+  // set back, so that differences of its readings are the same to the last bit.
+  const auto story = [](sim::fd::Chain<>& chain) {
+    sim::now = 1000;
+    std::vector<double> seen;
+    for (const int prompt : {20, 700}) {
+      chain.reset();
+      sim::Rounds rounds(chain, sim::usual_pass, prompt);
+      for (int i = 0; i < 120; ++i) {
+        rounds.round();
+        seen.push_back(sim::now);
+        seen.push_back(rounds.last_draft());
+      }
+    }
+    return seen;
+  };
+  for (const int rounds : {0, 1, 10, 200}) {
+    CAPTURE(rounds);
+    auto saved = named({0, 1, 2});
+    sim::Rounds(saved, sim::usual_pass, 50).run(rounds);
+    const auto state = saved.learned();
+    CHECK(state.drafters[1].name == "drafter 1");
+    auto restored = named({0, 1, 2});
+    restored.learn_from(state);
+    CHECK(restored.learned() == state);
+    const auto expected = story(saved);
+    CHECK(story(restored) == expected);
+    CHECK(restored.learned() == saved.learned());
+  }
+
+  auto saved = named({0, 1, 2});
+  sim::Rounds(saved, sim::usual_pass, 50).run(200);
+  const auto state = saved.learned();
+  SECTION("it matters") {
+    auto anew = named({0, 1, 2});
+    CHECK(story(anew) != story(saved));
+  }
+  SECTION("drafters are known by their names") {
+    auto other = named({2, 0});
+    other.learn_from(state);
+    CHECK(other.learned().drafters[0] == state.drafters[2]);
+    CHECK(other.learned().drafters[1] == state.drafters[0]);
+    auto more = sim::chain_of({natures[0]});  // "drafter"
+    more.learn_from(state);
+    CHECK(more.learned().drafters[0] == sim::fd::ControllerState::Drafter{.name = "drafter"});
+    CHECK(more.learned().passes == state.passes);
+  }
+  SECTION("what is said for people begins anew") {
+    auto restored = named({0, 1, 2});
+    restored.learn_from(state);
+    CHECK(restored.summary().starts_with("drafter 0: asked 0 times, 0 ms in all; no draft"));
+  }
+  SECTION("a state with a bad number changes nothing") {
+    auto bad = state;
+    bad.drafters[0].width = -1;
+    auto restored = named({0, 1, 2});
+    restored.learn_from(state);
+    CHECK_THROWS_AS(restored.learn_from(bad), sim::fd::Error);
+    CHECK(restored.learned() == state);
+  }
+}
+TEST_CASE("behind a restart nothing is learned again") {
+  const std::vector<sim::Nature> natures{{.acceptance = 0.6, .seconds = 2e-6}};
+  auto saved = sim::chain_of(natures);
+  sim::Rounds(saved, sim::usual_pass).run(400);
+  double anew = 0;
+  double restored = 0;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+    auto first = sim::chain_of(natures, 100 * seed);
+    anew += sim::Rounds(first, sim::usual_pass).run(12);
+    auto second = sim::chain_of(natures, 100 * seed);
+    second.learn_from(saved.learned());
+    restored += sim::Rounds(second, sim::usual_pass).run(12);
+  }
+  CHECK(restored > anew);
 }
 TEST_CASE("a model reads a long prompt in pieces, and never before the first token") {
   const sim::Nature model{

@@ -20,36 +20,61 @@ namespace foredraft::inline v0 {
 /// @cost learn and rate O(1), 1 kB
 class AcceptanceEstimate {
  public:
+  static constexpr std::size_t kConfidenceClasses =
+      9;  // eight, and one for drafters that say nothing
+  static constexpr std::size_t kDepthClasses = 5;
+
+  /// Tokens that were tried, and those of them that were accepted; old ones count less.
+  struct Count {
+    double tried = 0;
+    double accepted = 0;
+
+    friend bool operator==(const Count&, const Count&) = default;
+  };
+  struct Class {
+    Count all;
+    std::array<Count, kDepthClasses> depths;
+
+    friend bool operator==(const Class&, const Class&) = default;
+  };
+  /// Both memories.
+  struct State {
+    Count all;
+    std::array<Class, kConfidenceClasses> classes{};
+    std::array<Count, kDepthClasses> levels{};
+    Count lately;
+    double lately_expected = 0;  ///< of `lately`, by the slow memory
+    double better = 1;           ///< odds of acceptance now, compared with the slow memory's
+
+    friend bool operator==(const State&, const State&) = default;
+  };
+
   /// @param prior acceptance of a token of which nothing is known
   explicit AcceptanceEstimate(double prior = 0.6) noexcept : prior_(prior) {}
 
   /// A token of this confidence at `depth` (1: behind the anchor), whose parent was accepted, was
   /// accepted or not.
   void learn(float confidence, int depth, bool accepted) noexcept {
-    lately_.expected = lately_.expected * kFastKeep + slow(confidence, depth);
-    lately_.tried = lately_.tried * kFastKeep + 1.0;
-    lately_.accepted = lately_.accepted * kFastKeep + (accepted ? 1.0 : 0.0);
-    const double expected = std::clamp(lately_.expected / lately_.tried, kLeast, 1 - kLeast);
-    const double seen = (lately_.accepted + kFew * expected) / (lately_.tried + kFew);
-    better_ = std::min(odds(seen) / odds(expected), kMuchBetter);
-    for (Count* count : {&all_, &classes_[class_of(confidence)].all,
-                         &classes_[class_of(confidence)].depths[depth_class(depth)]}) {
-      count->learn(accepted);
-    }
+    s_.lately_expected = s_.lately_expected * kFastKeep + slow(confidence, depth);
+    learn(s_.lately, accepted, kFastKeep);
+    const double expected = std::clamp(s_.lately_expected / s_.lately.tried, kLeast, 1 - kLeast);
+    s_.better = std::min(odds(rate(s_.lately, expected, kFew)) / odds(expected), kMuchBetter);
+    Class& c = s_.classes[class_of(confidence)];
+    for (Count* count : {&s_.all, &c.all, &c.depths[depth_class(depth)]}) learn(*count, accepted);
   }
 
   /// One of the tokens proposed for `depth`, behind an accepted one, was accepted, or none of them.
   void learn_level(int depth, bool accepted) noexcept {
-    levels_[depth_class(depth)].learn(accepted);
+    learn(s_.levels[depth_class(depth)], accepted);
   }
 
   /// Forget a little of how it does now, as after each round: a drafter that is not asked any more
   /// has a chance again.
   void relax() noexcept {
-    lately_.expected *= kRelax;
-    lately_.tried *= kRelax;
-    lately_.accepted *= kRelax;
-    better_ += (1.0 - kRelax) * (1.0 - better_);
+    s_.lately_expected *= kRelax;
+    s_.lately.tried *= kRelax;
+    s_.lately.accepted *= kRelax;
+    s_.better += (1.0 - kRelax) * (1.0 - s_.better);
   }
 
   /// Probability that such a token is accepted if its parent was, never quite 0 or 1.
@@ -58,13 +83,18 @@ class AcceptanceEstimate {
   /// little was tried it is what may be hoped for, half a standard deviation above: a bad beginning must
   /// not be the end.
   double rate_at(int depth) const noexcept {
-    const Count& level = levels_[depth_class(depth)];
-    const double rate = now(level.rate(all_.rate(prior_, kGuess), kStrong));
-    return std::min(rate + 0.5 * std::sqrt(rate * (1 - rate) / (all_.tried + kStrong)), 1 - kLeast);
+    const Count& level = s_.levels[depth_class(depth)];
+    const double seen = now(rate(level, rate(s_.all, prior_, kGuess), kStrong));
+    return std::min(seen + 0.5 * std::sqrt(seen * (1 - seen) / (s_.all.tried + kStrong)),
+                    1 - kLeast);
   }
 
   /// Tokens that were learned from; old ones count less.
-  double trials() const noexcept { return all_.tried; }
+  double trials() const noexcept { return s_.all.tried; }
+
+  const State& state() const noexcept { return s_; }
+  /// Go on from there. @param state  of numbers that check() of controller_state.hpp lets pass
+  void restore(const State& state) noexcept { s_ = state; }
 
  private:
   // Some 740 trials count in the slow memory, 20 in the fast one.
@@ -80,25 +110,14 @@ class AcceptanceEstimate {
   static constexpr double kMuchBetter = 1.25;
   static constexpr double kLeast = 0.005;
 
-  struct Count {
-    double tried = 0;
-    double accepted = 0;
+  static void learn(Count& count, bool success, double keep = kSlowKeep) noexcept {
+    count.tried = count.tried * keep + 1.0;
+    count.accepted = count.accepted * keep + (success ? 1.0 : 0.0);
+  }
+  static double rate(const Count& count, double prior, double weight) noexcept {
+    return (count.accepted + weight * prior) / (count.tried + weight);
+  }
 
-    void learn(bool success) noexcept {
-      tried = tried * kSlowKeep + 1.0;
-      accepted = accepted * kSlowKeep + (success ? 1.0 : 0.0);
-    }
-    double rate(double prior, double weight) const noexcept {
-      return (accepted + weight * prior) / (tried + weight);
-    }
-  };
-  static constexpr std::size_t kDepthClasses = 5;
-  struct Class {
-    Count all;
-    std::array<Count, kDepthClasses> depths;
-  };
-
-  // Eight classes of confidence, and one for drafters that say nothing.
   static std::size_t class_of(float confidence) noexcept {
     if (!(confidence >= 0)) return 8;
     return std::min<std::size_t>(static_cast<std::size_t>(confidence * 8), 7);
@@ -110,28 +129,21 @@ class AcceptanceEstimate {
 
   /// Each level leans on the one above it until it has trials of its own.
   double slow(float confidence, int depth) const noexcept {
-    const Class& c = classes_[class_of(confidence)];
-    return c.depths[depth_class(depth)].rate(c.all.rate(all_.rate(prior_, kGuess), kWeak), kStrong);
+    const Class& c = s_.classes[class_of(confidence)];
+    return rate(c.depths[depth_class(depth)], rate(c.all, rate(s_.all, prior_, kGuess), kWeak),
+                kStrong);
   }
   static double odds(double rate) noexcept {
     rate = std::clamp(rate, kLeast, 1 - kLeast);
     return rate / (1 - rate);
   }
   double now(double rate) const noexcept {
-    const double o = odds(rate) * better_;
+    const double o = odds(rate) * s_.better;
     return std::clamp(o / (1 + o), kLeast, 1 - kLeast);
   }
 
   double prior_;
-  Count all_;
-  std::array<Class, 9> classes_{};
-  std::array<Count, kDepthClasses> levels_{};
-  struct {
-    double tried = 0;
-    double accepted = 0;
-    double expected = 0;  // of them, by the slow memory
-  } lately_;
-  double better_ = 1;  // odds of acceptance now, compared with the slow memory's
+  State s_;
 };
 
 }  // namespace foredraft::inline v0

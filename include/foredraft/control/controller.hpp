@@ -9,9 +9,11 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <foredraft/control/acceptance_estimate.hpp>
+#include <foredraft/control/controller_state.hpp>
 #include <foredraft/control/merged_draft.hpp>
 #include <foredraft/control/pass_cost.hpp>
 #include <foredraft/core/concepts.hpp>
@@ -45,7 +47,63 @@ class Controller {
   double now() const { return clock_(); }
   /// Another text begins. What was learned stays.
   void begin_text() noexcept {
-    if (text_.rounds > 0) answers_[idx(n_answers_++ % kAnswers)] = text_.tokens;
+    if (text_.rounds > 0) {
+      answers_[idx(n_answers_++) % answers_.size()] = text_.tokens;
+    }
+    text_ = {};
+  }
+
+  /// What was learned, as if the text ended here; drafters in their order, without names.
+  ControllerState state() const {
+    Controller ended = *this;
+    ended.begin_text();
+    ControllerState state{.answers = ended.answers_,
+                          .n_answers = ended.n_answers_,
+                          .recent_value = recent_value_,
+                          .passes = pass_.state(),
+                          .recent_tokens = recent_tokens_,
+                          .recent_seconds = recent_seconds_};
+    for (const Watched& w : drafters_) {
+      state.drafters.push_back({.accepted = w.accepted.state(),
+                                .benefit = w.benefit,
+                                .width = w.width,
+                                .asked = w.asked,
+                                .seconds = w.seconds,
+                                .ask_seconds = w.ask_seconds,
+                                .step_seconds = w.step_seconds,
+                                .read_seconds = w.read_seconds,
+                                .interval = w.turns.interval,
+                                .waited = w.turns.waited});
+    }
+    return state;
+  }
+  /// Go on from there with another text: as the controller would that the state was taken from. Of
+  /// further drafters nothing is known.
+  /// @errors kInvalidOption as check(); then nothing has changed
+  void restore(const ControllerState& state) {
+    check(state);
+    std::vector<Watched> drafters(drafters_.size());
+    for (std::size_t i = 0; i < std::min(drafters.size(), state.drafters.size()); ++i) {
+      const ControllerState::Drafter& from = state.drafters[i];
+      Watched& w = drafters[i];
+      w.accepted.restore(from.accepted);
+      w.benefit = from.benefit;
+      w.width = from.width;
+      w.asked = from.asked;
+      w.seconds = from.seconds;
+      w.before = {from.asked, from.seconds};
+      w.ask_seconds = from.ask_seconds;
+      w.step_seconds = from.step_seconds;
+      w.read_seconds = from.read_seconds;
+      w.turns = {from.interval, from.waited};
+    }
+    drafters_ = std::move(drafters);
+    pass_.restore(state.passes);
+    answers_ = state.answers;
+    n_answers_ = state.n_answers;
+    recent_value_ = state.recent_value;
+    recent_tokens_ = state.recent_tokens;
+    recent_seconds_ = state.recent_seconds;
     text_ = {};
   }
 
@@ -154,7 +212,7 @@ class Controller {
   /// What became of a drafter's own draft, verified or not, when `tokens` turned out final.
   void learn(std::size_t i, const DraftTree& draft, std::span<const TokenId> tokens) noexcept {
     Watched& w = drafters_[i];
-    if (draft.drafted() == 0) return w.accepted.relax();
+    if (draft.drafted() <= 0) return w.accepted.relax();  // -1: it was never asked
     // By parent: untried, or tried in vain, or one of the children was right.
     enum Level : std::uint8_t {
       kUntried,
@@ -190,6 +248,7 @@ class Controller {
       recent_tokens_ = recent_tokens_ * (1 - kRecent) + tokens;
       recent_seconds_ = recent_seconds_ * (1 - kRecent) + seconds;
     }
+    reading_ = false;
     text_.saved += tokens * plain_ - seconds;
     text_.plain += tokens * plain_;
     text_.seconds += seconds;
@@ -216,8 +275,9 @@ class Controller {
       std::snprintf(line.data(), line.size(), pattern, values...);
       return std::string(line.data());
     };
-    std::string line = format("asked %lld times, %.3g ms in all; ", static_cast<long long>(w.asked),
-                              1e3 * w.seconds);
+    std::string line = format("asked %lld times, %.3g ms in all; ",
+                              static_cast<long long>(w.asked - w.before.asked),
+                              1e3 * (w.seconds - w.before.seconds));
     if (w.drafted == 0) {
       line += "no draft that was worth verifying";
     } else {
@@ -258,7 +318,6 @@ class Controller {
   static constexpr int kLeastPiece = 16;
   static constexpr int kSettled = 4;  // rounds before which nothing is invested
   static constexpr int kShortAnswer = 48;
-  static constexpr int kAnswers = 8;
   // Of a plain pass of the target, until it is measured.
   static constexpr double kGuessedStep = 0.3;
   static constexpr double kGuessedRead = 0.06;
@@ -296,6 +355,10 @@ class Controller {
     Turns turns;
     Forecast forecast;
     bool parked = false;
+    struct {
+      std::int64_t asked = 0;
+      double seconds = 0;
+    } before;  // this controller was restored; it describes what came behind
   };
   struct Text {
     double saved = 0;  // seconds, compared with plain decoding
@@ -311,7 +374,8 @@ class Controller {
   double remaining() const noexcept {
     double sum = text_.tokens >= kShortAnswer ? text_.tokens : 0;
     int longer = 1;
-    for (int i = 0; i < std::min(n_answers_, kAnswers); ++i) {
+    const auto known = std::min<std::int64_t>(n_answers_, std::ssize(answers_));
+    for (std::int64_t i = 0; i < known; ++i) {
       if (answers_[idx(i)] > text_.tokens) sum += answers_[idx(i)] - text_.tokens, ++longer;
     }
     return sum / longer;
@@ -361,8 +425,8 @@ class Controller {
   PassCost pass_;
   Prices prices_{};
   Text text_;
-  std::array<int, kAnswers> answers_{};  // lengths of the last texts
-  int n_answers_ = 0;
+  std::array<std::int32_t, ControllerState::kAnswers> answers_{};  // lengths of the last texts
+  std::int64_t n_answers_ = 0;
   bool fixed_ = false;
   bool reading_ = false;  // this round pays for a model's backlog
   double plain_ = 1;      // seconds of a pass of one row

@@ -20,6 +20,18 @@ namespace foredraft::inline v0 {
 class PassCost {
  public:
   static constexpr int kMostRows = DraftTree::kMaxNodes;
+  static constexpr std::size_t kClasses = 15;
+  static constexpr std::size_t kBands = 4;
+  static constexpr int kMostSamples = 1 << 20;  // more say nothing more
+
+  struct Mean {
+    double seconds = 0;
+    int samples = 0;  ///< 0: not measured
+
+    friend bool operator==(const Mean&, const Mean&) = default;
+  };
+  /// By context, then by number of rows.
+  using State = std::array<std::array<Mean, kClasses>, kBands>;
 
   /// A pass of `rows` rows behind `context` committed positions took `seconds`.
   void learn(int rows, int context, double seconds) noexcept {
@@ -34,7 +46,7 @@ class PassCost {
       const double surprise = std::min(seconds / mean.seconds - 1.0, kSurprise);
       mean.seconds *= 1.0 + surprise * std::max(kForget, 1.0 / (mean.samples + 1));
     }
-    if (mean.samples < kTrusted) ++mean.samples;
+    if (mean.samples < kMostSamples) ++mean.samples;
   }
 
   /// Seconds of a pass by its rows, [0 .. kMostRows]; entry 0 is 0. While nothing was measured, a
@@ -74,17 +86,17 @@ class PassCost {
                        [&](const Band& band) { return band[class_of(rows)].samples > 0; });
   }
 
+  const State& state() const noexcept { return bands_; }
+  /// Go on from there. @param state  of numbers that check() of controller_state.hpp lets pass
+  void restore(const State& state) noexcept { bands_ = state; }
+
  private:
-  static constexpr std::array<int, 15> kEnds = {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 32, 48, 64};
+  static constexpr std::array<int, kClasses> kEnds = {1,  2,  3,  4,  5,  6,  7, 8,
+                                                      10, 12, 16, 24, 32, 48, 64};
   static constexpr double kForget = 0.2;
   static constexpr double kSurprise = 0.25;
-  static constexpr int kTrusted = 1 << 20;
 
-  struct Mean {
-    double seconds = 0;
-    int samples = 0;
-  };
-  using Band = std::array<Mean, kEnds.size()>;
+  using Band = std::array<Mean, kClasses>;
 
   /// Some machine's pass of so many rows in passes of one: eight are nearly free, then arithmetic
   /// begins to count.
@@ -114,8 +126,7 @@ class PassCost {
     return nullptr;
   }
 
-  static constexpr std::size_t kBands = 4;
-  std::array<Band, kBands> bands_{};
+  State bands_{};
 };
 
 }  // namespace foredraft::inline v0

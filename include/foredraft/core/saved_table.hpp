@@ -28,6 +28,7 @@ enum class TableKind : std::uint32_t {
   kNgramMod = 2,        ///< NgramModTable
   kSuffixTree = 3,      ///< texts of past requests, for suffix decoding
   kTokenRecycling = 4,  ///< what followed each token
+  kController = 5,      ///< ControllerState
 };
 
 constexpr std::string_view name_of(TableKind kind) noexcept {
@@ -36,6 +37,7 @@ constexpr std::string_view name_of(TableKind kind) noexcept {
     case TableKind::kNgramMod: return "ngram-mod";
     case TableKind::kSuffixTree: return "suffix";
     case TableKind::kTokenRecycling: return "recycling";
+    case TableKind::kController: return "controller";
   }
   return "unknown";
 }

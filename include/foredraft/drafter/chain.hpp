@@ -158,6 +158,24 @@ class ControlledDrafters {
   }
 
   const Controller& controller() const noexcept { return control_; }
+  /// What was learned of costs and acceptance, for learn_from in this or another process.
+  ControllerState learned() const {
+    ControllerState state = control_.state();
+    for (std::size_t i = 0; i < parts_.size(); ++i) state.drafters[i].name = parts_[i].name;
+    return state;
+  }
+  /// Go on from there, between two texts. Drafters are known by their names: what is said of others
+  /// is passed over, and one that the state does not name begins anew.
+  /// @errors kInvalidOption as check(const ControllerState&)
+  void learn_from(const ControllerState& state) {
+    ControllerState own = state;
+    own.drafters.clear();
+    for (const Part& part : parts_) {
+      const ControllerState::Drafter* known = state.drafter(part.name);
+      own.drafters.push_back(known != nullptr ? *known : ControllerState::Drafter{});
+    }
+    control_.restore(own);
+  }
   int size() const noexcept { return static_cast<int>(parts_.size()); }
   D& part(int i) noexcept { return parts_[idx(i)].drafter; }
   /// Of part i, which is DraftTree::origin() of its nodes.
