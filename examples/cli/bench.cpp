@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +19,7 @@
 #include "models.hpp"
 #include "output.hpp"
 #include "passes.hpp"
+#include "processor.hpp"
 #include "terminal.hpp"
 
 namespace cli {
@@ -69,17 +69,6 @@ std::vector<int> parse_sizes(const std::string& option, const std::string& text)
   } while (take(','));
   if (at != text.size()) refuse();
   return sizes;
-}
-
-std::string processor_name() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    const std::size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) {
-      return visible(line.substr(colon + 2));
-    }
-  }
-  return "unknown";
 }
 
 void check_longest(int longest, int trained) {

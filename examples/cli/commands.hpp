@@ -17,5 +17,6 @@ void add_logits(CLI::App& app, Action& action);
 void add_bench(CLI::App& app, Action& action);
 void add_report(CLI::App& app, Action& action);
 void add_ngram(CLI::App& app, Action& action);
+void add_tune(CLI::App& app, Action& action);
 
 }  // namespace cli

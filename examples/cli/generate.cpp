@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <foredraft/core/error.hpp>
-#include <foredraft/io/chat_format.hpp>
 
 #include "commands.hpp"
 #include "generate_arguments.hpp"
@@ -20,8 +19,10 @@
 #include "model_path.hpp"
 #include "ngram_file.hpp"
 #include "output.hpp"
+#include "prompts.hpp"
 #include "report.hpp"
 #include "session.hpp"
+#include "state_file.hpp"
 #include "survey.hpp"
 #include "terminal.hpp"
 #include "trace_file.hpp"
@@ -29,16 +30,6 @@
 namespace cli {
 
 namespace {
-
-/// One turn of a chat, in the format that the model was trained with.
-std::vector<fd::TokenId> encode_prompt(const fd::Tokenizer& tokenizer, std::string text, bool raw) {
-  if (!raw) {
-    const auto chat = fd::recognize_chat_template(tokenizer.vocabulary().chat_template());
-    const fd::ChatMessage message{"user", std::move(text)};
-    text = fd::format_chat(chat, {&message, 1});
-  }
-  return tokenizer.encode(text, {.add_bos = true, .parse_special = true});
-}
 
 /// -c, or a default with room for the prompt and what is asked for, as far as the model reaches.
 int resolve_context(const GenerateArguments& a, int trained, std::size_t prompt) {
@@ -158,6 +149,8 @@ int run(GenerateArguments& a) {
   {
     const InterruptGuard guard;
     const auto session = make_session(models, method);
+    StateFile state(a.state, models, {target, draft, a.draft_load, method});
+    state.give_to(*session);
     trace.describe(
         [&](fd::TokenId token) {
           return std::string(models.target.tokenizer().piece(token, true));
@@ -165,6 +158,7 @@ int run(GenerateArguments& a) {
         session->drafter_names());
     summary = write_texts(*session, prompt, facts, trace);
     session->learn();
+    state.keep(*session);
   }
   if (method.ngrams.dynamic) {
     method.ngrams.dynamic->read([&](const fd::NgramCounts& counts) {

@@ -1,5 +1,6 @@
 #include "generate_arguments.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -17,6 +18,29 @@ namespace {
 
 constexpr int kMostDepth = fd::DraftTree::kMaxNodes - 1;
 constexpr int kMostInt = std::numeric_limits<int>::max();
+
+/// One of `types`, or some drafters with commas between, each once. @errors UsageError
+void limit_list(CLI::Option* option, const std::vector<std::string>& types) {
+  option->check([name = option->get_name(), types](const std::string& text) {
+    const std::vector<std::string> parts = parts_of(text);
+    std::vector<const DrafterKind*> seen;
+    for (const std::string& part : parts) {
+      const DrafterKind* kind = drafter_named(part);
+      const bool known = std::ranges::find(types, part) != types.end();
+      const bool alone = parts.size() == 1;
+      if (known && (alone || (kind != nullptr && std::ranges::find(seen, kind) == seen.end()))) {
+        seen.push_back(kind);
+        continue;
+      }
+      std::string list;
+      for (const std::string& type : types) list += (list.empty() ? "" : ", ") + type;
+      throw UsageError(name + " " + text,
+                       alone ? "one of " + list : "different drafters with commas between",
+                       "--help says what they mean");
+    }
+    return std::string();
+  });
+}
 
 }  // namespace
 
@@ -51,22 +75,47 @@ Method GenerateArguments::resolve() {
   }
   method.tree = chosen_tree(method);
   check_ngram_files(method);
+  check_lookup(method);
+  method.lookup_min = lookup_min.value_or(0);
+  check_state(method);
   draft_load.check(!draft.empty());
   return method;
 }
 
 std::string GenerateArguments::chosen_speculation() const {
   const bool with_model = !draft.empty();
-  const DrafterKind* chosen = drafter_named(spec_type);
-  if (chosen != nullptr && chosen->needs_model && !with_model) {
+  bool uses_model = spec_type == kAuto;
+  std::string names;
+  for (const std::string& part : parts_of(spec_type)) {
+    const DrafterKind* kind = drafter_named(part);
+    if (kind == nullptr) {  // auto or none, and nothing else: the option was held to that
+      names = part;
+      break;
+    }
+    uses_model = uses_model || kind->needs_model;
+    names += (names.empty() ? "" : ",") + kind->name;
+  }
+  if (uses_model && spec_type != kAuto && !with_model) {
     throw UsageError("--spec-type " + spec_type + " without a draft model", "a draft model",
                      "add -md FILE");
   }
-  if (with_model && spec_type != kAuto && (chosen == nullptr || !chosen->needs_model)) {
+  if (with_model && !uses_model) {
     throw UsageError("-md with --spec-type " + spec_type + ", which uses no draft model",
                      "--spec-type " + kAuto, "leave one of them out");
   }
-  return chosen != nullptr ? chosen->name : spec_type;
+  return names;
+}
+
+void GenerateArguments::check_lookup(const Method& method) const {
+  if (!lookup_min || method.asks(*drafter_named("lookup"))) return;
+  throw UsageError("--spec-lookup-min with --spec-type " + method.speculation,
+                   "--spec-type " + kAuto + " or lookup", "leave one of them out");
+}
+
+void GenerateArguments::check_state(const Method& method) const {
+  if (state.empty() || method.speculation != kNone) return;
+  throw UsageError("--spec-state with --spec-type " + method.speculation, "a way to draft",
+                   "leave one of them out");
 }
 
 std::vector<int> GenerateArguments::chosen_tree(const Method& method) const {
@@ -101,7 +150,7 @@ std::vector<int> GenerateArguments::chosen_tree(const Method& method) const {
 }
 
 void GenerateArguments::check_ngram_files(const Method& method) const {
-  const bool used = method.speculation == kAuto || method.speculation == "ngram-cache";
+  const bool used = method.asks(*drafter_named("ngram-cache"));
   for (const auto& [name, file] : {std::pair{"--lookup-cache-static", &lookup_static},
                                    std::pair{"--lookup-cache-dynamic", &lookup_dynamic}}) {
     if (file->empty() || used) continue;
@@ -254,7 +303,9 @@ void GenerateArguments::add_speculation(CLI::App& command) {
   }
   require_text(add_value(command, "--model-draft FILE|NAME", draft,
                          "draft model, a file or a name; same vocabulary"));
-  add_choice(command, "--spec-type TYPE", spec_type, types, type_list + " [" + kAuto + "]");
+  limit_list(add_value(command, "--spec-type TYPE", spec_type,
+                       type_list + "; several of the drafters with commas between [" + kAuto + "]"),
+             types);
   add_number(command, "--spec-draft-n-max N", n_max, 1, kMostDepth,
              "drafts N tokens deep, 1 to " + std::to_string(kMostDepth) +
                  ", whether it pays or not [as many as pay]");
@@ -267,6 +318,11 @@ void GenerateArguments::add_speculation(CLI::App& command) {
                 "the draft model drafts trees: children of a node by depth, such as 3,2,1,1 "
                 "[1,1,1,...]"));
   draft_load.add_to(command);
+  add_number(command, "--spec-lookup-min N", lookup_min, 1, 32,
+             "tokens of the shortest match that lookup drafts from [2]");
+  require_text(add_value(command, "--spec-state FILE", state,
+                         "what the controller learns of costs and acceptance: read where it "
+                         "exists, and written behind the last text"));
   require_text(add_value(command, "--lookup-cache-static FILE", lookup_static,
                          "pairs of tokens of a corpus, which 'foredraft ngram' counted; for "
                          "ngram-cache"));

@@ -20,12 +20,14 @@ struct GenerateArguments {
   std::string model;
   std::string draft;
   std::string trace;                      ///< file; empty: none
-  std::string spec_type = kAuto;          ///< or kNone, or of the table of drafters
+  std::string spec_type = kAuto;          ///< or kNone, or a list of the table of drafters
   std::optional<std::string> acceptance;  ///< of the table of rules; absent: the default
   std::optional<int> n_max;
   std::string tree;           ///< "3,2,1": children of a node by depth
   std::string lookup_static;  ///< file; empty: none
   std::string lookup_dynamic;
+  std::string state;              ///< file of the controller's state; empty: none
+  std::optional<int> lookup_min;  ///< tokens; absent: the default of lookup
   TextArgument prompt;
   MachineArguments machine;
   bool raw = false;
@@ -54,6 +56,8 @@ struct GenerateArguments {
   std::string chosen_speculation() const;
   std::vector<int> chosen_tree(const Method& method) const;
   void check_ngram_files(const Method& method) const;
+  void check_lookup(const Method& method) const;
+  void check_state(const Method& method) const;
   void check_penalties() const;
   void check_acceptance(const Method& method) const;
   void check_samples() const;

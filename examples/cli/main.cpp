@@ -39,6 +39,7 @@ int run(int argc, char** argv) {
   cli::add_bench(app, action);
   cli::add_report(app, action);
   cli::add_ngram(app, action);
+  cli::add_tune(app, action);
   // CLI11 only fills in the arguments. The work comes behind it: its errors are not CLI11's.
   try {
     app.parse(cli::reversed_arguments(argc, argv));

@@ -1,13 +1,11 @@
 #include "ngram_file.hpp"
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <istream>
+#include <ostream>
 
 #include <foredraft/io/vocabulary_difference.hpp>
 
-#include "terminal.hpp"
+#include "saved_file.hpp"
 
 namespace cli {
 
@@ -17,33 +15,13 @@ fd::VocabularyFingerprint fingerprint(const fd::Tokenizer& tokenizer) {
 }
 
 fd::NgramCounts read_ngrams(const std::string& file, const fd::VocabularyFingerprint& vocabulary) {
-  errno = 0;
-  std::ifstream in(file, std::ios::binary);
-  if (!in) {
-    throw fd::Error(fd::ErrorCode::kIo, "'" + visible(file) + "': " + std::strerror(errno),
-                    "a file of n-grams", "'foredraft ngram' makes one");
-  }
-  try {
-    return fd::NgramCounts::load(in, vocabulary);
-  } catch (const fd::Error& error) {
-    throw error_in("'" + visible(file) + "'", error);
-  }
+  return read_saved(file, "a file of n-grams", "'foredraft ngram' makes one",
+                    [&](std::istream& in) { return fd::NgramCounts::load(in, vocabulary); });
 }
 
 void write_ngrams(const std::string& file, const fd::NgramCounts& counts,
                   const fd::VocabularyFingerprint& vocabulary) {
-  const std::string fresh = file + ".new";
-  try {
-    std::ofstream out(fresh, std::ios::binary);
-    counts.save(out, vocabulary);
-    out.close();
-    std::filesystem::rename(fresh, file);
-  } catch (const std::exception& error) {
-    std::error_code ignored;
-    std::filesystem::remove(fresh, ignored);
-    throw fd::Error(fd::ErrorCode::kIo, "'" + visible(file) + "': " + error.what(),
-                    "a file that can be written", "name another");
-  }
+  write_saved(file, [&](std::ostream& out) { counts.save(out, vocabulary); });
 }
 
 }  // namespace cli

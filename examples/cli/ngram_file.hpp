@@ -16,8 +16,7 @@ fd::VocabularyFingerprint fingerprint(const fd::Tokenizer& tokenizer);
 /// @errors kIo and what NgramCounts::load throws, with the name of the file
 fd::NgramCounts read_ngrams(const std::string& file, const fd::VocabularyFingerprint& vocabulary);
 
-/// Write beside the file and rename, so that nobody reads half of one, and what was there stays where
-/// the disk is full. @errors kIo
+/// As write_saved. @errors kIo
 void write_ngrams(const std::string& file, const fd::NgramCounts& counts,
                   const fd::VocabularyFingerprint& vocabulary);
 

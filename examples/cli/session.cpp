@@ -31,6 +31,9 @@ class SessionIn final : public Session {
     }
   }
 
+  fd::ControllerState controller_state() override { return decoder_.drafter().learned(); }
+  void restore(const fd::ControllerState& state) override { decoder_.drafter().learn_from(state); }
+
   std::vector<std::string> drafter_names() override {
     std::vector<std::string> names;
     for (int i = 0; i < decoder_.drafter().size(); ++i) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <foredraft/control/controller_state.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/core/result.hpp>
 
@@ -31,6 +32,10 @@ class Session {
 
   /// Let the text so far enter what drafters learn for later texts, which a restart could keep.
   virtual void learn() = 0;
+
+  /// What the controller knows, and to let it go on from what another one knew: between two texts.
+  virtual fd::ControllerState controller_state() = 0;
+  virtual void restore(const fd::ControllerState& state) = 0;  ///< @errors kInvalidOption
 
   /// By the origin of a drafted node.
   virtual std::vector<std::string> drafter_names() = 0;

@@ -34,6 +34,12 @@ TreeDrafter model_drafter(Models& models, const Method& method) {
       *models.draft, {.branching = method.tree, .law = method.draft_law}, n_ctx};
 }
 
+TreeDrafter lookup(Models&, const Method& method) {
+  fd::PromptLookup::Settings settings;
+  if (method.lookup_min > 0) settings.min_match = method.lookup_min;
+  return fd::PromptLookup(settings);
+}
+
 TreeDrafter ngram_cache(Models&, const Method& method) {
   return fd::NgramCache{method.ngrams.dynamic, method.ngrams.fixed};
 }
@@ -44,7 +50,7 @@ TreeDrafter make(Models&, const Method&) {
 }
 
 const DrafterKind kDrafters[] = {
-    {"lookup", "", false, true, make<fd::PromptLookup>},
+    {"lookup", "", false, true, lookup},
     {"ngram-simple", "", false, false, make<fd::NgramSimple>},
     {"ngram-map-k", "", false, false, make<fd::NgramMapK>},
     {"ngram-map-k4v", "", false, false, make<fd::NgramMapK4V>},
@@ -88,14 +94,30 @@ const RuleKind& rule_named(const std::string& name) {
   return *std::ranges::find(kRules, name, &RuleKind::name);
 }
 
+std::vector<std::string> parts_of(const std::string& list) {
+  std::vector<std::string> parts(1);
+  for (const char c : list) {
+    if (c == ',') {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
+bool Method::asks(const DrafterKind& kind) const {
+  if (speculation == kAuto) return kind.in_auto && (!kind.needs_model || with_model);
+  const auto names = parts_of(speculation);
+  return std::ranges::find(names, kind.name) != names.end();
+}
+
 template <fd::Shape S>
 Drafters<S> make_drafters(Models& models, const Method& method) {
   Drafters<S> chosen;
   for (const DrafterKind& kind : kDrafters) {
-    const bool usable = kind.in_auto && (!kind.needs_model || (models.draft && method.with_model));
-    if (method.speculation == kind.name || (method.speculation == kAuto && usable)) {
-      chosen.add(kind.name, kind.make(models, method));
-    }
+    const bool lacks_model = kind.needs_model && !models.draft && method.speculation == kAuto;
+    if (method.asks(kind) && !lacks_model) chosen.add(kind.name, kind.make(models, method));
   }
   return chosen;
 }

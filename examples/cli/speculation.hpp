@@ -52,6 +52,9 @@ const DrafterKind* drafter_named(const std::string& name);
 /// There has to be one: options are held to the table.
 const RuleKind& rule_named(const std::string& name);
 
+/// "lookup,draft" -> lookup and draft. An empty part stays one: "a," has two.
+std::vector<std::string> parts_of(const std::string& list);
+
 /// What drafters have learnt from other texts; null: nothing.
 struct NgramTables {
   std::shared_ptr<const fd::NgramCounts> fixed = {};    ///< of a corpus, read only
@@ -60,7 +63,7 @@ struct NgramTables {
 
 /// How a session makes its texts, beside the options of each call.
 struct Method {
-  std::string speculation;  ///< kAuto, kNone or the name of a drafter
+  std::string speculation;  ///< kAuto, kNone or names of drafters with commas between
   const RuleKind& rule;
   int n_ctx = 0;
   std::string cache_format = kCacheFormats[0];        ///< of the target
@@ -68,6 +71,10 @@ struct Method {
   bool with_model = true;                             ///< kAuto uses a draft model that is there
   std::vector<int> tree = {};  ///< the draft model's children by depth; empty: it drafts chains
   NgramTables ngrams = {};
+  int lookup_min = 0;  ///< tokens of the shortest match that lookup drafts from; 0: its default
+
+  /// A drafter of that name takes part, given the models that it needs.
+  bool asks(const DrafterKind& kind) const;
 };
 
 /// Drafters with a controller that asks them; for a rule that verifies chains, paths of their trees.

@@ -27,10 +27,10 @@ namespace foredraft::inline v0 {
 
 /// What a controller has learned from the texts so far, as plain data.
 ///
-/// Two parts with different lives. What is accepted, and how long answers are, belongs to models and
-/// texts, and holds on any machine. What passes and drafters cost holds for one machine, number of
-/// threads and pair of models: `setup` names these in the caller's own words, and who finds another
-/// setup in a file keeps the first part and forgets the second.
+/// Two parts with different lives. What is accepted, and how long answers are, belongs to models
+/// and texts, and holds on any machine. What passes and drafters cost holds for one machine, number
+/// of threads and pair of models: `setup` names these in the caller's own words, and who finds
+/// another setup in a file keeps the first part and forgets the second.
 /// @see ControlledDrafters::learned
 struct ControllerState {
   static constexpr std::size_t kAnswers = 8;

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <foredraft/io/tokenizer.hpp>
+
+#include "usage.hpp"
+
+namespace cli {
+
+/// One turn of a chat, in the format that the model was trained with. @param raw  no format
+std::vector<fd::TokenId> encode_prompt(const fd::Tokenizer& tokenizer, std::string text, bool raw);
+
+/// Prompts of a file: paragraphs, with empty lines between, or, where its name ends in .jsonl,
+/// lines of JSON objects whose field `prompt` is one each. Errors name the file and the line.
+/// @errors kIo, kCorruptFile for a file that is no text or a line without a prompt, kEmptyPrompt
+std::vector<std::string> read_prompts(const std::string& file);
+
+/// The same of its content.
+std::vector<std::string> parse_paragraphs(std::string_view text);
+std::vector<std::string> parse_json_lines(std::string_view text);
+
+}  // namespace cli

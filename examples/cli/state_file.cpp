@@ -1,0 +1,85 @@
+#include "state_file.hpp"
+
+#include <algorithm>
+#include <iostream>
+#include <istream>
+#include <ostream>
+#include <system_error>
+#include <utility>
+
+#include "ngram_file.hpp"
+#include "processor.hpp"
+#include "saved_file.hpp"
+#include "terminal.hpp"
+
+namespace cli {
+
+namespace {
+
+/// Which file it is, wherever it lies. Two with the same name and size are taken for the same.
+std::string describe(const std::filesystem::path& model) {
+  std::error_code ignored;
+  return model.stem().string() + " of " +
+         std::to_string(std::filesystem::file_size(model, ignored)) + " bytes";
+}
+
+std::string describe(const std::filesystem::path& draft, const DraftArguments& load,
+                     const std::vector<int>& tree) {
+  std::string text = describe(draft);
+  if (!load.format.empty()) text += ", " + load.format;
+  if (load.n_vocab > 0) text += ", " + std::to_string(load.n_vocab) + " tokens";
+  for (std::size_t i = 0; i < tree.size(); ++i) {
+    text += (i == 0 ? ", tree " : "-") + std::to_string(tree[i]);
+  }
+  return text;
+}
+
+}  // namespace
+
+StateFile::StateFile(std::string file, const Models& models, const Run& run)
+    : file_(std::move(file)) {
+  if (file_.empty()) return;
+  vocabulary_ = fingerprint(models.target.tokenizer());
+  setup_ = describe(run.target) + ", cache " + run.method.cache_format + ", " + processor_name() +
+           ", " + models.isa() + ", " + std::to_string(models.cpu.threads()) + " threads";
+  if (!run.draft.empty()) draft_model_ = describe(run.draft, run.draft_load, run.method.tree);
+  if (!std::filesystem::exists(file_)) return;
+  known_ = read_saved(file_, "a file of --spec-state",
+                      "name one that can be read, or one that does not exist",
+                      [&](std::istream& in) { return fd::ControllerState::load(in, vocabulary_); });
+  if (known_.setup == setup_) return;
+  std::cerr << "foredraft: costs in '" << visible(file_)
+            << "' are those of another set-up and are measured again\n";
+  known_.forget_costs();
+}
+
+std::string StateFile::name_in_file(const std::string& drafter) const {
+  const DrafterKind* kind = drafter_named(drafter);
+  return kind != nullptr && kind->needs_model ? drafter + " " + draft_model_ : drafter;
+}
+
+void StateFile::give_to(Session& session) const {
+  if (file_.empty()) return;
+  fd::ControllerState own = known_;
+  own.drafters.clear();
+  for (const std::string& name : session.drafter_names()) {
+    const auto* drafter = known_.drafter(name_in_file(name));
+    own.drafters.push_back(drafter != nullptr ? *drafter : fd::ControllerState::Drafter{});
+    own.drafters.back().name = name;
+  }
+  session.restore(own);
+}
+
+void StateFile::keep(Session& session) const {
+  if (file_.empty()) return;
+  fd::ControllerState state = session.controller_state();
+  state.setup = setup_;
+  for (auto& drafter : state.drafters) drafter.name = name_in_file(drafter.name);
+  for (const auto& drafter : known_.drafters) {
+    const bool room = state.drafters.size() < fd::ControllerState::kMostDrafters;
+    if (room && state.drafter(drafter.name) == nullptr) state.drafters.push_back(drafter);
+  }
+  write_saved(file_, [&](std::ostream& out) { state.save(out, vocabulary_); });
+}
+
+}  // namespace cli
