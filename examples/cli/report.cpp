@@ -91,6 +91,7 @@ Json to_json(const fd::Result& result, std::uint64_t seed, const RunFacts& facts
   };
   // Only where given: whoever reads the object can tell what was asked for from what is usual.
   if (asked.draft_temperature) settings["draft_temperature"] = shortest(*asked.draft_temperature);
+  if (asked.lookup_min) settings["lookup_min"] = *asked.lookup_min;
   const DraftArguments& draft = asked.draft_load;
   if (!draft.format.empty()) settings["quantize_draft"] = draft.format;
   if (draft.n_vocab > 0) settings["draft_vocab"] = draft.n_vocab;

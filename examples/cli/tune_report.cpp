@@ -4,6 +4,9 @@ namespace cli {
 
 namespace {
 
+// An interval that ends below leaves no room for a gain that is worth its options.
+constexpr double kNear = 1.05;
+
 std::string describe(const Ratio& ratio) {
   std::string text = formatted("%.2f", ratio.median);
   if (ratio.low) text += formatted(" (%.2f to %.2f)", *ratio.low, *ratio.high);
@@ -47,8 +50,12 @@ std::string TuneReport::text() const {
   } else if (!found.to_auto.low) {
     text += formatted("\n%d answers are too few to tell it from auto, so auto it is:\n",
                       found.to_auto.answers);
+  } else if (*found.to_auto.high < kNear) {
+    text += "\nauto is as good:\n";
   } else {
-    text += "\nauto is as good: nothing was faster beyond chance.\n";
+    text +=
+        "\nnothing was faster than auto beyond chance; more answers (--rounds, --max-prompts) "
+        "tell more:\n";
   }
   return text + "  " + command + "\n";
 }
