@@ -104,7 +104,15 @@ struct Models::Files {
   std::optional<ModelFile> draft;
 };
 
-Models::Models(const ModelSettings& settings) : Models(settings, Files(settings)) {}
+Models::Models(const ModelSettings& settings) : Models(settings, Files(settings)) {
+  if (draft && !same_vocabulary()) {
+    std::cerr << "foredraft: the draft model has another tokenizer; its drafts are translated\n";
+  }
+}
+
+bool Models::same_vocabulary() const {
+  return !fd::first_difference(target.info().vocabulary, draft->info().vocabulary);
+}
 
 // The draft model first: it is the smaller one, and the one whose options its file may refuse.
 Models::Models(const ModelSettings& settings, const Files& files)
