@@ -284,7 +284,7 @@ void GenerateArguments::add_speculation(CLI::App& command) {
                  kTranslations[0] + "]");
   draft_load.add_to(command);
   require_text(add_value(command, "--lookup-cache-static FILE", lookup_static,
-                         "pairs of tokens of a corpus, which 'foredraft ngram' counted; for "
+                         "pairs of tokens of a corpus, which 'foredraft ngram build' counted; for "
                          "ngram-cache"));
   require_text(
       add_value(command, "--lookup-cache-dynamic FILE", lookup_dynamic,

@@ -21,7 +21,7 @@ fd::NgramCounts read_ngrams(const std::string& file, const fd::VocabularyFingerp
   std::ifstream in(file, std::ios::binary);
   if (!in) {
     throw fd::Error(fd::ErrorCode::kIo, "'" + visible(file) + "': " + std::strerror(errno),
-                    "a file of n-grams", "'foredraft ngram' makes one");
+                    "a file of n-grams", "'foredraft ngram build' makes one");
   }
   try {
     return fd::NgramCounts::load(in, vocabulary);

@@ -131,7 +131,8 @@ TEST_CASE("a drafter reads the taps that it asked for, held, among others or alo
   TappedTarget target;
   const std::vector<fd::TokenId> prompt{3, 1, 4};
   const TapReader reader;
-  const TapReader other{.layers = {9, 2}, .seen = std::make_shared<std::vector<float>>()};
+  TapReader other;
+  other.layers = {9, 2};
   const auto check_seen = [](const TapReader& by, std::span<const fd::TokenId> tokens) {
     std::vector<float> expected;
     for (const fd::TokenId token : tokens) {
