@@ -25,6 +25,7 @@ struct Recorder {
   int max_depth() const { return 5; }
   std::optional<int> backlog(int n_tokens) const { return n_tokens - 3; }
   std::string summary() const { return "said"; }
+  bool continues() const { return true; }
   std::span<const int> taps() const { return layers; }
   fd::RowNeed needs() const { return fd::RowNeed::kLogits; }
   void attach(const fd::TargetInfo& target) {
@@ -61,6 +62,7 @@ TEST_CASE("every call reaches the drafter that is held") {
   CHECK(any.max_depth() == 5);
   CHECK(any.backlog(10) == 7);
   CHECK(any.summary() == "said");
+  CHECK(any.continues());
   CHECK(any.get<Recorder>() != nullptr);
   CHECK(any.get<fd::NoDraft>() == nullptr);
   CHECK(std::ranges::equal(any.taps(), recorder.layers));
