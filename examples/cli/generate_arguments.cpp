@@ -74,6 +74,7 @@ Method GenerateArguments::resolve() {
     method.draft_law = draft_law();
   }
   method.tree = chosen_tree(method);
+  method.translation = chosen_translation();
   check_ngram_files(method);
   check_lookup(method);
   method.lookup_min = lookup_min.value_or(0);
@@ -147,6 +148,15 @@ std::vector<int> GenerateArguments::chosen_tree(const Method& method) const {
                      "3,2,1: three tokens, two behind each of them, one behind each of those");
   }
   return children;
+}
+
+fd::Translation GenerateArguments::chosen_translation() const {
+  if (draft.empty() && translation != kTranslations[0]) {
+    throw UsageError("--draft-translation without a draft model, which it is for", "a draft model",
+                     "add -md FILE");
+  }
+  return static_cast<fd::Translation>(std::ranges::find(kTranslations, translation) -
+                                      kTranslations.begin());
 }
 
 void GenerateArguments::check_ngram_files(const Method& method) const {
@@ -302,7 +312,7 @@ void GenerateArguments::add_speculation(CLI::App& command) {
     append(rule_list, kind.name + (kind.about.empty() ? "" : " (" + kind.about + ")"));
   }
   require_text(add_value(command, "--model-draft FILE|NAME", draft,
-                         "draft model, a file or a name; same vocabulary"));
+                         "draft model, a file or a name; best with the target's tokenizer"));
   limit_list(add_value(command, "--spec-type TYPE", spec_type,
                        type_list + "; several of the drafters with commas between [" + kAuto + "]"),
              types);
@@ -317,6 +327,11 @@ void GenerateArguments::add_speculation(CLI::App& command) {
       add_value(command, "--spec-tree LIST", tree,
                 "the draft model drafts trees: children of a node by depth, such as 3,2,1,1 "
                 "[1,1,1,...]"));
+  add_choice(command, "--draft-translation HOW", translation, kTranslations,
+             "of a draft model with another tokenizer: intersection (tokens that both have), "
+             "realignment (its text in the target's tokens), auto (the latter where it drafts its "
+             "best tokens) [" +
+                 kTranslations[0] + "]");
   draft_load.add_to(command);
   add_number(command, "--spec-lookup-min N", lookup_min, 1, 32,
              "tokens of the shortest match that lookup drafts from [2]");
@@ -324,7 +339,7 @@ void GenerateArguments::add_speculation(CLI::App& command) {
                          "what the controller learns of costs and acceptance: read where it "
                          "exists, and written behind the last text"));
   require_text(add_value(command, "--lookup-cache-static FILE", lookup_static,
-                         "pairs of tokens of a corpus, which 'foredraft ngram' counted; for "
+                         "pairs of tokens of a corpus, which 'foredraft ngram build' counted; for "
                          "ngram-cache"));
   require_text(
       add_value(command, "--lookup-cache-dynamic FILE", lookup_dynamic,

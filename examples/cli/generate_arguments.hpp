@@ -24,6 +24,7 @@ struct GenerateArguments {
   std::optional<std::string> acceptance;  ///< of the table of rules; absent: the default
   std::optional<int> n_max;
   std::string tree;           ///< "3,2,1": children of a node by depth
+  std::string translation = kTranslations[0];
   std::string lookup_static;  ///< file; empty: none
   std::string lookup_dynamic;
   std::string state;              ///< file of the controller's state; empty: none
@@ -55,6 +56,7 @@ struct GenerateArguments {
   void add_speculation(CLI::App& command);
   std::string chosen_speculation() const;
   std::vector<int> chosen_tree(const Method& method) const;
+  fd::Translation chosen_translation() const;
   void check_ngram_files(const Method& method) const;
   void check_lookup(const Method& method) const;
   void check_state(const Method& method) const;

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <foredraft/core/draft_tree.hpp>
@@ -95,8 +96,22 @@ struct Models::Files {
     if (!settings.draft.empty()) {
       draft.emplace("draft model ", settings.draft);
       draft->options = settings.draft_options.value_or(fd::drafting_options(draft->gguf));
+      check_own_file();
     }
     require_room(target, draft, settings);
+  }
+
+  /// A model may draft for itself only where it is made cheaper for that.
+  void check_own_file() const {
+    std::error_code ignored;
+    if (!std::filesystem::equivalent(target.path, draft->path, ignored)) return;
+    if (!draft->options.requantize && draft->options.head_tokens == 0) {
+      throw UsageError("the target's own file as draft model, as it is", "a smaller model",
+                       "a token that is drafted would cost what one of the target costs");
+    }
+    std::cerr
+        << "foredraft: the draft model is the target's own file, made smaller; another, smaller "
+           "model drafts at a fraction of its cost\n";
   }
 
   Clock::time_point begin = Clock::now();
@@ -104,7 +119,15 @@ struct Models::Files {
   std::optional<ModelFile> draft;
 };
 
-Models::Models(const ModelSettings& settings) : Models(settings, Files(settings)) {}
+Models::Models(const ModelSettings& settings) : Models(settings, Files(settings)) {
+  if (draft && !same_vocabulary()) {
+    std::cerr << "foredraft: the draft model has another tokenizer; its drafts are translated\n";
+  }
+}
+
+bool Models::same_vocabulary() const {
+  return !fd::first_difference(target.info().vocabulary, draft->info().vocabulary);
+}
 
 // The draft model first: it is the smaller one, and the one whose options its file may refuse.
 Models::Models(const ModelSettings& settings, const Files& files)

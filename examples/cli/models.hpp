@@ -41,6 +41,9 @@ struct Models {
   /// ends, drafting ends.
   int draft_context(int n_ctx) const { return std::min(n_ctx, int{draft->shape().n_ctx}); }
 
+  /// Whether the draft model reads the target's tokens; where not, drafts have to be translated.
+  bool same_vocabulary() const;
+
   /// Of the instruction set that they run with.
   std::string isa() const { return std::string(fd::cpu::name_of(cpu.isa())); }
 

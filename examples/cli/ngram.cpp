@@ -48,8 +48,10 @@ int run(const Arguments& a) {
 }  // namespace
 
 void add_ngram(CLI::App& app, Action& action) {
-  CLI::App* command = app.add_subcommand(
-      "ngram",
+  CLI::App* group = app.add_subcommand("ngram", "Files of n-grams, from which ngram-cache drafts.");
+  group->require_subcommand(1);
+  CLI::App* command = group->add_subcommand(
+      "build",
       "Count the n-grams of texts. 'generate -lcs FILE' drafts from them; the more they "
       "are like what is generated, the better.");
   const auto a = std::make_shared<Arguments>();

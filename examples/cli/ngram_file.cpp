@@ -15,7 +15,7 @@ fd::VocabularyFingerprint fingerprint(const fd::Tokenizer& tokenizer) {
 }
 
 fd::NgramCounts read_ngrams(const std::string& file, const fd::VocabularyFingerprint& vocabulary) {
-  return read_saved(file, "a file of n-grams", "'foredraft ngram' makes one",
+  return read_saved(file, "a file of n-grams", "'foredraft ngram build' makes one",
                     [&](std::istream& in) { return fd::NgramCounts::load(in, vocabulary); });
 }
 

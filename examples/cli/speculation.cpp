@@ -6,6 +6,7 @@
 #include <foredraft/acceptance/rejection_sampling.hpp>
 #include <foredraft/acceptance/sample_and_match.hpp>
 #include <foredraft/drafter/model_drafter.hpp>
+#include <foredraft/drafter/model_heterogeneous.hpp>
 #include <foredraft/drafter/model_tree_drafter.hpp>
 #include <foredraft/drafter/ngram_cache.hpp>
 #include <foredraft/drafter/ngram_map_k.hpp>
@@ -16,6 +17,7 @@
 #include <foredraft/drafter/suffix_automaton.hpp>
 #include <foredraft/drafter/suffix_decoding.hpp>
 #include <foredraft/drafter/token_recycling.hpp>
+#include <foredraft/io/tokenizer_codec.hpp>
 
 #include "models.hpp"
 
@@ -25,8 +27,25 @@ namespace {
 
 constexpr fd::Shape kTree = fd::Shape::kTree;
 
+TreeDrafter translating_drafter(Models& models, const Method& method, int n_ctx) {
+  if (!method.tree.empty()) {
+    throw UsageError("--spec-tree with a draft model of another tokenizer, which drafts chains",
+                     "a draft model with the target's tokenizer", "leave --spec-tree out");
+  }
+  return fd::HeterogeneousDrafter{*models.draft,
+                                  fd::codec_of(models.target.tokenizer()),
+                                  fd::codec_of(models.draft->tokenizer()),
+                                  {.translation = method.translation, .law = method.draft_law},
+                                  n_ctx};
+}
+
 TreeDrafter model_drafter(Models& models, const Method& method) {
   const int n_ctx = models.draft_context(method.n_ctx);
+  if (!models.same_vocabulary()) return translating_drafter(models, method, n_ctx);
+  if (method.translation != fd::Translation::kAuto) {
+    throw UsageError("--draft-translation with a draft model of the target's tokenizer",
+                     "drafts to translate", "leave it out");
+  }
   if (method.tree.empty()) {
     return fd::ModelDrafter{*models.draft, {.law = method.draft_law}, n_ctx};
   }

@@ -9,6 +9,7 @@
 #include <foredraft/acceptance/any_acceptance.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/drafter/chain.hpp>
+#include <foredraft/drafter/model_heterogeneous.hpp>
 #include <foredraft/drafter/ngram_counts.hpp>
 #include <foredraft/drafter/shared_ngram_counts.hpp>
 
@@ -49,6 +50,9 @@ std::span<const RuleKind> rules();  ///< the default first
 
 /// The row of that name, or alias; null where there is none.
 const DrafterKind* drafter_named(const std::string& name);
+/// How drafts of another tokenizer are translated, by fd::Translation.
+inline const std::vector<std::string> kTranslations{"auto", "intersection", "realignment"};
+
 /// There has to be one: options are held to the table.
 const RuleKind& rule_named(const std::string& name);
 
@@ -70,6 +74,7 @@ struct Method {
   std::optional<fd::SamplingOptions> draft_law = {};  ///< absent: as the target is sampled
   bool with_model = true;                             ///< kAuto uses a draft model that is there
   std::vector<int> tree = {};  ///< the draft model's children by depth; empty: it drafts chains
+  fd::Translation translation = fd::Translation::kAuto;  ///< where the tokenizers differ
   NgramTables ngrams = {};
   int lookup_min = 0;  ///< tokens of the shortest match that lookup drafts from; 0: its default
 

@@ -24,8 +24,12 @@ std::string describe(const std::filesystem::path& model) {
 }
 
 std::string describe(const std::filesystem::path& draft, const DraftArguments& load,
-                     const std::vector<int>& tree) {
+                     const Method& method) {
+  const std::vector<int>& tree = method.tree;
   std::string text = describe(draft);
+  if (method.translation != fd::Translation::kAuto) {
+    text += ", " + kTranslations[static_cast<std::size_t>(method.translation)];
+  }
   if (!load.format.empty()) text += ", " + load.format;
   if (load.n_vocab > 0) text += ", " + std::to_string(load.n_vocab) + " tokens";
   for (std::size_t i = 0; i < tree.size(); ++i) {
@@ -42,7 +46,7 @@ StateFile::StateFile(std::string file, const Models& models, const Run& run)
   vocabulary_ = fingerprint(models.target.tokenizer());
   setup_ = describe(run.target) + ", cache " + run.method.cache_format + ", " + processor_name() +
            ", " + models.isa() + ", " + std::to_string(models.cpu.threads()) + " threads";
-  if (!run.draft.empty()) draft_model_ = describe(run.draft, run.draft_load, run.method.tree);
+  if (!run.draft.empty()) draft_model_ = describe(run.draft, run.draft_load, run.method);
   if (!std::filesystem::exists(file_)) return;
   known_ = read_saved(file_, "a file of --spec-state",
                       "name one that can be read, or one that does not exist",

@@ -202,7 +202,8 @@ int run(const Arguments& a) {
   const int n_ctx = static_cast<int>(std::min<std::size_t>(
       longest + static_cast<std::size_t>(a.max_tokens), static_cast<std::size_t>(trained)));
 
-  Space space{.draft_model = models.draft.has_value()};
+  Space space{.draft_model = models.draft.has_value(),
+              .trees = models.draft && models.same_vocabulary()};
   for (const DrafterKind& kind : drafters()) {
     space.kinds.push_back({kind.name, kind.in_auto, kind.needs_model});
   }

@@ -141,7 +141,7 @@ std::vector<Way> Space::other_drafters(const Way&) const {
 
 std::vector<Way> Space::other_trees(const Way& way) const {
   std::vector<Way> ways;
-  if (!uses_model(way)) return ways;
+  if (!trees || !uses_model(way)) return ways;
   for (const std::vector<int>& tree : {std::vector{2, 1, 1}, {3, 2, 1, 1}, {4, 2, 1, 1, 1}}) {
     ways.push_back(way);
     ways.back().tree = tree;

@@ -32,6 +32,7 @@ struct Space {
   };
   std::vector<Kind> kinds = {};
   bool draft_model = false;  ///< one was given
+  bool trees = true;         ///< it can draft them
 
   bool asks(const Way& way, const Kind& kind) const;
   bool uses_model(const Way& way) const;

@@ -293,13 +293,6 @@ class BadFiles(CliTest):
         self.fails(1, "[context-overflow]", "logits", "-m", model, "-p", "a" * 600)
         self.fails(1, "[context-overflow]", "bench", "-m", model, "-p", 600)
 
-    def test_draft_with_another_vocabulary(self):
-        letters = tiny_gguf.byte_alphabet()
-        letters[65], letters[66] = letters[66], letters[65]
-        other = self.alphabet("other.gguf", letters=letters)
-        self.fails(1, "[vocabulary-mismatch]", "generate", "-m", self.alphabet(), "-md", other, "-p", "a")
-        self.fails(1, "token 65", "generate", "-m", self.alphabet(), "-md", other, "-p", "a")
-
 
 class KeepPacked(CliTest):
     """--keep-packed changes how long a start takes, and nothing else."""

@@ -1,6 +1,7 @@
 """What drafters are given and keep, as a user meets it: python3 drafting_test.py PROGRAM"""
 
 import support
+import tiny_gguf
 from support import CliTest
 
 
@@ -8,7 +9,7 @@ class Ngrams(CliTest):
     def build(self, name, *texts, options=()):
         files = [self.write(f"{name}.{i}.txt", text.encode()) for i, text in enumerate(texts)]
         output = self.folder / name
-        done = self.succeeds("ngram", "-m", self.endless_alphabet(), "-o", output, *options, *files)
+        done = self.succeeds("ngram", "build", "-m", self.endless_alphabet(), "-o", output, *options, *files)
         return output, done.stdout
 
     def generate(self, *arguments):
@@ -69,13 +70,13 @@ class Ngrams(CliTest):
         base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "a")
         self.fails(2, "--spec-type lookup", *base, "--spec-type", "lookup", "-lcs", "x")
         self.fails(2, "--spec-type none", *base, "--spec-type", "none", "-lcd", "x")
-        self.fails(2, "TEXT", "ngram", "-m", self.endless_alphabet(), "-o", self.folder / "x")
+        self.fails(2, "TEXT", "ngram", "build", "-m", self.endless_alphabet(), "-o", self.folder / "x")
         text = self.write("short.txt", b"a")
-        self.fails(1, "[empty-prompt]", "ngram", "-m", self.endless_alphabet(), "-o", self.folder / "x", text)
-        self.fails(2, "--log2-entries", "ngram", "-m", self.endless_alphabet(), "-o", self.folder / "x",
+        self.fails(1, "[empty-prompt]", "ngram", "build", "-m", self.endless_alphabet(), "-o", self.folder / "x", text)
+        self.fails(2, "--log2-entries", "ngram", "build", "-m", self.endless_alphabet(), "-o", self.folder / "x",
                    "--log2-entries", 40, text)
         long = self.write("long.txt", b"abcabc")
-        self.fails(1, "[io]", "ngram", "-m", self.endless_alphabet(), "-o", self.folder / "no" / "x", long)
+        self.fails(1, "[io]", "ngram", "build", "-m", self.endless_alphabet(), "-o", self.folder / "no" / "x", long)
 
 
 class Trees(CliTest):
@@ -111,6 +112,49 @@ class Trees(CliTest):
                    "--spec-tree", "3,2")
         for bad in ("0", "3,", ",3", "3,,2", "64", "a", "3 2", "-1", "1.5", ",".join(["1"] * 64)):
             self.fails(2, "--spec-tree", *base, "-md", self.alphabet(), "--spec-tree", bad)
+
+
+class OtherTokenizers(CliTest):
+    def other(self):
+        """The alphabet with two ids exchanged: the same sizes, another vocabulary."""
+        letters = tiny_gguf.byte_alphabet()
+        letters[ord("c")], letters[ord("x")] = letters[ord("x")], letters[ord("c")]
+        return self.alphabet("other.gguf", letters=letters)
+
+    def test_text_is_the_same(self):
+        model, other = self.endless_alphabet(), self.other()
+        for sampling in ((), ("--temp", 3, "--seed", 5)):
+            base = ("generate", "-m", model, "--raw", "-p", "ab", "-n", 50, *sampling)
+            plain = self.json_of(*base, "--spec-type", "none")
+            for how in ("auto", "intersection", "realignment"):
+                for depth in ((), ("--spec-type", "draft", "--spec-draft-n-max", 5)):
+                    found = self.json_of(*base, "-md", other, "--draft-translation", how, *depth)
+                    self.assertEqual(found["tokens"], plain["tokens"], (how, depth))
+                    if depth:
+                        self.assertGreater(found["stats"]["drafted"], 40)
+
+    def test_it_says_so(self):
+        done = self.succeeds("generate", "-m", self.alphabet(), "-md", self.other(), "--raw", "-p", "ab", "-n", 4)
+        self.assertIn("another tokenizer", done.stderr)
+        done = self.succeeds("generate", "-m", self.alphabet(), "-md", self.alphabet(), "--raw", "-p", "ab", "-n", 4)
+        self.assertNotIn("tokenizer", done.stderr)
+
+    def test_usage(self):
+        base = ("generate", "-m", self.alphabet(), "--raw", "-p", "ab")
+        self.fails(2, "--spec-tree", *base, "-md", self.other(), "--spec-tree", "2,1")
+        self.fails(2, "without a draft model", *base, "--draft-translation", "realignment")
+        self.fails(2, "of the target's tokenizer", *base, "-md", self.alphabet(), "--draft-translation", "realignment")
+        self.fails(2, "--draft-translation", *base, "-md", self.other(), "--draft-translation", "guess")
+
+
+class OwnFile(CliTest):
+    def test_target_as_its_own_draft(self):
+        base = ("generate", "-m", self.alphabet(), "-md", self.alphabet(), "--raw", "-p", "ab", "-n", 4)
+        self.assertIn("target's own file", self.succeeds(*base).stderr)
+        self.fails(2, "target's own file", *base, "--quantize-draft", "none")
+        link = self.folder / "link.gguf"
+        link.symlink_to(self.alphabet())
+        self.fails(2, "target's own file", *base[:4], link, *base[5:], "--quantize-draft", "none")
 
 
 if __name__ == "__main__":

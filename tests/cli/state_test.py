@@ -67,7 +67,7 @@ class State(CliTest):
             self.assertEqual(bad.read_bytes(), data)
         self.fails(1, "[io]", *base, self.folder)
         ngrams = self.folder / "x.ngrams"
-        self.succeeds("ngram", "-m", self.endless_alphabet(), "-o", ngrams, self.write("t.txt", b"abcabcabd"))
+        self.succeeds("ngram", "build", "-m", self.endless_alphabet(), "-o", ngrams, self.write("t.txt", b"abcabcabd"))
         self.fails(2, "kind", *base, ngrams)
 
     def test_nowhere_to_write(self):

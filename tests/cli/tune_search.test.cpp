@@ -89,6 +89,7 @@ TEST_CASE("what has no effect is not tried") {
     }
     CHECK(s.other_trees({}).empty() != model);
     CHECK(s.other_trees({.drafters = {"lookup"}}).empty());
+    CHECK(Space{s.kinds, model, false}.other_trees({}).empty());
     CHECK(s.other_depths({.plain = true}).empty());
     CHECK(s.other_matches({.drafters = {"suffix"}}).empty());
     CHECK(s.other_matches({}).size() == 3);

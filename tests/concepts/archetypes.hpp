@@ -113,6 +113,7 @@ struct Drafter {
   std::span<const int> taps() const { return {}; }
   std::optional<int> backlog(int) const { return {}; }
   std::string summary() const { return {}; }
+  bool continues() const { return false; }
   fd::RowNeed needs() const { return fd::RowNeed::kNothing; }
   void attach(const fd::TargetInfo&) {}
   void propose(const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {

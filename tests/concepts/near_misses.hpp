@@ -137,6 +137,9 @@ struct BacklogOfAnotherType : archetype::Drafter {
 struct NoSummary : archetype::Drafter {
   std::string summary() const = delete;
 };
+struct NoContinues : archetype::Drafter {
+  bool continues() const = delete;
+};
 struct NoNeeds : archetype::Drafter {
   fd::RowNeed needs() const = delete;
 };
@@ -176,7 +179,7 @@ template <typename... D>
 constexpr bool none_is_one = (!fd::Drafter<D> && ...);
 static_assert(none_is_one<NoProposal, NoShape, NoMaxDepth, NoPropose, NoAbsorb, CommitMayThrow>);
 static_assert(none_is_one<NoTaps, TapsNotConst, TapsOfAnotherType, NoAttach>);
-static_assert(none_is_one<NoControls, NoBacklog, BacklogOfAnotherType, NoSummary>);
+static_assert(none_is_one<NoControls, NoBacklog, BacklogOfAnotherType, NoSummary, NoContinues>);
 static_assert(none_is_one<NoNeeds, NeedsOfAnotherType>);
 static_assert(none_is_one<NoTruncate, ResetMayThrow, NoSnapshotType, SnapshotNotConst, NoRestore>);
 

@@ -65,28 +65,30 @@ TEST_CASE("a tap that was not asked for is refused") {
   fd::Scores scores;
   const std::vector<int> layers{3};
   scores.reset({fd::RowNeed::kNothing, layers}, 2, 8, 4);
-  CHECK(scores.tap(1, 0).size() == 4);
-  CHECK_THROWS_AS(scores.tap(1, 1), fd::Error);
-  CHECK_THROWS_AS(scores.tap(2, 0), fd::Error);
+  CHECK(scores.tap(1, 3).size() == 4);
+  CHECK_THROWS_AS(scores.tap(1, 0), fd::Error);
+  CHECK_THROWS_AS(scores.tap(1, 4), fd::Error);
+  CHECK_THROWS_AS(scores.tap(2, 3), fd::Error);
   CHECK_THROWS_AS(scores.tap(0, -1), fd::Error);
   scores.reset({fd::RowNeed::kNothing, {}}, 2, 8, 4);  // what an earlier pass wrote
-  CHECK_THROWS_AS(std::as_const(scores).tap(0, 0), fd::Error);
+  CHECK_THROWS_AS(std::as_const(scores).tap(0, 3), fd::Error);
 }
 
 TEST_CASE("taps of all rows and layers lie apart") {
-  const std::vector<int> layers{3, 9};
+  const std::vector<int> layers{9, 3, 9};  // in any order, and more than once
   fd::Scores scores;
   scores.reset({fd::RowNeed::kNothing, layers}, 3, 10, 4);
+  CHECK(std::ranges::equal(scores.tapped(), std::vector<int>{3, 9}));
   for (int row = 0; row < 3; ++row) {
-    for (int tap = 0; tap < 2; ++tap) {
-      REQUIRE(scores.tap(row, tap).size() == 4);
-      std::ranges::fill(scores.tap(row, tap), static_cast<float>(10 * row + tap));
+    for (const int layer : {3, 9}) {
+      REQUIRE(scores.tap(row, layer).size() == 4);
+      std::ranges::fill(scores.tap(row, layer), static_cast<float>(10 * row + layer));
     }
   }
   for (int row = 0; row < 3; ++row) {
-    for (int tap = 0; tap < 2; ++tap) {
-      for (const float x : std::as_const(scores).tap(row, tap))
-        CHECK(x == static_cast<float>(10 * row + tap));
+    for (const int layer : {3, 9}) {
+      for (const float x : std::as_const(scores).tap(row, layer))
+        CHECK(x == static_cast<float>(10 * row + layer));
     }
   }
 }

@@ -25,6 +25,7 @@ struct Recorder {
   int max_depth() const { return 5; }
   std::optional<int> backlog(int n_tokens) const { return n_tokens - 3; }
   std::string summary() const { return "said"; }
+  bool continues() const { return true; }
   std::span<const int> taps() const { return layers; }
   fd::RowNeed needs() const { return fd::RowNeed::kLogits; }
   void attach(const fd::TargetInfo& target) {
@@ -61,6 +62,7 @@ TEST_CASE("every call reaches the drafter that is held") {
   CHECK(any.max_depth() == 5);
   CHECK(any.backlog(10) == 7);
   CHECK(any.summary() == "said");
+  CHECK(any.continues());
   CHECK(any.get<Recorder>() != nullptr);
   CHECK(any.get<fd::NoDraft>() == nullptr);
   CHECK(std::ranges::equal(any.taps(), recorder.layers));
@@ -95,9 +97,9 @@ struct TappedTarget {
       for (int row = 0; row < request.count; ++row) {
         const auto prefix = request.cache->text_of(request.first + row);
         request.scores->set_row(row, toy.logits_after(prefix));
-        for (std::size_t tap = 0; tap < request.want.taps.size(); ++tap) {
-          const auto to = request.scores->tap(row, static_cast<int>(tap));
-          to[0] = static_cast<float>(request.want.taps[tap]);
+        for (const int layer : request.scores->tapped()) {
+          const auto to = request.scores->tap(row, layer);
+          to[0] = static_cast<float>(layer);
           to[1] = static_cast<float>(prefix.back());
         }
       }
@@ -116,8 +118,8 @@ struct TapReader : fd::NoDraft {
     for (const fd::NodeIndex node : round.path) read(round.scores, node);
   }
   void read(const fd::Scores& scores, int row) {
-    for (int tap = 0; tap < 2; ++tap) {
-      const auto values = scores.tap(row, tap);
+    for (const int layer : layers) {
+      const auto values = scores.tap(row, layer);
       seen->insert(seen->end(), values.begin(), values.end());
     }
   }
@@ -127,24 +129,34 @@ struct TapReader : fd::NoDraft {
 
 }  // namespace
 
-TEST_CASE("a drafter reads the taps that it asked for, held or not") {
+TEST_CASE("a drafter reads the taps that it asked for, held, among others or alone") {
   TappedTarget target;
   const std::vector<fd::TokenId> prompt{3, 1, 4};
-  const auto seen_by = [&](auto drafter, const TapReader& reader) {
-    reader.seen->clear();
+  const TapReader reader;
+  TapReader other;
+  other.layers = {9, 2};
+  const auto check_seen = [](const TapReader& by, std::span<const fd::TokenId> tokens) {
+    std::vector<float> expected;
+    for (const fd::TokenId token : tokens) {
+      for (const int layer : by.layers) {
+        expected.insert(expected.end(), {static_cast<float>(layer), static_cast<float>(token)});
+      }
+    }
+    CHECK(*by.seen == expected);
+    by.seen->clear();
+  };
+  const auto seen_by = [&](auto drafter) {
     fd::Decoder decoder{target, toy::TokenCache{}, std::move(drafter), fd::Greedy{}};
     decoder.generate(prompt, {.max_tokens = 5});
-    std::vector<float> expected;
-    for (const fd::TokenId token : decoder.tokens().first(7)) {
-      const auto value = static_cast<float>(token);
-      expected.insert(expected.end(), {2.0f, value, 7.0f, value});
-    }
-    CHECK(*reader.seen == expected);
+    return std::vector<fd::TokenId>(decoder.tokens().begin(), decoder.tokens().begin() + 7);
   };
-  const TapReader reader;
-  seen_by(reader, reader);
-  seen_by(fd::AnyDrafter<>(reader), reader);
-  seen_by(fd::AnyDrafter<fd::Shape::kTree>(fd::AnyDrafter<>(reader)), reader);
+  check_seen(reader, seen_by(reader));
+  check_seen(other, seen_by(other));
+  check_seen(reader, seen_by(fd::AnyDrafter<>(reader)));
+  check_seen(reader, seen_by(fd::AnyDrafter<fd::Shape::kTree>(fd::AnyDrafter<>(reader))));
+  const auto tokens = seen_by(fd::Chain{reader, fd::NoDraft{}, other});
+  check_seen(reader, tokens);
+  check_seen(other, tokens);
 }
 
 TEST_CASE("a drafter that is held is attached to its target") {

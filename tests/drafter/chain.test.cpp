@@ -66,6 +66,15 @@ TreeFunction fixed(std::vector<fd::TokenId> tokens) {
   }};
 }
 
+/// A drafter with a model that has read everything.
+struct Reader : TreeFunction {
+  std::optional<int> backlog(int) const { return 0; }
+};
+/// One that drafts behind what is assumed.
+struct Continuing : TreeFunction {
+  bool continues() const { return true; }
+};
+
 constexpr fd::Limit kWide{.depth = 8, .nodes = 8};
 const std::vector<fd::TokenId> kText{1, 2, 3};
 
@@ -174,6 +183,67 @@ TEST_CASE("what a part wants and can do is what the chain wants and can do") {
   CHECK_THROWS_AS(many.add("none", fd::NoDraft{}), fd::Error);
 }
 
+TEST_CASE("what follows a model's draft in the text is drafted behind it") {
+  const std::vector<fd::TokenId> text{5, 6, 7, 8, 9, 1, 2, 3};
+  for (const bool drawn : {false, true}) {
+    CAPTURE(drawn);
+    Reader model;
+    model.function = [&](const fd::Context&, fd::Limit, fd::DraftTree& draft) {
+      for (const fd::TokenId token : {6, 7}) {
+        if (drawn) draft.drawn_from(draft.size() - 1) = fd::Law{{token}, {1.0}};
+        draft.extend(token);
+      }
+    };
+    Chain chain = chain_of(part("model", model), part("lookup", fd::PromptLookup{}));
+    fd::DraftTree draft;
+    draft.reset(text.back());
+    fd::Philox rng(1);
+    const fd::Limit limit{.depth = 6, .nodes = 6, .fixed = true};
+    chain.propose({text, {}, {}, true, &rng}, limit, draft);
+    REQUIRE(draft.drafted() == 6);
+    for (fd::NodeIndex node = 1; node <= 4; ++node) {
+      CHECK(draft.token(node) == 5 + node);
+      CHECK(draft.parent(node) == node - 1);
+      CHECK(draft.origin(node) == (node > 2));
+    }
+    CHECK(draft.siblings(1) == (drawn ? fd::Siblings::kIndependent : fd::Siblings::kPointMass));
+    CHECK(draft.siblings(2) == fd::Siblings::kPointMass);
+    // What the lookup drafted is not held against the model, nor for it.
+    const fd::Scores scores;
+    const std::vector<fd::NodeIndex> path{0, 1, 2};
+    const std::vector<fd::TokenId> tokens{6, 7, 4};
+    chain.commit({draft, path, tokens, scores, 7, {}});
+    CHECK(chain.controller().acceptance(0).trials() == Approx(2).margin(0.01));
+    CHECK(chain.controller().acceptance(0).rate(fd::DraftTree::kUnknown, 1) > 0.6);
+    CHECK_THAT(chain.summary(), Catch::Contains("model: asked 1 times") &&
+                                    Catch::Contains("2 tokens verified, 2 accepted") &&
+                                    Catch::Contains("4 tokens verified, 0 accepted"));
+  }
+}
+
+TEST_CASE("no continuation is asked for where there is no draft or no room behind it") {
+  int asked = 0;
+  Continuing behind;
+  behind.function = [&](const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
+    if (context.assumed.empty()) return;
+    ++asked;
+    CHECK(draft.token(0) == context.end());
+    CHECK(limit.depth > 0);
+  };
+  Reader model;
+  int length = 0;
+  model.function = [&](const fd::Context&, fd::Limit, fd::DraftTree& draft) {
+    for (int i = 0; i < length; ++i) draft.extend(4);
+  };
+  Chain chain = chain_of(part("model", model), part("behind", behind));
+  const fd::Limit limit{.depth = 3, .nodes = 3, .fixed = true};
+  for (length = 0; length <= 3; ++length) {
+    asked = 0;
+    CHECK(propose(chain, limit).drafted() == length);
+    CHECK(asked == (length == 1 || length == 2));
+  }
+}
+
 TEST_CASE("a snapshot is that of its drafters") {
   Chain chain = chain_of(part("lookup", fd::PromptLookup{}), part("none", fd::NoDraft{}));
   const auto snapshot = chain.snapshot();
@@ -232,19 +302,16 @@ TEST_CASE("rejection keeps the law with a controller whose choices depend on all
   const auto one = [](fd::Siblings made, int count) {
     return [=](const law::Tokens&) { return law::Brood{made, count}; };
   };
-  struct Model : TreeFunction {
-    std::optional<int> backlog(int) const { return 0; }
-  };
-  Model drawn;
+  Reader drawn;
   drawn.function = law::drafting<Shape::kTree>(3, one(fd::Siblings::kIndependent, 1), q).function;
   const auto found = law::drafting<Shape::kTree>(3, one(fd::Siblings::kPointMass, 2), q);
   int drafted = 0;
   const auto written = law::law_of([&](fd::Rng& rng) {
     reading = 0;
-    fd::Decoder decoder{
-        target, toy::TokenCache{},
-        chain_of<Senseless>(part("found", found), part("drawn", drawn), part("fixed", fixed({2}))),
-        fd::RejectionSampling{}};
+    fd::Decoder decoder{target, toy::TokenCache{},
+                        chain_of<Senseless>(part("found", found), part("drawn", drawn),
+                                            part("fixed", Continuing{fixed({2})})),
+                        fd::RejectionSampling{}};
     decoder.use_rng(&rng);
     const auto result = decoder.generate(prompt, {.max_tokens = kTokens, .sampling = sampling});
     drafted += static_cast<int>(result.stats.drafted);
@@ -273,10 +340,7 @@ TEST_CASE("of drafters that propose trees a rule for chains gets paths") {
 }
 
 TEST_CASE("where there is no room for a draft, not even a model that is not known yet drafts") {
-  struct Model : TreeFunction {
-    std::optional<int> backlog(int) const { return 0; }
-  };
-  Model model;
+  Reader model;
   model.function = [](const fd::Context&, fd::Limit limit, fd::DraftTree& draft) {
     for (int i = 0; i < limit.depth; ++i) {
       draft.drawn_from(draft.size() - 1) = fd::Law{{6}, {1.0}};

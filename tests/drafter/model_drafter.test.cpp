@@ -24,6 +24,7 @@ struct Scheduled {
   std::span<const int> taps() const noexcept { return inner.taps(); }
   std::optional<int> backlog(int n_tokens) const noexcept { return inner.backlog(n_tokens); }
   std::string summary() const { return inner.summary(); }
+  bool continues() const { return false; }
   fd::RowNeed needs() const noexcept { return inner.needs(); }
   void attach(const fd::TargetInfo& target) { inner.attach(target); }
   void propose(const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {

@@ -26,13 +26,13 @@ Tokens proposed(const Settings& settings, const Tokens& tokens, int depth) {
   return proposed(lookup, tokens, depth);
 }
 
-/// The same by looking at every earlier place.
-Tokens by_brute_force(const Settings& settings, const Tokens& tokens, int depth) {
+/// The same by looking at every earlier place of the first `n_final` tokens.
+Tokens by_brute_force(const Settings& settings, const Tokens& tokens, int depth, int n_final) {
   const auto last = static_cast<int>(tokens.size()) - 1;
   const auto at = [&](int i) { return tokens[static_cast<std::size_t>(i)]; };
   int longest = 0;
   int next = 0;
-  for (int end = last - 1; end >= 0; --end) {  // newest first
+  for (int end = n_final - 2; end >= 0; --end) {  // newest first
     int length = 0;
     while (length < settings.max_match && length <= end && at(end - length) == at(last - length))
       ++length;
@@ -51,6 +51,9 @@ Tokens by_brute_force(const Settings& settings, const Tokens& tokens, int depth)
   }
   return drafted;
 }
+Tokens by_brute_force(const Settings& settings, const Tokens& tokens, int depth) {
+  return by_brute_force(settings, tokens, depth, static_cast<int>(tokens.size()));
+}
 
 }  // namespace
 
@@ -58,6 +61,37 @@ TEST_CASE("the longest match wins, and the newest of equally long ones") {
   // 1 2 3 is found twice, 9 1 2 3 once and further back.
   CHECK(proposed({}, {9, 1, 2, 3, 50, 0, 1, 2, 3, 60, 9, 1, 2, 3}, 1) == Tokens{50});
   CHECK(proposed({}, {9, 1, 2, 3, 50, 9, 1, 2, 3, 60, 9, 1, 2, 3}, 1) == Tokens{60});
+}
+
+TEST_CASE("behind tokens that are assumed it drafts as if they were the text's") {
+  std::mt19937 random(4);
+  for (int trial = 0; trial < 300; ++trial) {
+    Tokens text;
+    for (int i = 0; i < 30; ++i) text.push_back(static_cast<fd::TokenId>(random() % 3));
+    fd::PromptLookup lookup;
+    for (std::size_t n = 1; n < text.size(); n += 7) {
+      const Tokens final(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(n));
+      const Tokens assumed(text.begin() + static_cast<std::ptrdiff_t>(n), text.end());
+      fd::DraftTree draft;
+      draft.reset(assumed.back());
+      lookup.propose({final, assumed, {}}, {9, 9}, draft);
+      Tokens drafted;
+      for (const fd::Node& node : draft.nodes().subspan(1)) drafted.push_back(node.token);
+      CHECK(drafted == by_brute_force({}, text, 9, static_cast<int>(n)));
+      // And nothing of it stays.
+      CHECK(proposed(lookup, final, 9) == by_brute_force({}, final, 9));
+    }
+  }
+  fd::PromptLookup lookup;
+  const Tokens final{1, 2, 3, 4, 5, 6};
+  const Tokens assumed{2, 3};
+  fd::DraftTree draft;
+  draft.reset(3);
+  lookup.propose({final, assumed, {}}, {9, 9}, draft);
+  REQUIRE(draft.drafted() == 4);
+  for (fd::NodeIndex node = 1; node <= 3; ++node) CHECK(draft.token(node) == 3 + node);
+  CHECK(draft.token(4) == 2);  // behind the final tokens come those that are assumed
+  CHECK(draft.confidence(2) > draft.confidence(1));
 }
 
 TEST_CASE("a match shorter than min_match is none") {

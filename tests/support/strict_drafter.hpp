@@ -45,6 +45,7 @@ class StrictDrafter {
   std::span<const int> taps() const { return inner_.taps(); }
   std::optional<int> backlog(int n_tokens) const { return inner_.backlog(n_tokens); }
   std::string summary() const { return inner_.summary(); }
+  bool continues() const { return inner_.continues(); }
   foredraft::RowNeed needs() const { return inner_.needs(); }
 
   void attach(const foredraft::TargetInfo& target) {

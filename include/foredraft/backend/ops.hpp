@@ -18,7 +18,8 @@ namespace foredraft::inline v0 {
 /// `W` is the backend's Worker. It names the matrices and the pointers into the backend's memory,
 /// which the host need not be able to read: weights, activations, rotations, keys and values. What
 /// is small and new in each pass (tokens, row numbers, paths) and what a pass hands out lies in the
-/// host's memory. `R` is how the cache stores keys and values, see Rows in backend/rows.hpp.
+/// host's memory. `R` is how the cache stores keys and values, see RowStorage in
+/// backend/row_storage.hpp.
 ///
 /// The promise behind them: what is computed for a row depends on that row and on the keys and
 /// values it may see, never on how many other rows take part, on their order, or on the number of

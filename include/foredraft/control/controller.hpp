@@ -209,10 +209,12 @@ class Controller {
   }
   void failed(std::size_t i) noexcept { ++drafters_[i].failures; }
 
-  /// What became of a drafter's own draft, verified or not, when `tokens` turned out final.
-  void learn(std::size_t i, const DraftTree& draft, std::span<const TokenId> tokens) noexcept {
+  /// What became of a drafter's own draft, verified or not, when `tokens` turned out final: of the
+  /// first `size` nodes of `draft`, the anchor counted.
+  void learn(std::size_t i, const DraftTree& draft, int size,
+             std::span<const TokenId> tokens) noexcept {
     Watched& w = drafters_[i];
-    if (draft.drafted() <= 0) return w.accepted.relax();  // -1: it was never asked
+    if (size <= 1) return w.accepted.relax();  // 0: it was never asked
     // By parent: untried, or tried in vain, or one of the children was right.
     enum Level : std::uint8_t {
       kUntried,
@@ -222,7 +224,7 @@ class Controller {
     std::array<Level, DraftTree::kMaxNodes> level{};
     std::array<bool, DraftTree::kMaxNodes> final{};
     final[0] = true;
-    for (NodeIndex node = 1; node < draft.size(); ++node) {
+    for (NodeIndex node = 1; node < size; ++node) {
       const int depth = draft.depth(node);
       const std::size_t parent = idx(draft.parent(node));
       if (!final[parent] || idx(depth) > tokens.size()) continue;
@@ -231,7 +233,7 @@ class Controller {
       w.accepted.learn(draft.confidence(node), depth, right);
       if (level[parent] != kHit) level[parent] = right ? kHit : kMissed;
     }
-    for (NodeIndex node = 0; node < draft.size(); ++node) {
+    for (NodeIndex node = 0; node < size; ++node) {
       if (level[idx(node)] != kUntried) {
         w.accepted.learn_level(draft.depth(node) + 1, level[idx(node)] == kHit);
       }

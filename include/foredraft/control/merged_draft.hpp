@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
+#include <vector>
 
 #include <foredraft/control/acceptance_estimate.hpp>
 #include <foredraft/core/concepts.hpp>
@@ -29,10 +30,14 @@ class MergedDraft {
 
   void clear() noexcept { size_ = 1; }
 
-  /// Take in the draft of a drafter. Nodes beyond kMost are left out.
-  void add(const DraftTree& draft, std::uint8_t origin,
-           const AcceptanceEstimate& estimate) noexcept {
+  /// Take in the draft of a drafter, whose node 0 is node `root` of this tree. Nodes beyond kMost are
+  /// left out.
+  /// @return here, the deepest node of that draft; the first of several
+  int add(const DraftTree& draft, std::uint8_t origin, const AcceptanceEstimate& estimate,
+          int root = 0) noexcept {
     std::array<int, DraftTree::kMaxNodes> here{};  // node of `draft` -> node of this tree
+    here[0] = root;
+    NodeIndex deepest = 0;
     for (NodeIndex node = 1; node < draft.size(); ++node) {
       const int parent = here[idx(draft.parent(node))];
       if (parent < 0) {
@@ -41,6 +46,16 @@ class MergedDraft {
       }
       const double rate = estimate.rate(draft.confidence(node), draft.depth(node));
       here[idx(node)] = child(parent, draft.token(node), origin, draft.confidence(node), rate);
+      if (here[idx(node)] > 0 && draft.depth(node) > draft.depth(deepest)) deepest = node;
+    }
+    return here[idx(deepest)];
+  }
+
+  /// The tokens from the anchor to `node`, the anchor not counted.
+  void path_to(int node, std::vector<TokenId>& tokens) const {
+    tokens.resize(idx(items_[idx(node)].depth));
+    for (std::size_t i = tokens.size(); i > 0; node = items_[idx(node)].parent) {
+      tokens[--i] = items_[idx(node)].token;
     }
   }
 

@@ -152,7 +152,9 @@ enum class Shape : std::uint8_t {
 ///  8. taps() are the layers whose rows it wants to see, in absorb() and commit(), and needs() how
 ///     much it reads of the logits of a round, in commit(); what it asks for may not change while it
 ///     lives. backlog(n) is how many of n final tokens its model has to read before it drafts again,
-///     nothing for a drafter without a model; summary() says in words what it did and why;
+///     nothing for a drafter without a model; summary() says in words what it did and why. Where
+///     continues() holds, propose() may be called once more in a round, with Context::assumed, and
+///     drafts behind these tokens;
 ///  9. what it proposes changes the speed, not the law of the text: not the text itself at
 ///     temperature 0 and under SampleAndMatch; under rules that test with q another draft gives
 ///     another text of the same law.
@@ -173,6 +175,7 @@ concept Drafter =
       { view.needs() } -> std::same_as<RowNeed>;
       { view.backlog(n_tokens) } -> std::same_as<std::optional<int>>;
       { view.summary() } -> std::same_as<std::string>;
+      { view.continues() } -> std::same_as<bool>;
       drafter.attach(target);
       drafter.propose(context, limit, draft);
       drafter.absorb(block);
@@ -191,6 +194,7 @@ struct DrafterBase {
   RowNeed needs() const noexcept { return RowNeed::kNothing; }
   std::optional<int> backlog(int) const noexcept { return std::nullopt; }
   std::string summary() const { return {}; }
+  bool continues() const noexcept { return false; }
   void attach(const TargetInfo&) const noexcept {}
   void absorb(const PromptBlock&) const noexcept {}
   void commit(const Round&) const noexcept {}

@@ -23,13 +23,13 @@ inline void check_law(const Law& q) {
               "hand over the very law that the tokens were drawn from");
 }
 
-/// What a drafter made of an empty draft behind `context.anchor()`.
+/// What a drafter made of an empty draft behind `context.end()`.
 /// @errors kInvalidDraft where the drafter broke its contract
 inline void check_draft(const DraftTree& draft, const Context& context, Limit limit, Shape shape) {
   const auto refuse = [](const std::string& found, const std::string& expected) {
     throw Error(ErrorCode::kInvalidDraft, found, expected, "the drafter breaks its contract");
   };
-  if (draft.token(0) != context.anchor()) {
+  if (draft.token(0) != context.end()) {
     refuse("another anchor", "the newest final token at node 0");
   }
   if (draft.drafted() > limit.nodes || draft.max_depth() > limit.depth) {

@@ -18,7 +18,8 @@ namespace foredraft::inline v0 {
 struct Context {
   /// All final tokens, prompt and emitted. The newest, tokens.back(), is the anchor.
   std::span<const TokenId> tokens;
-  /// Tokens that are guessed to follow (pipelined drafting). Nothing of them may be committed.
+  /// Tokens that are guessed to follow. A drafter that continues() drafts behind the last of them,
+  /// which is node 0 of the draft then; nothing of them may be committed. Others are never given any.
   std::span<const TokenId> assumed;
   /// The options under which the target is sampled.
   SamplingOptions sampling;
@@ -31,6 +32,8 @@ struct Context {
   int n_vocab = std::numeric_limits<int>::max();
 
   TokenId anchor() const noexcept { return tokens.back(); }
+  /// Behind which the draft begins.
+  TokenId end() const noexcept { return assumed.empty() ? anchor() : assumed.back(); }
   Position anchor_position() const noexcept { return static_cast<Position>(tokens.size()) - 1; }
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -55,7 +56,9 @@ class Scores {
   void reset(const Want& want, int n_rows, int n_vocab, int d_model = 0) {
     n_vocab_ = idx(n_vocab);
     d_model_ = idx(d_model);
-    n_taps_ = want.taps.size();
+    layers_.assign(want.taps.begin(), want.taps.end());
+    std::sort(layers_.begin(), layers_.end());
+    layers_.erase(std::unique(layers_.begin(), layers_.end()), layers_.end());
     rows_ = n_rows;
     need_ = want.rows;
     const auto rows = idx(n_rows);
@@ -64,7 +67,7 @@ class Scores {
     temperature_ = want.temperature;
     has_maxima_ = false;
     has_sums_ = false;
-    if (taps_.size() < rows * n_taps_ * d_model_) taps_.resize(rows * n_taps_ * d_model_);
+    if (taps_.size() < rows * layers_.size() * d_model_) taps_.resize(rows * layers_.size() * d_model_);
   }
 
   int rows() const noexcept { return rows_; }
@@ -90,10 +93,11 @@ class Scores {
     return runs;
   }
 
-  /// Residual stream after layer `want.taps[tap]`. @shape [d_model]
+  /// Residual stream after `layer`, which is named and not counted: so whoever combines readers
+  /// hands these rows on as they are. @shape [d_model]
   /// @errors kInvalidOption for a tap that was not asked for: nobody wrote it
-  std::span<const float> tap(int row, int tap) const {
-    return {taps_.data() + tap_offset(row, tap), d_model_};
+  std::span<const float> tap(int row, int layer) const {
+    return {taps_.data() + tap_offset(row, layer), d_model_};
   }
 
   // For targets.
@@ -115,7 +119,11 @@ class Scores {
     has_sums_ = true;
     return of_runs(sums_, row);
   }
-  std::span<float> tap(int row, int tap) { return {taps_.data() + tap_offset(row, tap), d_model_}; }
+  /// The layers to be tapped, ascending, each once.
+  std::span<const int> tapped() const noexcept { return layers_; }
+  std::span<float> tap(int row, int layer) {
+    return {taps_.data() + tap_offset(row, layer), d_model_};
+  }
 
   /// Store a whole row of logits and derive what was wanted of it: the way in for an engine that
   /// has the logits anyway. @shape row_logits [n_vocab] @cost O(n_vocab)
@@ -153,20 +161,21 @@ class Scores {
     if (values.size() < all) values.resize(all);
     return {values.data() + idx(row) * n_runs(), n_runs()};
   }
-  std::size_t tap_offset(int row, int tap) const {
-    if (row < 0 || row >= rows_ || tap < 0 || idx(tap) >= n_taps_) {
+  std::size_t tap_offset(int row, int layer) const {
+    const auto place = std::lower_bound(layers_.begin(), layers_.end(), layer);
+    if (row < 0 || row >= rows_ || place == layers_.end() || *place != layer) {
       throw Error(ErrorCode::kInvalidOption,
-                  "tap " + std::to_string(tap) + " of row " + std::to_string(row),
-                  "one of " + std::to_string(n_taps_) + " taps and " + std::to_string(rows_) +
-                      " rows that were asked for",
+                  "a tap of layer " + std::to_string(layer) + " in row " + std::to_string(row),
+                  "one of " + std::to_string(layers_.size()) + " layers and " +
+                      std::to_string(rows_) + " rows that were asked for",
                   "name the layer in the drafter's taps()");
     }
-    return (idx(row) * n_taps_ + idx(tap)) * d_model_;
+    return (idx(row) * layers_.size() + idx(place - layers_.begin())) * d_model_;
   }
 
   std::size_t n_vocab_ = 0;
   std::size_t d_model_ = 0;
-  std::size_t n_taps_ = 0;
+  std::vector<int> layers_;  // [n_taps] that are tapped
   int rows_ = 0;
   RowNeed need_ = RowNeed::kNothing;
   std::vector<TokenId> argmax_;  // [rows]

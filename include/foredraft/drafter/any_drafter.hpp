@@ -39,6 +39,7 @@ class AnyDrafter {
   RowNeed needs() const { return drafter_->needs(); }
   std::optional<int> backlog(int n_tokens) const { return drafter_->backlog(n_tokens); }
   std::string summary() const { return drafter_->summary(); }
+  bool continues() const { return drafter_->continues(); }
   void attach(const TargetInfo& target) { drafter_->attach(target); }
   void propose(const Context& context, Limit limit, DraftTree& draft) {
     drafter_->propose(context, limit, draft);
@@ -66,6 +67,7 @@ class AnyDrafter {
     virtual RowNeed needs() const = 0;
     virtual std::optional<int> backlog(int) const = 0;
     virtual std::string summary() const = 0;
+    virtual bool continues() const = 0;
     virtual void attach(const TargetInfo&) = 0;
     virtual void propose(const Context&, Limit, DraftTree&) = 0;
     virtual void absorb(const PromptBlock&) = 0;
@@ -84,6 +86,7 @@ class AnyDrafter {
     RowNeed needs() const override { return drafter.needs(); }
     std::optional<int> backlog(int n_tokens) const override { return drafter.backlog(n_tokens); }
     std::string summary() const override { return drafter.summary(); }
+    bool continues() const override { return drafter.continues(); }
     void attach(const TargetInfo& target) override { drafter.attach(target); }
     void propose(const Context& context, Limit limit, DraftTree& draft) override {
       drafter.propose(context, limit, draft);

@@ -29,6 +29,9 @@ namespace foredraft::inline v0 {
 /// lately, by drafter, confidence and depth, and by what rows cost on this machine in this context;
 /// where nothing pays, that is nothing (see Controller).
 ///
+/// A drafter that continues() is asked once more behind the end of a model's draft: what the model
+/// wrote may be where the text goes on as it did before.
+///
 /// All of it is decided by rounds that are over and by point masses. A draft that was drawn from q is
 /// handed on as it is, and may only be prolonged. So the law of the text is that of the target. Which
 /// text of that law a seed gives depends on clocks, under rules that test with q; Options::n_draft
@@ -79,6 +82,7 @@ class ControlledDrafters {
   void attach(const TargetInfo& target) {
     for (Part& part : parts_) part.drafter.attach(target);
   }
+  bool continues() const noexcept { return false; }
   /// Of the drafter that lags behind most.
   std::optional<int> backlog(int n_tokens) const {
     std::optional<int> most;
@@ -100,7 +104,7 @@ class ControlledDrafters {
     }
     const double value = merged_.choose(limit, shape, control_.prices());
     if (const auto model = choose_model(context, limit, value)) {
-      ask_model(*model, context, draft);
+      ask_model(*model, context, limit, draft);
       if (draft.drafted() > 0) return;  // it was drawn
       merged_.choose(limit, shape, control_.prices());
     }
@@ -113,7 +117,12 @@ class ControlledDrafters {
 
   void commit(const Round& round) noexcept {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      control_.learn(i, drawn_ == i ? round.draft : parts_[i].tree, round.tokens);
+      const DraftTree& tree = parts_[i].tree;
+      if (drawn_ == i) {
+        control_.learn(i, round.draft, n_drawn_, round.tokens);
+      } else {
+        control_.learn(i, tree, tree.size(), round.tokens);
+      }
       parts_[i].tree.truncate(1);
       parts_[i].drafter.commit(round);
     }
@@ -196,7 +205,7 @@ class ControlledDrafters {
 
   void ask(std::size_t i, const Context& context, Limit limit) {
     const double begin = control_.now();
-    propose_one(i, context, limit);
+    propose_one(i, context, limit, parts_[i].tree);
     control_.asked(i, control_.now() - begin);
     merged_.add(parts_[i].tree, static_cast<std::uint8_t>(i), control_.acceptance(i));
   }
@@ -223,10 +232,10 @@ class ControlledDrafters {
 
   /// Its draft joins the others; one that is drawn from q takes their place, whatever it is worth:
   /// to choose among drawn tokens would change their law.
-  void ask_model(const Model& model, const Context& context, DraftTree& draft) {
+  void ask_model(const Model& model, const Context& context, Limit limit, DraftTree& draft) {
     DraftTree& tree = parts_[model.i].tree;
     const double begin = control_.now();
-    propose_one(model.i, context, model.plan.limit);
+    propose_one(model.i, context, model.plan.limit, tree);
     const bool drawn = is_drawn(tree);
     const int depth = tree.max_depth();
     control_.ran(model.i, control_.now() - begin, std::min(model.backlog, model.plan.limit.read),
@@ -235,21 +244,74 @@ class ControlledDrafters {
       tree.set_origin(1, static_cast<std::uint8_t>(model.i));
       std::swap(draft, tree);
       drawn_ = model.i;
+      n_drawn_ = draft.size();
+      prolong(context, limit, draft);
     } else {
-      merged_.add(tree, static_cast<std::uint8_t>(model.i), control_.acceptance(model.i));
+      const auto origin = static_cast<std::uint8_t>(model.i);
+      const int end = merged_.add(tree, origin, control_.acceptance(model.i));
+      if (end == 0) return;
+      merged_.path_to(end, assumed_);
+      continue_behind(context, limit, [&](std::size_t i) {
+        merged_.add(tail_, static_cast<std::uint8_t>(i), control_.acceptance(i), end);
+      });
     }
   }
 
-  /// Fills the part's tree; it holds the anchor alone where the drafter failed.
-  void propose_one(std::size_t i, const Context& context, Limit limit) {
+  /// Let drafters without a model draft behind assumed_, and call take(i) for each draft, in tail_.
+  template <typename Take>
+  void continue_behind(Context context, Limit limit, Take&& take) {
+    context.assumed = assumed_;
+    limit.depth -= static_cast<int>(assumed_.size());
+    limit.nodes -= static_cast<int>(assumed_.size());
+    if (limit.depth <= 0 || limit.nodes <= 0) return;
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      if (parts_[i].has_model || !parts_[i].drafter.continues()) continue;
+      tail_.reset(context.end());
+      propose_one(i, context, limit, tail_);
+      if (tail_.drafted() > 0) take(i);
+    }
+  }
+
+  /// Behind a drawn chain, which is verified anyway, the longest part of a continuation that pays.
+  void prolong(const Context& context, Limit limit, DraftTree& draft) {
+    if (!draft.is_chain()) return;
+    assumed_.clear();
+    double path = 1;
+    for (NodeIndex node = 1; node < draft.size(); ++node) {
+      assumed_.push_back(draft.token(node));
+      path *= control_.acceptance(drawn_).rate(draft.confidence(node), node);
+    }
+    double best = 0;
+    continue_behind(context, limit, [&](std::size_t i) {
+      if (!tail_.is_chain()) return;
+      double gain = 0;
+      double reached = path;
+      for (NodeIndex node = 1; node < tail_.size(); ++node) {
+        reached *= control_.acceptance(i).rate(tail_.confidence(node), node);
+        gain += reached;
+        const auto& prices = control_.prices();
+        const double value = gain - (prices[idx(n_drawn_ + node)] - prices[idx(n_drawn_)]);
+        if (value <= best) continue;
+        best = value;
+        draft.truncate(n_drawn_);
+        for (NodeIndex from = 1; from <= node; ++from) {
+          draft.set_confidence(draft.extend(tail_.token(from)), tail_.confidence(from));
+        }
+        draft.set_origin(n_drawn_, static_cast<std::uint8_t>(i));
+      }
+    });
+  }
+
+  /// Fills `tree`, as a rule the part's own; it holds node 0 alone where the drafter failed.
+  void propose_one(std::size_t i, const Context& context, Limit limit, DraftTree& tree) {
     Part& part = parts_[i];
     limit.depth = std::min(limit.depth, part.drafter.max_depth());
     try {
-      part.drafter.propose(context, limit, part.tree);
-      check_draft(part.tree, context, limit, is_drawn(part.tree) ? S : D::shape);
+      part.drafter.propose(context, limit, tree);
+      check_draft(tree, context, limit, is_drawn(tree) ? S : D::shape);
     } catch (const std::exception&) {
       if (parts_.size() == 1) throw;
-      part.tree.reset(context.anchor());
+      tree.reset(context.end());
       control_.failed(i);
     }
   }
@@ -267,7 +329,10 @@ class ControlledDrafters {
   RowNeed needs_ = RowNeed::kNothing;
   Controller control_;
   MergedDraft merged_;
-  std::size_t drawn_ = kNone;  // whose draft, drawn from q, is that of the round
+  std::vector<TokenId> assumed_;  // the model's draft ...
+  DraftTree tail_;                // ... and what another drafter drafts behind it
+  std::size_t drawn_ = kNone;     // whose draft, drawn from q, is that of the round ...
+  int n_drawn_ = 0;               // ... in its first nodes
 };
 
 /// Several drafters of any kind, in the order of preference where they promise the same:

@@ -4,6 +4,7 @@
 #include <array>
 #include <span>
 
+#include <foredraft/core/index.hpp>
 #include <foredraft/drafter/sibling_picker.hpp>
 
 namespace foredraft::inline v0 {
@@ -90,17 +91,20 @@ class DraftWay {
     std::copy(draft.nodes().begin(), draft.nodes().end(), nodes_.begin());
   }
 
-  /// Only rounds that verified that draft say something of its way.
+  /// Only rounds that verified that draft say something of its way. Others may have drafted behind
+  /// it.
   void learn(const Round& round) noexcept {
-    const std::span<const Node> nodes = round.draft.nodes();
-    const int depth = round.draft.max_depth();
-    if (!choosing_ || depth == 0 ||
-        !std::equal(nodes.begin(), nodes.end(), nodes_.begin(), nodes_.begin() + n_nodes_))
-      return;
+    if (!choosing_ || n_nodes_ < 2 || round.draft.size() < n_nodes_) return;
+    const std::span<const Node> nodes = round.draft.nodes().first(idx(n_nodes_));
+    if (!std::equal(nodes.begin(), nodes.end(), nodes_.begin())) return;
+    int depth = 0;
+    for (NodeIndex node = 1; node < n_nodes_; ++node) {
+      depth = std::max(depth, round.draft.depth(node));
+    }
     // Where the round was cut off, its last token is an accepted one whose row is not committed.
     // Elsewhere one more position was tried behind the accepted ones, unless the draft ended there.
     const bool cut_off = round.draft.child_with(round.path.back(), round.tokens.back()) >= 0;
-    const int accepted = static_cast<int>(round.path.size()) - 1 + cut_off;
+    const int accepted = std::min(static_cast<int>(round.path.size()) - 1 + cut_off, depth);
     choice_.learn(way_, accepted, cut_off ? accepted : std::min(accepted + 1, depth));
   }
 

@@ -165,7 +165,7 @@ class HeterogeneousDrafter : public DrafterBase {
   void draft_in_common(const Context& context, int depth, float stop_below, DraftTree& draft) {
     float path = 1;
     for (int i = 0; i < depth && path >= stop_below; ++i) {
-      model_.forward(own_, {RowNeed::kLogits});
+      model_.forward(own_, {RowNeed::kLogits, {}});
       map_.translate(model_.scores().logits(model_.row(own_.size() - 1)),
                      std::min(context.n_vocab, text_.target().n_vocab), translated_);
       const NodeIndex parent = draft.size() - 1;

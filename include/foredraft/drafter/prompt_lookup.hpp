@@ -8,6 +8,7 @@
 
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/index.hpp>
+#include <foredraft/drafter/copied_run.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -47,21 +48,22 @@ class PromptLookup : public DrafterBase {
   }
 
   int max_depth() const noexcept { return DraftTree::kMaxNodes - 1; }
+  bool continues() const noexcept { return true; }
 
   void propose(const Context& context, Limit limit, DraftTree& draft) {
-    const std::span<const TokenId> tokens = context.tokens;
-    index(tokens);
+    index(context.tokens);
     const int depth = std::min(limit.depth, limit.nodes);
     if (depth < 1) return;
-    const Match match = longest_match(tokens);
+    const Text text{context.tokens, context.assumed};
+    const Match match = longest_match(text);
     if (match.length < settings_.min_match) return;
     const auto length =
         static_cast<int>(std::min<double>(depth, match.length * settings_.tokens_per_match));
     for (int i = 0; i < length; ++i) {
-      const std::size_t from = idx(match.next + i);
-      draft.extend(from < tokens.size()
-                       ? tokens[from]
-                       : draft.token(static_cast<NodeIndex>(from - tokens.size() + 1)));
+      const std::int32_t from = match.next + i;
+      draft.set_confidence(
+          draft.extend(from < text.size() ? text[from] : draft.token(from - text.size() + 1)),
+          succession(match.length + i));
     }
   }
 
@@ -85,36 +87,50 @@ class PromptLookup : public DrafterBase {
     std::int32_t next = 0;  // place of the token that followed the match
   };
 
-  std::size_t bucket(std::span<const TokenId> tokens, std::int32_t end) const noexcept {
+  /// Final tokens, and behind them those that are assumed.
+  struct Text {
+    std::span<const TokenId> tokens;
+    std::span<const TokenId> assumed;
+
+    std::int32_t size() const noexcept {
+      return static_cast<std::int32_t>(tokens.size() + assumed.size());
+    }
+    TokenId operator[](std::int32_t i) const noexcept {
+      return idx(i) < tokens.size() ? tokens[idx(i)] : assumed[idx(i) - tokens.size()];
+    }
+  };
+
+  std::size_t bucket(const Text& text, std::int32_t end) const noexcept {
     std::uint64_t hash = 0;
     for (int i = 0; i < settings_.min_match; ++i) {
-      const auto token = static_cast<std::uint32_t>(tokens[idx(end - i)]);
+      const auto token = static_cast<std::uint32_t>(text[end - i]);
       hash = (hash ^ token) * 0x9E3779B97F4A7C15u;
     }
     return static_cast<std::size_t>(hash >> 49);  // the top 15 bits
   }
 
-  /// Enter all places but the last, which is the end that matches are sought for.
+  /// Enter all places of final tokens but the last.
   void index(std::span<const TokenId> tokens) {
     const auto last = static_cast<std::int32_t>(tokens.size()) - 1;
     previous_.resize(std::max(previous_.size(), idx(last)), kNone);
     for (; indexed_ < last; ++indexed_) {
       if (indexed_ + 1 < settings_.min_match) continue;
-      std::int32_t& head = heads_[bucket(tokens, indexed_)];
+      std::int32_t& head = heads_[bucket({tokens, {}}, indexed_)];
       previous_[idx(indexed_)] = head;
       head = indexed_;
     }
   }
 
-  Match longest_match(std::span<const TokenId> tokens) const noexcept {
-    const auto last = static_cast<std::int32_t>(tokens.size()) - 1;
+  /// Of the end of the text.
+  Match longest_match(const Text& text) const noexcept {
+    const std::int32_t last = text.size() - 1;
     Match best;
     if (last + 1 < settings_.min_match) return best;
-    std::int32_t place = heads_[bucket(tokens, last)];
+    std::int32_t place = heads_[bucket(text, last)];
     for (int seen = 0; place != kNone && seen < settings_.max_candidates; ++seen) {
       int length = 0;
       while (length < settings_.max_match && length <= place &&
-             tokens[idx(place - length)] == tokens[idx(last - length)]) {
+             text[place - length] == text[last - length]) {
         ++length;
       }
       if (length > best.length) best = {length, place + 1};

@@ -47,7 +47,7 @@ class VocabularyMap {
   /// @shape logits [n_vocab of the draft model]
   /// @cost O(n_vocab) of both
   void translate(std::span<const float> logits, int n_vocab, Scores& scores) {
-    scores.reset({RowNeed::kLogits}, 1, n_vocab);
+    scores.reset({RowNeed::kLogits, {}}, 1, n_vocab);
     row_.assign(idx(n_vocab), -std::numeric_limits<float>::infinity());
     for (std::size_t id = 0; id < std::min(logits.size(), to_target_.size()); ++id) {
       const TokenId token = to_target_[id];

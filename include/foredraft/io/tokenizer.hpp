@@ -26,6 +26,9 @@ namespace foredraft::inline v0 {
 struct EncodeOptions {
   bool add_bos = false;        ///< begin with BOS, if the model asks for it (Vocabulary::adds_bos)
   bool parse_special = false;  ///< `<|im_start|>` in the text is the token, not its letters
+  /// The text goes on from another one: no space is put before it, whatever the model asks for
+  /// (Vocabulary::adds_space_prefix).
+  bool continues = false;
 };
 
 /// From text to tokens and back.
@@ -110,18 +113,20 @@ class Tokenizer {
     (options.parse_special ? special_ : user_defined_).find(text, special);
     std::size_t at = 0;
     for (const auto& found : special) {
-      encode_plain(text.substr(at, found.begin - at), work, out);
+      encode_plain(text.substr(at, found.begin - at), options, work, out);
       out.push_back(found.id);
       at = found.begin + found.length;
     }
-    if (at < text.size()) encode_plain(text.substr(at), work, out);
+    if (at < text.size()) encode_plain(text.substr(at), options, work, out);
     return out;
   }
 
   /// A text without special tokens, which begins the text or follows after one.
-  void encode_plain(std::string_view text, Workspace& work, std::vector<TokenId>& out) const {
+  void encode_plain(std::string_view text, EncodeOptions options, Workspace& work,
+                    std::vector<TokenId>& out) const {
     if (!pretokenizer_) {
-      SentencePieceEncoder::encode(vocabulary_, text, vocabulary_.adds_space_prefix(), out);
+      const bool space = vocabulary_.adds_space_prefix() && !options.continues;
+      SentencePieceEncoder::encode(vocabulary_, text, space, out);
       return;
     }
     work.words.clear();

@@ -15,10 +15,7 @@ inline TextCodec codec_of(const Tokenizer& tokenizer) {
   codec.n_vocab = static_cast<int>(vocabulary.size());
   codec.piece = [&tokenizer](TokenId id) { return std::string(tokenizer.piece(id, true)); };
   codec.encode = [&tokenizer](std::string_view text) {
-    // It puts a space before a text, which is not wanted where this is the middle of one.
-    const bool prefixes = tokenizer.vocabulary().adds_space_prefix();
-    if (prefixes && text.starts_with(' ')) text.remove_prefix(1);
-    return tokenizer.encode(text, {.parse_special = true});
+    return tokenizer.encode(text, {.parse_special = true, .continues = true});
   };
   if (vocabulary.adds_bos()) codec.bos = vocabulary.bos();
   return codec;

@@ -142,10 +142,9 @@ class Model {
         rows.tokens.push_back(checked(request.cache->token(request.first + i)));
         if (request.want.rows != RowNeed::kNothing)
           add_head_row(*request.scores, i, row, request.want, head);
-        for (std::size_t tap = 0; tap < request.want.taps.size(); ++tap) {
+        for (const int layer : request.scores->tapped()) {
           rows.taps.resize(config_.layers.size());
-          rows.taps[idx(request.want.taps[tap])].push_back(
-              {row, request.scores->tap(i, static_cast<int>(tap)).data()});
+          rows.taps[idx(layer)].push_back({row, request.scores->tap(i, layer).data()});
         }
       }
     }
