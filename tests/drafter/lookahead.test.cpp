@@ -12,6 +12,7 @@
 #include <foredraft/acceptance/sample_and_match.hpp>
 #include <foredraft/decoder.hpp>
 #include <foredraft/drafter/any_drafter.hpp>
+#include <foredraft/drafter/chain.hpp>
 #include <foredraft/drafter/no_draft.hpp>
 
 #include "support/catch.hpp"
@@ -28,7 +29,7 @@ namespace {
 using Tokens = std::vector<fd::TokenId>;
 using Settings = fd::LookaheadSettings;
 using AnyDrafter = fd::AnyDrafter<fd::Shape::kTree>;
-using Decoder = fd::Decoder<toy::Target, toy::TokenCache, AnyDrafter, TreeRule>;
+using Decoder = fd::Decoder<toy::Target, toy::TokenCache, fd::Controlled<AnyDrafter>, TreeRule>;
 
 const TreeRule kGreedy = TreeRule::of(fd::Greedy{});
 const TreeRule kMatch = TreeRule::of(fd::SampleAndMatch{});
@@ -239,14 +240,17 @@ TEST_CASE("a drafter that is not asked for a round goes on behind it") {
   fd::Lookahead drafter;
   Tokens text = distinct(500);
   rounds(drafter, text, 6);
-  const auto last = drafted(drafter, text, {0, 0});
-  CHECK(last.drafted() == 0);
+  const auto last = drafted(drafter, text);
+  commit(drafter, text, last);
+  CHECK(drafted(drafter, text, {0, 0}).drafted() == 0);
   const int known = drafter.pool().size();
   CHECK(known > 0);
-  commit(drafter, text, last);
-  fd::DraftTree nothing;
-  nothing.reset(text.back());
-  commit(drafter, text, nothing);
+  // A draft of others in which its last window happens to stand.
+  fd::DraftTree other;
+  other.reset(text.back());
+  for (const fd::Node& node : last.nodes().subspan(1)) other.add(node.parent, node.token);
+  commit(drafter, text, other);
+  commit(drafter, text, other);
   (void)drafted(drafter, text);
   CHECK(drafter.pool().size() == known);
 }
