@@ -173,6 +173,18 @@ TEST_CASE("each level is the answer to the one below it, and columns become n-gr
   CHECK(draft.confidence(draft.child_with(0, follow[0])) > draft.confidence(draft.first_child(0)));
 }
 
+TEST_CASE("an n-gram begins with the text's token, whatever was answered in its place") {
+  fd::Lookahead drafter({.window = 1, .ngram = 2, .guesses = 2});
+  Tokens text{5};
+  rounds(drafter, text, 1);
+  text.back() = 77;  // what was drawn
+  rounds(drafter, text, 1);
+  (void)drafted(drafter, text);
+  CHECK(ngrams_of(drafter, 5) == Tokens{answer_to(5)});
+  CHECK(ngrams_of(drafter, answer_to(5)).empty());
+  CHECK(ngrams_of(drafter, 77) == Tokens{answer_to(77)});
+}
+
 TEST_CASE("accepted tokens move the window to the left") {
   fd::Lookahead drafter({.window = 4, .ngram = 3, .guesses = 2});
   Tokens text = distinct(500);
