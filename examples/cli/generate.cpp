@@ -158,6 +158,7 @@ int run(GenerateArguments& a) {
   {
     const InterruptGuard guard;
     const auto session = make_session(models, method);
+    if (const auto note = models.note(); !note.empty()) std::cerr << "foredraft: " << note << '\n';
     trace.describe(
         [&](fd::TokenId token) {
           return std::string(models.target.tokenizer().piece(token, true));

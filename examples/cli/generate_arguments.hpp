@@ -23,7 +23,7 @@ struct GenerateArguments {
   std::string spec_type = kAuto;          ///< or kNone, or of the table of drafters
   std::optional<std::string> acceptance;  ///< of the table of rules; absent: the default
   std::optional<int> n_max;
-  std::string tree;           ///< "3,2,1": children of a node by depth
+  std::string tree;  ///< "3,2,1": children of a node by depth
   std::string translation = kTranslations[0];
   std::string lookup_static;  ///< file; empty: none
   std::string lookup_dynamic;
