@@ -151,6 +151,7 @@ int run(GenerateArguments& a) {
     const auto session = make_session(models, method);
     StateFile state(a.state, models, {target, draft, a.draft_load, method});
     state.give_to(*session);
+    if (const auto note = models.note(); !note.empty()) std::cerr << "foredraft: " << note << '\n';
     trace.describe(
         [&](fd::TokenId token) {
           return std::string(models.target.tokenizer().piece(token, true));

@@ -65,6 +65,11 @@ Model load(fd::Cpu& cpu, const ModelFile& file, bool keep_packed) {
   return model;
 }
 
+bool same_file(const ModelFile& a, const ModelFile& b) {
+  std::error_code ignored;
+  return std::filesystem::equivalent(a.path, b.path, ignored);
+}
+
 /// Refuse what cannot fit before half of it is read: that takes seconds, and then the system ends
 /// the program without a word.
 void require_room(const ModelFile& target, const std::optional<ModelFile>& draft,
@@ -103,15 +108,11 @@ struct Models::Files {
 
   /// A model may draft for itself only where it is made cheaper for that.
   void check_own_file() const {
-    std::error_code ignored;
-    if (!std::filesystem::equivalent(target.path, draft->path, ignored)) return;
+    if (!same_file(target, *draft)) return;
     if (!draft->options.requantize && draft->options.head_tokens == 0) {
       throw UsageError("the target's own file as draft model, as it is", "a smaller model",
                        "a token that is drafted would cost what one of the target costs");
     }
-    std::cerr
-        << "foredraft: the draft model is the target's own file, made smaller; another, smaller "
-           "model drafts at a fraction of its cost\n";
   }
 
   Clock::time_point begin = Clock::now();
@@ -119,10 +120,17 @@ struct Models::Files {
   std::optional<ModelFile> draft;
 };
 
-Models::Models(const ModelSettings& settings) : Models(settings, Files(settings)) {
+Models::Models(const ModelSettings& settings) : Models(settings, Files(settings)) {}
+
+std::string Models::note() const {
   if (draft && !same_vocabulary()) {
-    std::cerr << "foredraft: the draft model has another tokenizer; its drafts are translated\n";
+    return "the draft model has another tokenizer; its drafts are translated";
   }
+  if (own_draft) {
+    return "the draft model is the target's own file, made smaller; a smaller model drafts at a "
+           "fraction of its cost";
+  }
+  return {};
 }
 
 bool Models::same_vocabulary() const {
@@ -135,6 +143,7 @@ Models::Models(const ModelSettings& settings, const Files& files)
       draft(files.draft ? std::optional(load(cpu, *files.draft, settings.keep_packed))
                         : std::nullopt),
       target(load(cpu, files.target, settings.keep_packed)),
+      own_draft(files.draft && same_file(files.target, *files.draft)),
       load_seconds(std::chrono::duration<double>(Clock::now() - files.begin).count()) {}
 
 }  // namespace cli

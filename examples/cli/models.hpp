@@ -44,12 +44,16 @@ struct Models {
   /// Whether the draft model reads the target's tokens; where not, drafts have to be translated.
   bool same_vocabulary() const;
 
+  /// What a user may want to know of the draft model before drafts are made; empty: nothing.
+  std::string note() const;
+
   /// Of the instruction set that they run with.
   std::string isa() const { return std::string(fd::cpu::name_of(cpu.isa())); }
 
   fd::Cpu cpu;
   std::optional<Model> draft;  // before the target: loaded in this order
   Model target;
+  bool own_draft = false;  // the draft model is the target's file
   double load_seconds = 0;
 
  private:

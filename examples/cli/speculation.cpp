@@ -5,6 +5,7 @@
 #include <foredraft/acceptance/block_verification.hpp>
 #include <foredraft/acceptance/rejection_sampling.hpp>
 #include <foredraft/acceptance/sample_and_match.hpp>
+#include <foredraft/drafter/lookahead.hpp>
 #include <foredraft/drafter/model_drafter.hpp>
 #include <foredraft/drafter/model_heterogeneous.hpp>
 #include <foredraft/drafter/model_tree_drafter.hpp>
@@ -78,6 +79,7 @@ const DrafterKind kDrafters[] = {
     {"suffix", "", false, true, make<fd::SuffixDecoding<kTree>>},
     {"suffix-automaton", "", false, true, make<fd::SuffixAutomaton>},
     {"recycling", "", false, true, make<fd::TokenRecycling<kTree>>},
+    {"lookahead", "", false, false, make<fd::Lookahead>},
     {"draft", "draft-simple", true, true, model_drafter},
 };
 

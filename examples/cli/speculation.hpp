@@ -29,7 +29,7 @@ struct DrafterKind {
   std::string name;   ///< as --spec-type spells it
   std::string alias;  ///< what llama.cpp calls it; empty: nothing
   bool needs_model;   ///< -md has to be given; to others it may not be given
-  bool in_auto;       ///< part of kAuto; others look for what one of those finds as well
+  bool in_auto;       ///< part of kAuto; others find what one of those finds, or rarely pay
   TreeDrafter (*make)(Models& models, const Method& method);
 };
 

@@ -1,7 +1,10 @@
 #include "trace_file.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <utility>
@@ -89,11 +92,55 @@ void take(std::vector<Json>& texts, Json line) {
   }
 }
 
-Json slice(const std::string& name, std::size_t process, double begin, double seconds) {
-  constexpr double kMicro = 1e6;
-  return {{"name", name},         {"ph", "X"},
-          {"pid", process},       {"tid", 1},
-          {"ts", kMicro * begin}, {"dur", kMicro * seconds}};
+// Rows of a text in chrome_trace(), from the top down; tid is the place here, from 1.
+constexpr std::array kRows = {"round", "draft", "verify", "accept", "commit"};
+constexpr double kMicro = 1e6;  // times of the format are microseconds
+
+Json event(const char* phase, const std::string& name, std::size_t process, std::size_t row) {
+  return {{"ph", phase}, {"name", name}, {"pid", process}, {"tid", row + 1}};
+}
+
+/// What is called `of` a process or a row.
+Json naming(const char* of, std::size_t process, std::size_t row, const std::string& name) {
+  Json names = event("M", of, process, row);
+  names["args"]["name"] = name;
+  return names;
+}
+
+Json slice(const std::string& name, std::size_t process, std::size_t row, double begin,
+           double seconds) {
+  Json slice = event("X", name, process, row);
+  slice["ts"] = kMicro * begin;
+  slice["dur"] = kMicro * std::max(seconds, 0.0);
+  return slice;
+}
+
+Json counter(const std::string& name, std::size_t process, double begin, std::int64_t value) {
+  Json counter = event("C", name, process, 0);
+  counter["ts"] = kMicro * begin;
+  counter["args"][name] = value;
+  return counter;
+}
+
+/// How deep a draft was, and how many of its tokens were accepted.
+std::pair<std::int64_t, std::int64_t> depth_and_accepted(const Json& nodes) {
+  std::vector<std::int64_t> depths{0};
+  std::int64_t accepted = 0;
+  for (const Json& node : nodes) {
+    depths.push_back(depths[node["parent"].get<std::size_t>()] + 1);
+    accepted += node["accepted"].get<bool>() ? 1 : 0;
+  }
+  return {*std::max_element(depths.begin(), depths.end()), accepted};
+}
+
+/// What a round did, for whoever clicks on it.
+Json about(const Json& round) {
+  std::string text;
+  for (const Json& token : round["emitted"]) text += token["text"].get_ref<const std::string&>();
+  return {{"round", round["round"]},
+          {"drafted", round["nodes"].size()},
+          {"emitted", round["emitted"].size()},
+          {"text", text}};
 }
 
 }  // namespace
@@ -150,24 +197,25 @@ Json chrome_trace(const std::vector<Json>& texts) {
   Json events = Json::array();
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const Json& text = texts[i];
-    events.push_back({{"name", "process_name"},
-                      {"ph", "M"},
-                      {"pid", i},
-                      {"args", {{"name", "text " + std::to_string(i + 1)}}}});
+    events.push_back(naming("process_name", i, 0, "text " + std::to_string(i + 1)));
+    for (std::size_t row = 0; row < kRows.size(); ++row) {
+      events.push_back(naming("thread_name", i, row, kRows[row]));
+    }
     if (text.contains("end")) {
-      events.push_back(slice("prompt", i, 0, text["end"]["seconds"]["prefill"]));
+      events.push_back(slice("prompt", i, 0, 0, text["end"]["seconds"]["prefill"]));
     }
     for (const Json& round : text["rounds"]) {
       const Json& seconds = round["seconds"];
       double begin = round["time"].get<double>() - seconds["total"].get<double>();
-      Json whole = slice("round", i, begin, seconds["total"]);
-      whole["args"] = {{"round", round["round"]},
-                       {"drafted", round["nodes"].size()},
-                       {"emitted", round["emitted"].size()}};
+      Json whole = slice("round", i, 0, begin, seconds["total"]);
+      whole["args"] = about(round);
       events.push_back(std::move(whole));
-      for (const char* part : {"draft", "verify", "accept", "commit"}) {
-        const double length = seconds[part];
-        if (length > 0) events.push_back(slice(part, i, begin, length));
+      const auto [depth, accepted] = depth_and_accepted(round["nodes"]);
+      events.push_back(counter("depth", i, begin, depth));
+      events.push_back(counter("accepted", i, begin, accepted));
+      for (std::size_t row = 1; row < kRows.size(); ++row) {
+        const double length = seconds[kRows[row]];
+        if (length > 0) events.push_back(slice(kRows[row], i, row, begin, length));
         begin += length;
       }
     }

@@ -36,7 +36,8 @@ class TraceFile {
 ///   leaves it, is left out.
 std::vector<Json> read_trace(const std::string& name);
 
-/// For Perfetto and chrome://tracing: the parts of each round as slices, a process for each text.
+/// For Perfetto and chrome://tracing, in the Trace Event Format: a process for each text, in it a row
+/// for each part of rounds, and counters of depth and accepted tokens.
 Json chrome_trace(const std::vector<Json>& texts);
 
 /// One page for a browser, without anything from elsewhere.

@@ -16,6 +16,7 @@
 #include <foredraft/decoder.hpp>
 #include <foredraft/drafter/any_drafter.hpp>
 #include <foredraft/drafter/draft_choice.hpp>
+#include <foredraft/drafter/lookahead.hpp>
 #include <foredraft/drafter/ngram_cache.hpp>
 #include <foredraft/drafter/ngram_map_k.hpp>
 #include <foredraft/drafter/ngram_map_k4v.hpp>

@@ -6,7 +6,9 @@
 #include <foredraft/backend/cpu/cpu.hpp>
 #include <foredraft/cache/linear.hpp>
 #include <foredraft/drafter/model_drafter.hpp>
+#include <foredraft/drafter/model_heterogeneous.hpp>
 #include <foredraft/drafter/model_tree_drafter.hpp>
 #include <foredraft/foredraft.hpp>
+#include <foredraft/io/tokenizer_codec.hpp>
 #include <foredraft/model/load.hpp>
 #include <foredraft/model/model.hpp>

@@ -463,6 +463,7 @@ class Generate(CliTest):
         for arguments in ((), ("--spec-type", "lookup"), ("--spec-type", "ngram-simple"),
                           ("--spec-type", "suffix"), ("--spec-type", "suffix-automaton"),
                           ("--spec-type", "recycling"), ("--spec-draft-n-max", 1), ("--spec-draft-n-max", 63),
+                          ("--spec-type", "lookahead"), ("--spec-type", "lookahead", "--spec-draft-n-max", 8),
                           ("--spec-type", "ngram-cache"), ("--spec-type", "ngram-mod"),
                           ("--spec-type", "ngram-map-k", "--spec-draft-n-max", 5),
                           ("--spec-type", "ngram-map-k4v", "--spec-draft-n-max", 5),

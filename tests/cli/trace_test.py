@@ -115,22 +115,91 @@ class Report(CliTest):
         self.assertIn("Where the time went", dom)
         self.assertIn("<rect", dom)
 
-    def test_chrome(self):
-        file = self.trace()
+    def chrome(self, file):
+        """Events of a trace. Every one of them has what its phase asks for."""
         output = self.folder / "chrome.json"
         self.succeeds("report", file, "--chrome", output)
-        self.assertFalse((self.folder / "trace.html").exists())
-        events = json.loads(output.read_text())["traceEvents"]
-        rounds = [event for event in events if event["name"] == "round"]
-        self.assertEqual(len(rounds), sum('"round"' in line for line in file.read_text().splitlines()
-                                          if line.startswith('{"type":"round"')))
-        ends = [0]
-        for event in rounds:
-            self.assertGreaterEqual(event["ts"], ends[-1] - 1)
-            ends.append(event["ts"] + event["dur"])
-        for event in events:
+
+        def refuse(constant):
+            self.fail(constant + " is no JSON")
+
+        whole = json.loads(output.read_text(encoding="utf-8"), parse_constant=refuse)
+        for event in whole["traceEvents"]:
+            self.assertIn(event["ph"], ("X", "C", "M"))
+            self.assertTrue(event["name"])
+            self.assertGreaterEqual(event["pid"], 0)
+            if event["ph"] != "M":
+                self.assertIsInstance(event["ts"], (int, float))
             if event["ph"] == "X":
                 self.assertGreaterEqual(event["dur"], 0)
+            if event["ph"] == "C":
+                self.assertEqual(list(event["args"]), [event["name"]])
+        return whole["traceEvents"]
+
+    def test_chrome(self):
+        file = self.trace("--samples", 2, "--temp", 3)
+        events = self.chrome(file)
+        self.assertFalse((self.folder / "trace.html").exists())
+        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        rounds = [line for line in lines if line["type"] == "round"]
+
+        def named(name):
+            return [event for event in events if event["name"] == name]
+
+        self.assertEqual([event["args"]["name"] for event in named("process_name")], ["text 1", "text 2"])
+        rows = {event["args"]["name"]: event["tid"] for event in named("thread_name")}
+        self.assertEqual(sorted(rows), ["accept", "commit", "draft", "round", "verify"])
+        self.assertEqual(len(set(rows.values())), len(rows))
+        self.assertEqual(len(named("round")), len(rounds))
+        for event, line in zip(named("round"), rounds):
+            self.assertEqual(event["args"]["text"], "".join(token["text"] for token in line["emitted"]))
+            self.assertAlmostEqual(event["ts"] + event["dur"], 1e6 * line["time"], places=3)
+            self.assertAlmostEqual(event["dur"], 1e6 * line["seconds"]["total"], places=3)
+        for part in ("draft", "verify", "accept", "commit"):
+            found = named(part)
+            self.assertEqual({event["tid"] for event in found}, {rows[part]})
+            self.assertAlmostEqual(sum(event["dur"] for event in found),
+                                   1e6 * sum(line["seconds"][part] for line in rounds), places=2)
+        # Slices of a row do not overlap, but for rounding.
+        for text in (0, 1):
+            for row in rows.values():
+                end = 0
+                for event in events:
+                    if (event["ph"], event["pid"], event.get("tid")) == ("X", text, row):
+                        self.assertGreaterEqual(event["ts"], end - 1)
+                        end = event["ts"] + event["dur"]
+
+    def test_chrome_counts(self):
+        text, first = self.trace().read_text(encoding="utf-8").splitlines()[:2]
+        line = json.loads(first)
+
+        def node(parent, accepted):
+            return {"id": 1, "text": "a", "parent": parent, "drafter": "x", "accepted": accepted}
+
+        line["nodes"] = [node(0, False), node(0, True), node(1, False), node(3, False), node(2, True)]
+        line["emitted"] = [{"id": 1, "text": "a", "from_draft": from_draft} for from_draft in (True, True, False)]
+        file = self.write("tree.ndjson", (text + "\n" + json.dumps(line) + "\n").encode())
+        counts = {event["name"]: event["args"][event["name"]] for event in self.chrome(file) if event["ph"] == "C"}
+        self.assertEqual(counts, {"depth": 3, "accepted": 2})
+
+    def test_chrome_of_nothing(self):
+        text = self.trace().read_text(encoding="utf-8").splitlines()[0]
+        events = self.chrome(self.write("empty.ndjson", (text + "\n").encode()))
+        self.assertEqual({event["ph"] for event in events}, {"M"})
+
+    def test_chrome_of_hostile_text(self):
+        text, first = self.trace().read_text(encoding="utf-8").splitlines()[:2]
+        hostile = "\"}]}\\\n\r\t\0\x1b[31m</script>\u2028\ufffd\U0001f600"
+        line = json.loads(first)
+        line["emitted"] = [{"id": 1, "text": hostile, "from_draft": False}] * 2
+        for ascii_only in (True, False):
+            content = text + "\n" + json.dumps(line, ensure_ascii=ascii_only) + "\n"
+            [found] = [event for event in self.chrome(self.write("hostile.ndjson", content.encode()))
+                       if event["name"] == "round"]
+            self.assertEqual(found["args"]["text"], 2 * hostile)
+        damaged = first.encode().replace(b'"text":"', b'"text":"\xff', 1)
+        file = self.write("bytes.ndjson", text.encode() + b"\n" + damaged + b"\n")
+        self.fails(1, "bytes.ndjson, line 2", "report", file, "--chrome", self.folder / "bytes.json")
 
     def test_what_a_killed_program_leaves(self):
         file = self.trace()

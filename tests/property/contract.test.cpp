@@ -128,6 +128,7 @@ TEST_CASE("drafters are called as their contract says, in any order of calls and
     disturb<toy::TokenCache>(fd::SuffixDecoding<fd::Shape::kTree>(), seed);
     disturb<toy::TokenCache>(fd::SuffixAutomaton({.min_match = 1, .max_history = 50}), seed);
     disturb<toy::TokenCache>(fd::TokenRecycling<fd::Shape::kTree>(), seed);
+    disturb<toy::TokenCache>(fd::Lookahead({.window = 3, .ngram = 3, .max_keys = 64}), seed);
     disturb<toy::TokenCache>(fd::NgramSimple({.size_n = 2}), seed);
     disturb<OneWayCache>(fd::NgramMapK({.size_n = 2}), seed);
     disturb<toy::TokenCache>(fd::NgramMapK4V({.size_n = 2}), seed);

@@ -34,6 +34,7 @@ const std::vector<Named>& drafters() {
   using fd::Shape;
   const fd::SuffixSettings suffix{.max_spec_factor = 3.0, .max_history = 64};
   const fd::RecyclingSettings recycling{.max_nodes = 12, .min_probability = 0.001};
+  const fd::LookaheadSettings lookahead{.window = 3, .ngram = 3, .guesses = 3, .max_keys = 64};
   static const std::vector<Named> all{
       named<fd::SuffixDecoding<Shape::kChain>>("suffix", suffix),
       named<fd::SuffixDecoding<Shape::kTree>>("suffix tree", suffix),
@@ -41,6 +42,7 @@ const std::vector<Named>& drafters() {
                                  fd::SuffixAutomaton::Settings{.min_match = 1, .max_history = 64}),
       named<fd::TokenRecycling<Shape::kChain>>("recycling", recycling),
       named<fd::TokenRecycling<Shape::kTree>>("recycling tree", recycling),
+      named<fd::Lookahead>("lookahead", lookahead),
   };
   return all;
 }

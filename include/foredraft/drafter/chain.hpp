@@ -200,7 +200,11 @@ class ControlledDrafters {
 
   /// Nobody is left out and nothing chosen.
   void pass_on(const Context& context, Limit limit, DraftTree& draft) {
-    for (Part& part : parts_) part.drafter.propose(context, limit, draft);
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const double begin = control_.now();
+      parts_[i].drafter.propose(context, limit, draft);
+      if (limit.depth > 0) control_.asked(i, control_.now() - begin);
+    }
   }
 
   void ask(std::size_t i, const Context& context, Limit limit) {

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include <foredraft/core/index.hpp>
+#include <foredraft/core/types.hpp>
+
+namespace foredraft::inline v0 {
+
+/// The n-grams of Lookahead: behind each token the continuations of `length` tokens that were seen
+/// last, newest first, no two alike. Where there is no place for one more token, that of kWays goes
+/// which was used longest ago.
+///
+/// Bound: all memory is taken at once, keys (16 + 4 guesses length) bytes.
+/// @cost a look-up compares kWays tokens, an insertion `guesses` continuations more
+class LookaheadPool {
+ public:
+  static constexpr int kWays = 8;
+
+  /// @param keys tokens that have continuations, a multiple of kWays
+  LookaheadPool(int keys, int guesses, int length)
+      : guesses_(idx(guesses)),
+        length_(idx(length)),
+        keys_(idx(keys)),
+        tokens_(idx(keys) * guesses_ * length_) {}
+
+  std::size_t bytes() const noexcept {
+    return keys_.capacity() * sizeof(Key) + tokens_.capacity() * sizeof(TokenId);
+  }
+  /// Continuations that are known, of all tokens.
+  int size() const noexcept {
+    int n = 0;
+    for (const Key& key : keys_) n += key.n;
+    return n;
+  }
+
+  /// @shape [n, length], newest first; empty where the token has none
+  std::span<const TokenId> find(TokenId token) noexcept {
+    Key* key = set_of(token);
+    for (int way = 0; way < kWays; ++way, ++key) {
+      if (key->n == 0 || key->token != token) continue;
+      key->used = ++clock_;
+      return {places_of(*key), idx(key->n) * length_};
+    }
+    return {};
+  }
+
+  /// @shape continuation [length]
+  void insert(TokenId token, std::span<const TokenId> continuation) noexcept {
+    Key& key = make(token);
+    TokenId* const first = places_of(key);
+    std::size_t place = 0;
+    while (place < idx(key.n) &&
+           !std::equal(continuation.begin(), continuation.end(), first + place * length_)) {
+      ++place;
+    }
+    if (place == idx(key.n)) {
+      if (place == guesses_) {
+        --place;  // the oldest makes room
+      } else {
+        ++key.n;
+      }
+    }
+    std::copy_backward(first, first + place * length_, first + (place + 1) * length_);
+    std::copy(continuation.begin(), continuation.end(), first);
+  }
+
+  void forget() noexcept { std::fill(keys_.begin(), keys_.end(), Key{}); }
+
+ private:
+  struct Key {
+    TokenId token = 0;
+    std::int32_t n = 0;  // continuations; 0: nobody's place
+    std::uint64_t used = 0;
+  };
+
+  Key* set_of(TokenId token) noexcept {
+    return keys_.data() + idx(token) % (keys_.size() / idx(kWays)) * idx(kWays);
+  }
+  TokenId* places_of(const Key& key) noexcept {
+    return tokens_.data() + idx(&key - keys_.data()) * guesses_ * length_;
+  }
+
+  /// The token's place, or an empty one, or that of another token.
+  Key& make(TokenId token) noexcept {
+    Key* const set = set_of(token);
+    Key* least = set;
+    for (Key* key = set; key != set + kWays; ++key) {
+      if (key->n > 0 && key->token == token) {
+        least = key;
+        break;
+      }
+      if (key->used < least->used) least = key;
+    }
+    if (least->token != token) *least = {token, 0, 0};
+    least->used = ++clock_;
+    return *least;
+  }
+
+  std::size_t guesses_;
+  std::size_t length_;
+  std::uint64_t clock_ = 0;
+  std::vector<Key> keys_;        // [keys]
+  std::vector<TokenId> tokens_;  // [keys, guesses, length]
+};
+
+}  // namespace foredraft::inline v0
