@@ -96,8 +96,8 @@ class Engines:
             except (OSError, engines.EngineError) as error:
                 if name == "plain":
                     raise
-                print(f"left out: {name}: {error}", file=sys.stderr)
-                self.left_out[name] = str(error)
+                self.left_out[name] = str(error).replace(f"{model_file(args.target).parent}/", "")
+                print(f"left out: {name}: {self.left_out[name]}", file=sys.stderr)
                 self.of.pop(name, None)
         for key in set(self.by_key) - {key for key in self.by_key if self.by_key[key] in self.of.values()}:
             self.by_key.pop(key).close()
