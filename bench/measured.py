@@ -1,6 +1,7 @@
 """What every result file says of where its numbers come from, and the statistics that are quoted."""
 import datetime
 import json
+import math
 import os
 import pathlib
 import platform
@@ -138,3 +139,28 @@ def verifications(result):
             at = [ratios[round(part * (len(ratios) - 1))] for part in (0.5, 0.1, 0.9)]
             curves.setdefault(engine, {})[m] = at
     return curves
+
+
+def geometric_mean(values):
+    return math.exp(statistics.fmean(map(math.log, values)))
+
+
+def answer_speeds(prompt, ways):
+    """Tokens/s of whole answers to a prompt of an answers file, turn by turn; of several ways the best one of each turn."""
+    return [max(speeds) for speeds in zip(*([tokens / seconds for tokens, seconds in
+                                             zip(prompt["ways"][way]["tokens"], prompt["ways"][way]["seconds"])]
+                                            for way in ways))]
+
+
+def answer_ratio(prompt, way, bases):
+    """A way over the best of `bases`, turn by turn: the median."""
+    return statistics.median(a / b for a, b in zip(answer_speeds(prompt, [way]), answer_speeds(prompt, bases)))
+
+
+def by_group(prompts, value):
+    """{group: geometric mean of value(prompt)}, and "mean", that of the groups."""
+    groups = {}
+    for prompt in prompts:
+        groups.setdefault(prompt["group"], []).append(value(prompt))
+    means = {group: geometric_mean(values) for group, values in groups.items()}
+    return {**means, "mean": geometric_mean(means.values())}

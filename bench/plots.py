@@ -2,11 +2,13 @@
 
 For each machine of bench/results, in docs/design/images/MACHINE: speed.svg, plain decoding and checking drafts, ours and
 theirs; rows.svg, what further rows of a forward pass cost; roofline.svg, each pass between the speed of memory and that of
-the int8 dot product. In docs/design/images: panel.svg, the layout of packed weights. With FOLDER, only the plots of the files in it, in its own
-folder images. A plot whose result files are missing keeps what it had.
+the int8 dot product; answers.svg, whole answers, plain and drafted. In docs/design/images: panel.svg, the layout of packed
+weights. With FOLDER, only the plots of the files in it, in its own folder images. A plot whose result files are missing keeps
+what it had.
 """
 import math
 import pathlib
+import statistics
 import sys
 
 import matplotlib
@@ -19,7 +21,7 @@ import matplotlib.pyplot as plt
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from measured import ORDER, RESULTS, ROOT, load, verifications
+from measured import ORDER, RESULTS, ROOT, answer_speeds, by_group, load, verifications
 
 IMAGES = ROOT / "docs/design/images"
 COLORS = {"foredraft": "#0b6e4f", "llama.cpp": "#c8553d", "ik_llama.cpp": "#7b6db0", "ik_llama.cpp repacked": "#3f7cac"}
@@ -148,6 +150,45 @@ def points(peers, goals):
     return out
 
 
+def plot_answers(answers, images):
+    """Bars: tokens/s of whole answers by group, plain and with the best way to draft, ours and theirs."""
+    if not answers:
+        return
+    figure, axes = plt.subplots(len(answers), 1, figsize=(9.4, 2.9 * len(answers)), squeeze=False)
+    for axis, (model, result) in zip(axes[:, 0], answers.items()):
+        bars = answer_bars(result)
+        width = 0.84 / len(bars)
+        for place, (label, ways, color) in enumerate(bars):
+            means = by_group(result["prompts"], lambda prompt: statistics.median(answer_speeds(prompt, ways)))
+            at = [group + width * (place - (len(bars) - 1) / 2) for group in range(len(means))]
+            drawn = axis.bar(at, means.values(), width=0.92 * width, color=color, label=label)
+            axis.bar_label(drawn, fmt="%.0f", padding=1, fontsize=6.5)
+        axis.set_xticks(range(len(means)), [group.replace("_", "\n") for group in means])
+        axis.get_xticklabels()[-1].set_weight("bold")
+        axis.axvline(len(means) - 1.5, color="#bbbbbb", lw=0.8)
+        axis.set_title(f"{model}, whole answers", fontsize=9)
+        axis.set_ylabel("tokens/s")
+        axis.grid(False, axis="x")
+        axis.margins(x=0.01, y=0.1)
+    handles, labels = axes[0][0].get_legend_handles_labels()
+    figure.tight_layout()
+    figure.legend(handles, labels, loc="upper center", ncols=3, bbox_to_anchor=(0.5, 0.03))
+    save(figure, images / "answers.svg")
+
+
+def answer_bars(result):
+    """(label, ways of which the best one of each turn counts, color), of engines that were measured."""
+    ways, draft = result["ways"], result["draft"]
+    llama = [way for way in ways if way.startswith("llama.cpp ") and way != "llama.cpp plain"]
+    bars = (("foredraft plain", ["plain"], "#9cc9b6"), ("foredraft auto, without a draft model", ["auto"], "#3f9a76"),
+            (f"foredraft auto, draft model {draft}", ["auto + draft"], "#0b6e4f"),
+            ("llama.cpp plain", ["llama.cpp plain"], "#edc0b2"),
+            ("llama.cpp, its best mode of drafting", llama, "#c8553d"),
+            ("OpenVINO GenAI plain", ["openvino plain"], "#cfd3d8"),
+            ("OpenVINO GenAI, prompt lookup", ["openvino lookup"], "#7f8a96"))
+    return [bar for bar in bars if bar[1] and all(way in ways for way in bar[1])]
+
+
 def plot_panel(images):
     """The packed layout from the matrix down to what one instruction multiplies, for Q4_K."""
     figure, axis = plt.subplots(figsize=(9.4, 6.3))
@@ -219,6 +260,7 @@ def plot_machine(results, images):
     plot_speed(peers, images)
     plot_rows(peers, goals, images)
     plot_roofline(peers, goals, images)
+    plot_answers(load(results, "answers"), images)
 
 
 def main():

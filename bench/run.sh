@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Everything that docs/design/measurements.md and the pages of its machines show, measured on this machine, from nothing:
+# Everything that docs/design/measurements.md and the pages of its machines show, but whole answers (speculate/run.sh),
+# measured on this machine, from nothing:
 #
 #   bash bench/run.sh FOLDER [options of bench/run_all.py]
 #
@@ -26,6 +27,6 @@ for model in smollm2-135m qwen2.5-coder-0.5b qwen2.5-coder-1.5b; do
 done
 peers=build/peers
 if [[ ! -x $peers/bin/python ]] || ! "$peers/bin/python" -c "import llama_cpp, ik_llama_cpp, matplotlib" 2>/dev/null; then
-  python3 bench/peers/install.py "$peers"
+  python3 bench/peers/install.py "$peers" libraries
 fi
 python3 bench/run_all.py --build "$build" --peers-python "$peers/bin/python" --results "$results" "$@"

@@ -93,6 +93,30 @@ def rows_over_one(position, limits):
             for m, (limit, amx) in limits.items()]
 
 
+def peer_modes(result, peer="llama.cpp"):
+    return [way for way in result["ways"] if way.startswith(peer)]
+
+
+def answer_times(group, way):
+    """Getter of the time of a group's answers over that of plain decoding."""
+    def get(record):
+        prompts = record["answers"]["prompts"]
+        return 1 / measured.by_group(prompts, lambda prompt: measured.answer_ratio(prompt, way, ["plain"]))[group]
+    return get
+
+
+def answers_of_peer(peer, way):
+    """Getter of the speed of whole answers over a peer's best mode, the mean over the groups."""
+    def get(record):
+        modes = peer_modes(record["answers"], peer)
+        if not modes:
+            raise KeyError(peer)
+        return measured.by_group(record["answers"]["prompts"],
+                                 lambda prompt: measured.answer_ratio(prompt, way, modes))["mean"]
+    return get
+
+
+OURS_AUTO = ("auto", "auto + draft", "auto + other draft")
 SAMPLED = ("temperature 0.8, top-k 40, top-p 0.95", "temperature 0.8, top-p 0.95", "temperature 1",
            "rejection, temperature 1")
 DECODING_OF_STREAM = median("peers", "goals", "decoding_of_stream_read")
@@ -112,7 +136,10 @@ ROWS = [
       for kind in SAMPLED),
     Row("K8: attention at 4096, one row / stream read", median("goals", "K8", "M1_of_stream_read"), (.75,) * 3),
     Row("K8: attention at 4096, 8 rows / multiply-add peak", median("goals", "K8", "M8_of_fma_peak"), (.65,) * 3),
-    Row("K8: time with a q8_0 cache / f16, one row", median("goals", "K8", "q8_0_time_of_f16", "1"), (.80,) * 3, True)]
+    Row("K8: time with a q8_0 cache / f16, one row", median("goals", "K8", "q8_0_time_of_f16", "1"), (.80,) * 3, True),
+    *(Row(f"K9: time of translations, {way} / plain", answer_times("translation", way), (1.02,), True) for way in OURS_AUTO),
+    *(Row(f"K10: whole answers, {way} / best mode of llama.cpp", answers_of_peer("llama.cpp", way), (2.5,))
+      for way in OURS_AUTO)]
 # Beside the goals, on the page of a machine.
 MORE_ROWS = [
     Row("K1 against the best stream read of the run", lambda record: record["goals"]["K1"]["of_best_stream_read"]),
@@ -127,7 +154,7 @@ MORE_ROWS = [
 def records(results):
     """{model: {kind: result}} of a machine, in the order of the plots."""
     found = {}
-    for kind in ("goals", "peers"):
+    for kind in ("goals", "peers", "answers"):
         for model, file in measured.load(results, kind).items():
             found.setdefault(model, {})[kind] = file
     return found
@@ -156,14 +183,14 @@ def limit_of(row):
 def goals(results):
     """The goals beside what was measured on one machine."""
     models = records(results)
-    if not models:
+    if not any(set(kinds) - {"answers"} for kinds in models.values()):
         return ""
     rows = [[row.name, limit_of(row), *(cell(row, model, record) for model, record in models.items())]
             for row in ROWS + MORE_ROWS]
     picture = ("![Forward passes between the speed of memory and that of the dot product]"
                f"(../images/{results.name}/roofline.svg)")
     first = next(iter(models.values()))
-    where = source(results, "{goals,peers}-*.json", {"first": first.get("goals") or first["peers"]})
+    where = source(results, "{goals,peers}-*.json", {"first": next(iter(first.values()))})
     return "\n\n".join([where, picture, table(["", "goal", *models],
                                               [cells for cells in rows if any(cells[2:])])])
 
@@ -174,7 +201,8 @@ def summary(results):
     rows = []
     for row in ROWS:
         cells = [[cell(row, model, record) for model, record in models.items()] for models in by_machine.values()]
-        rows.append([row.name, limit_of(row), *(" · ".join(values) if any(values) else "" for values in cells)])
+        if any(map(any, cells)):
+            rows.append([row.name, limit_of(row), *(" · ".join(values) if any(values) else "" for values in cells)])
     return table(["", "goal", *by_machine], rows)
 
 
@@ -296,8 +324,51 @@ def loading(results):
     return "\n\n".join([source(results, "loading.json", {"loading": result}), table(["", *models], rows), repack])
 
 
+def answer_rows(prompts, ways, bases, last=lambda way: []):
+    """One row a way: its ratio to the best of its bases by group, their mean, and the worst prompt."""
+    rows = []
+    for way in ways:
+        means = measured.by_group(prompts, lambda prompt: measured.answer_ratio(prompt, way, bases(way)))
+        worst = min(measured.answer_ratio(prompt, way, bases(way)) for prompt in prompts)
+        rows.append([way, *(f"{value:.2f}" for value in (*means.values(), worst)), *last(way)])
+    return rows
+
+
+def answers(results):
+    """Whole answers in every way over our plain decoding, and ours over the best mode of llama.cpp (K10)."""
+    parts = []
+    for model, result in measured.load(results, "answers").items():
+        prompts, bases = result["prompts"], result["ways"]
+
+        def base(way):
+            return [bases[way] if bases[way].startswith("0.7") else "plain"]
+
+        def accepted(way):
+            ones = [prompt["ways"][way] for prompt in prompts if "rounds" in prompt["ways"][way]]
+            return [f"{sum(sum(o['tokens']) for o in ones) / sum(sum(o['rounds']) for o in ones):.2f}" if ones else ""]
+
+        plain = {way: measured.by_group(prompts, lambda p: statistics.median(measured.answer_speeds(p, [way])))
+                 for way in ("plain", "0.7 plain") if way in bases}
+        rows = [[f"{way}, tokens/s", *map(number, means.values()), "", "1.00"] for way, means in plain.items()]
+        groups = list(next(iter(plain.values())))
+        head = [f"{model}, over our plain decoding", *groups, "worst prompt", "tokens a pass"]
+        rows += answer_rows(prompts, [way for way in bases if way not in plain], base, accepted)
+        drafts = f"Draft: {result['draft']}; other draft: {result['other_draft']}."
+        parts += [source(results, "answers-*.json", {"answers": result}) + " " + drafts, table(head, rows)]
+        modes = peer_modes(result)
+        ours = [way for way in OURS_AUTO if way in bases]
+        if modes and ours:
+            head = [f"{model}, over the best mode of llama.cpp", *groups, "worst prompt"]
+            same = sum(set(prompt["ways"][modes[0]]["tokens"] + prompt["ways"]["plain"]["tokens"])
+                       == {prompt["ways"][modes[0]]["agrees_with_plain"]} for prompt in prompts)
+            parts += [table(head, answer_rows(prompts, ours, lambda way: modes)),
+                      f"The best mode is the quickest one of each turn: {', '.join(modes)}. {same} of {len(prompts)} texts "
+                      f"are token for token those of {modes[0]}."]
+    return "\n\n".join(parts)
+
+
 TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmul": matmul, "operators": operators,
-          "loading": loading, "perplexity": perplexity}
+          "loading": loading, "perplexity": perplexity, "answers": answers}
 OF_ALL_MACHINES = {"summary": summary, "agreement": agreement}
 MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 
@@ -315,7 +386,7 @@ def filled(text):
 def main():
     check = sys.argv[1:] == ["--check"]
     if len(sys.argv) > 1 and not check:
-        print("\n\n".join(make(pathlib.Path(sys.argv[1]).resolve()) for make in TABLES.values()))
+        print("\n\n".join(filter(None, (make(pathlib.Path(sys.argv[1]).resolve()) for make in TABLES.values()))))
         return
     stale = []
     for page in sorted(PAGES.rglob("*.md")):

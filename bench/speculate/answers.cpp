@@ -1,12 +1,16 @@
 // Answers on request, for scripts that let engines and ways to draft take turns: one JSON object in, one out, each
 // a line.
 //
-//   {"speculation": "auto", "model": true, "prompt": "...", "n": 128, "temperature": 0, "acceptance": "match",
-//    "depth": 4, "session": 0}
+//   {"info": true}                         instruction set and threads
+//   {"encode": "..."}                      the tokens of a prompt with its chat template, for other engines
+//   {"prompt": "...", "n": 128, "speculation": "auto", "model": true, "temperature": 0, "acceptance": "match",
+//    "depth": 4, "round": 0}
+//   {"forget": true, ...}                  the session that such an answer would use gives up its text
 //
-// `model`: the draft model may be used; `depth`: a fixed one; `session`: another number is another session. The answer has the seconds from the prompt's text to the
-// last token, the tokens, and the statistics. Each way keeps its session, and so what its controller has learned, but
-// no text: every prompt is read anew.
+// `model`: the draft model may be used; `depth`: a fixed one. The answer has the tokens, the statistics and the seconds
+// from the prompt's text to the last token. Each way keeps its session, and so what its drafters and its controller
+// have learned. What a prompt shares with the session's last text is not read again, unless it forgot that. Another
+// `round` begins with new sessions.
 
 #include <chrono>
 #include <iostream>
@@ -35,6 +39,23 @@ class Answers {
                  .draft = draft.empty() ? std::filesystem::path() : cli::find_model(draft),
                  .threads = threads}) {}
 
+  Json reply(const Json& asked) {
+    if (asked.contains("info")) {
+      return {{"isa", models_.isa()}, {"threads", models_.cpu.threads()}};
+    }
+    if (asked.contains("encode")) return {{"tokens", encode(asked.at("encode"))}};
+    if (asked.contains("forget")) {
+      // A text that begins like no prompt takes its place.
+      const fd::TokenId other = 0;
+      session(asked).generate({&other, 1}, {.max_tokens = 0}, [](const fd::Emitted&) {});
+      return {{"forgotten", true}};
+    }
+    return answer(asked);
+  }
+
+ private:
+  static constexpr int kContext = 4096;
+
   Json answer(const Json& asked) {
     const auto begin = std::chrono::steady_clock::now();
     const auto prompt = encode(asked.at("prompt"));
@@ -48,6 +69,7 @@ class Answers {
             {"tokens", result.tokens},
             {"text", result.text},
             {"prompt_tokens", s.prompt_tokens},
+            {"reused_tokens", s.reused_tokens},
             {"rounds", s.rounds},
             {"drafted", s.drafted},
             {"accepted", s.accepted},
@@ -61,9 +83,6 @@ class Answers {
             {"speculation", result.speculation}};
   }
 
- private:
-  static constexpr int kContext = 4096;
-
   std::vector<fd::TokenId> encode(const std::string& text) const {
     const fd::Tokenizer& tokenizer = models_.target.tokenizer();
     const auto chat = fd::recognize_chat_template(tokenizer.vocabulary().chat_template());
@@ -73,12 +92,18 @@ class Answers {
   }
 
   cli::Session& session(const Json& asked) {
+    if (const int round = asked.value("round", 0); round != round_) {
+      sessions_.clear();
+      round_ = round;
+    }
     const std::string speculation = asked.at("speculation");
     const bool model = asked.value("model", false);
     const std::string rule = asked.value("acceptance", "match");
-    const std::string numbers =
-        std::to_string(asked.value("depth", -1)) + " " + std::to_string(asked.value("session", 0));
-    auto& session = sessions_[speculation + (model ? "+model " : " ") + rule + numbers];
+    // A controller that learned at one temperature or depth knows nothing of another.
+    auto& session =
+        sessions_[Json{speculation, model, rule, asked.value("depth", fd::Options::kAutomatic),
+                       asked.value("temperature", 0.0f)}
+                      .dump()];
     if (!session) {
       session = cli::make_session(models_, {.speculation = speculation,
                                             .rule = cli::rule_named(rule),
@@ -89,19 +114,20 @@ class Answers {
   }
 
   cli::Models models_;
+  int round_ = 0;
   std::map<std::string, std::unique_ptr<cli::Session>> sessions_;
 };
 
 int run(const std::string& target, const std::string& draft, int threads) {
   Answers answers(target, draft, threads);
   for (std::string line; std::getline(std::cin, line);) {
-    Json answer;
+    Json reply;
     try {
-      answer = answers.answer(Json::parse(line));
+      reply = answers.reply(Json::parse(line));
     } catch (const std::exception& error) {
-      answer = {{"error", error.what()}};
+      reply = {{"error", error.what()}};
     }
-    std::cout << answer.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+    std::cout << reply.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
   }
   return 0;
 }
