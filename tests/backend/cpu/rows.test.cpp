@@ -21,7 +21,7 @@ float mark(int row, int layer, int head, int d) {
 /// Write a row that nobody has committed yet, saying in each element where it is.
 void put(fd::cpu::Rows<float>& rows, int row, int says) {
   for (int layer = 0; layer < 2; ++layer) {
-    const auto [n_heads, d_head] = shape().layers[fd::idx(layer)];
+    const auto [n_heads, d_head, window] = shape().layers[fd::idx(layer)];
     for (int head = 0; head < n_heads; ++head) {
       std::vector<float> key(fd::idx(int{d_head}));
       for (int d = 0; d < d_head; ++d) key[fd::idx(d)] = mark(says, layer, head, d);
@@ -37,7 +37,7 @@ int read(fd::cpu::Rows<float>& rows, int row) {
   rows.layer(0).get_key(0, row, first);
   const int says = static_cast<int>(first[0]) / 400;
   for (int layer = 0; layer < 2; ++layer) {
-    const auto [n_heads, d_head] = shape().layers[fd::idx(layer)];
+    const auto [n_heads, d_head, window] = shape().layers[fd::idx(layer)];
     for (int head = 0; head < n_heads; ++head) {
       std::vector<float> key(fd::idx(int{d_head}));
       std::vector<float> value(key.size());

@@ -72,7 +72,8 @@ class Rows {
     const std::size_t blocks = (idx(n_rows) + kKeyBlock - 1) / std::size_t{kKeyBlock};
     std::optional<std::size_t> elements = 0;
     int widest = 0;
-    for (const auto& [n_heads, d_head] : shape.layers) {
+    for (const KeyValueShape& layer : shape.layers) {
+      const auto [n_heads, d_head] = std::pair(layer.n_kv_heads, layer.d_head);
       check(n_heads, d_head);
       const int row = row_elements<T>(d_head);
       const auto stride = checked_mul(blocks, idx(kKeyBlock) * idx(row));
@@ -98,8 +99,8 @@ class Rows {
   /// Bytes of n rows.
   static double bytes(const CacheShape& shape, int n_rows) noexcept {
     double elements = 0;
-    for (const auto& [n_heads, d_head] : shape.layers) {
-      elements += static_cast<double>(n_heads) * row_elements<T>(d_head);
+    for (const KeyValueShape& layer : shape.layers) {
+      elements += static_cast<double>(layer.n_kv_heads) * row_elements<T>(layer.d_head);
     }
     return 2.0 * sizeof(T) * elements * n_rows;
   }
