@@ -67,6 +67,11 @@ TEST_CASE("gemma3: what a file says of windows and positions is followed") {
   CHECK(config.ropes.at(1).scale == 1.0);
   CHECK(config.ropes.at(1).base == 5000.0);
 
+  metadata.numbers.erase("gemma3.attention.sliding_window_pattern");
+  metadata.texts["gemma3.attention.sliding_window_pattern"] = "LLLLLG";
+  CHECK(metadata.refused() == "unsupported-model");
+  metadata.texts.erase("gemma3.attention.sliding_window_pattern");
+  CHECK(metadata.refused() == "none");
   metadata.numbers.erase("gemma3.attention.sliding_window");
   CHECK(metadata.refused() == "corrupt-file");
   Metadata soft_capped = of_270m();

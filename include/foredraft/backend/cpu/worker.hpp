@@ -138,6 +138,7 @@ class Worker {
         task.out = attended.values + first;
         task.k = kv.k + idx(head) * kv.head_stride;
         task.v = kv.v + idx(head) * kv.head_stride;
+        task.ring = kv.ring;
         if constexpr (std::is_same_v<T, float>) {
           kernels_.attend_float(task);
         } else if constexpr (std::is_same_v<T, f16>) {
@@ -364,7 +365,7 @@ class Worker {
       for (int head = heads.begin; head < heads.end; ++head) {
         const float* from = x + offset(rows.first_row + i, width) + offset(head, d_head);
         T* place = to + idx(head) * kv.head_stride +
-                   offset(rows.row_of(rows.first_node + i), row_elements<T>(d_head));
+                   offset(kv.place(rows.row_of(rows.first_node + i)), row_elements<T>(d_head));
         if constexpr (std::is_same_v<T, float>) {
           std::memcpy(place, from, idx(d_head) * sizeof(float));
         } else if constexpr (std::is_same_v<T, q8_0>) {
