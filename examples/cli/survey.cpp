@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <foredraft/backend/cpu/panel_layout.hpp>
-#include <foredraft/cache/linear.hpp>
+#include <foredraft/cache/rotating.hpp>
 #include <foredraft/model/weights.hpp>
 
 namespace cli {
@@ -34,7 +34,7 @@ struct MeasuringBackend {
   std::size_t bytes = 0;
 };
 
-constexpr int kStagedRows = 512;  // default of LinearCache
+constexpr int kStagedRows = 512;  // default of RotatingCache
 
 }  // namespace
 
@@ -62,10 +62,10 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options) {
 }
 
 double Survey::cache_bytes(std::int64_t n_ctx, const std::string& format) const {
-  const double row = with_cache_format(format, [&]<typename T>(T) {
-    return fd::LinearCache<T>::full_bytes(config.cache_shape(), 1);
+  const auto n_rows = static_cast<int>(std::min<std::int64_t>(n_ctx, fd::Dim::kMost)) + kStagedRows;
+  return with_cache_format(format, [&]<typename T>(T) {
+    return fd::RotatingCache<T>::full_bytes(config.cache_shape(), n_rows, kStagedRows);
   });
-  return row * static_cast<double>(n_ctx + kStagedRows);
 }
 
 double Survey::pass_bytes(int rows, int logit_rows) const {

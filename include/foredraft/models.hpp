@@ -5,6 +5,7 @@
 
 #include <foredraft/backend/cpu/cpu.hpp>
 #include <foredraft/cache/linear.hpp>
+#include <foredraft/cache/rotating.hpp>
 #include <foredraft/drafter/model_drafter.hpp>
 #include <foredraft/drafter/model_heterogeneous.hpp>
 #include <foredraft/drafter/model_tree_drafter.hpp>

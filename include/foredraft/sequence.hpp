@@ -96,6 +96,7 @@ class Sequence {
     common = std::min({common, static_cast<int>(prompt.size()) - 1, cache_.size()});
     if constexpr (Truncatable<C>) {
       cache_.truncate(common);
+      common = cache_.size();
     } else {
       if (common < cache_.size()) {
         cache_.restore(typename C::Snapshot{});  // the empty state

@@ -29,6 +29,15 @@ const std::vector<std::vector<TensorType>> kMixes = {
      TensorType::kQ8_0, TensorType::kQ5_0, TensorType::kQ4_1, TensorType::kBF16},
 };
 
+/// A model with all that a layer may have besides: norms and a window.
+mini::Config with_more_steps(const std::vector<TensorType>& types) {
+  mini::Config config = mini::with_types(types);
+  config.norms = true;
+  config.window = 11;
+  config.activation = fd::Activation::kGeluTanh;
+  return config;
+}
+
 template <typename B, typename T>
 void prefill(mini::Model<B>& model, mini::Sequence<T>& sequence, int n) {
   sequence.nodes = mini::chain(n, 3);
@@ -129,6 +138,8 @@ TEST_CASE("Cpu: a row is the row alone, to the bit, for any instruction set") {
       check_row_exact<fd::Cpu, fd::f16>(cpu, mini::with_types(mix));
     }
     check_row_exact<fd::Cpu, fd::q8_0>(cpu, mini::with_types(kMixes[1]));
+    check_row_exact<fd::Cpu, fd::f16>(cpu, with_more_steps(kMixes[1]));
+    check_row_exact<fd::Cpu, fd::q8_0>(cpu, with_more_steps(kMixes[1]));
   }
   fd::Cpu cpu{{.threads = 2}};
   check_row_exact<fd::Cpu, float>(cpu, mini::with_types(kMixes[1]));
@@ -136,7 +147,7 @@ TEST_CASE("Cpu: a row is the row alone, to the bit, for any instruction set") {
 
 TEMPLATE_TEST_CASE("Reference: a row is the row alone, to the bit", "", fd::f16, fd::q8_0) {
   fd::Reference reference;
-  mini::Config config = mini::with_types(kMixes[2]);
+  mini::Config config = with_more_steps(kMixes[2]);
   config.shape.d_ff = 256;
   mini::Model<fd::Reference> model(reference, config);
   mini::Sequence<TestType> sequence(config);
@@ -157,6 +168,7 @@ TEST_CASE("Cpu: neither the number of rows nor that of workers changes a row") {
   odd.bias = false;
   std::vector<mini::Config> configs{odd};
   for (const std::vector<TensorType>& mix : kMixes) configs.push_back(mini::with_types(mix));
+  configs.push_back(with_more_steps(kMixes[1]));
   configs[2].shape.d_model = 512;  // 33 rows are more than a worker norms for itself
   REQUIRE(!fd::cpu::Scratch::own_inputs(33, 512));
   for (const fd::cpu::Isa isa : usable_isas()) {
@@ -172,7 +184,10 @@ TEST_CASE("Cpu: neither the number of rows nor that of workers changes a row") {
 TEMPLATE_TEST_CASE("Cpu and Reference agree on a cache of either kind", "", float, fd::q8_0) {
   fd::Cpu cpu;
   fd::Reference reference;
-  const mini::Config config;  // float weights
+  mini::Config config;  // float weights
+  config.norms = GENERATE(false, true);
+  config.window = config.norms ? 9 : 0;
+  CAPTURE(config.norms);
   mini::Model<fd::Cpu> ours(cpu, config);
   mini::Model<fd::Reference> exact(reference, config);
   mini::Sequence<TestType> by_cpu(config);

@@ -25,6 +25,8 @@ struct Config {
   int n_vocab = 300;  // not a multiple of a panel
   int n_layers = 1;
   bool bias = true;
+  bool norms = false;  // of the heads of queries and keys, and behind both parts of a layer
+  int window = 0;
   fd::RopeKind rope = fd::RopeKind::kHalves;
   fd::Activation activation = fd::Activation::kSilu;
   // table, wq, wk, wv, wo, gate, up, down, head
@@ -83,6 +85,7 @@ struct Model {
   struct Layer {
     typename B::Matrix wq, wk, wv, wo, gate, up, down;
     std::vector<float> norm, ff_norm, q_bias, k_bias, v_bias;
+    std::vector<float> q_norm, k_norm, post_norm, post_ff_norm;
   };
 
   Model(B& b, const Config& c)
@@ -101,7 +104,9 @@ struct Model {
                         around_one(s.d_model, seed), around_one(s.d_model, seed + 1),
                         normals(static_cast<std::size_t>(d_q), seed + 2, 0.3f),
                         normals(static_cast<std::size_t>(d_kv), seed + 3, 0.3f),
-                        normals(static_cast<std::size_t>(d_kv), seed + 4, 0.3f)});
+                        normals(static_cast<std::size_t>(d_kv), seed + 4, 0.3f),
+                        around_one(s.d_head, seed + 5), around_one(s.d_head, seed + 6),
+                        around_one(s.d_model, seed + 7), around_one(s.d_model, seed + 8)});
     }
     norm = around_one(s.d_model, 9);
   }
@@ -249,6 +254,10 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
       qkv.sequences = rows;
       qkv.kv = kv[i];
       qkv.q = q.data();
+      if (c.norms) {
+        qkv.q_norm = {w.q_norm.data(), 1e-5f};
+        qkv.k_norm = {w.k_norm.data(), 1e-5f};
+      }
       worker.qkv(qkv);
       fd::AttendArgs<L, R> attend;
       attend.q = q.data();
@@ -261,9 +270,13 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
       attend.kv = kv[i];
       attend.wo = &w.wo;
       attend.x = x.data();
+      attend.window = c.window;
+      if (c.norms) attend.post_norm = {w.post_norm.data(), 1e-5f};
       worker.attend(attend);
-      worker.feed_forward(fd::FeedForwardArgs<L>{
-          x.data(), n_rows, {w.ff_norm.data(), 1e-5f}, c.activation, &w.gate, &w.up, &w.down});
+      fd::FeedForwardArgs<L> feed_forward{
+          x.data(), n_rows, {w.ff_norm.data(), 1e-5f}, c.activation, &w.gate, &w.up, &w.down};
+      if (c.norms) feed_forward.post_norm = {w.post_ff_norm.data(), 1e-5f};
+      worker.feed_forward(feed_forward);
     }
     worker.head(fd::HeadArgs<L>{
         x.data(), wanted, {model.norm.data(), 1e-5f}, &model.head, output.argmax, logits});

@@ -2,6 +2,9 @@
 
 #include <vector>
 
+#include <foredraft/backend/cpu/rows.hpp>
+#include <foredraft/cache/rotating.hpp>
+
 #include "concepts/remote_backend.hpp"
 #include "support/catch.hpp"
 
@@ -25,6 +28,13 @@ struct NoLayer : archetype::RemoteRows {
 };
 static_assert(!fd::RowStorage<NoLayer>);
 static_assert(!fd::RowStorage<std::vector<float>>);
+
+// Rings are more than is asked of every storage.
+static_assert(!fd::RingStorage<archetype::RemoteRows>);
+static_assert(fd::RingStorage<fd::cpu::Rows<float>>);
+template <typename R>
+concept Rotates = requires { typename fd::RotatingCache<R>; };
+static_assert(Rotates<float> && !Rotates<archetype::RemoteRows>);
 
 TEST_CASE("a cache needs no more of a storage than the concept asks for") {
   fd::LinearCache<archetype::RemoteRows> cache({2, 1, 4, 32});

@@ -160,17 +160,19 @@ class RemoteWorker {
                                   {a.rope.kind, a.rope.n_rot, a.rope.cos.place_, a.rope.sin.place_},
                                   a.sequences,
                                   kv,
-                                  a.q.place_});
+                                  a.q.place_,
+                                  norm(a.q_norm),
+                                  norm(a.k_norm)});
   }
   void attend(const fd::AttendArgs<RemoteWorker, RemoteRows>& a) noexcept {
     const auto kv = layers(a.kv);
     here_.attend(fd::AttendArgs<Here, Stored>{a.q.place_, a.n_rows, a.n_heads, a.n_kv_heads,
                                               a.d_head, a.scale, a.sequences, kv, &a.wo->values_,
-                                              a.x.place_});
+                                              a.x.place_, a.window, norm(a.post_norm)});
   }
   void feed_forward(const fd::FeedForwardArgs<RemoteWorker>& a) noexcept {
     here_.feed_forward({a.x.place_, a.n_rows, norm(a.norm), a.activation, &a.gate->values_,
-                        &a.up->values_, &a.down->values_});
+                        &a.up->values_, &a.down->values_, norm(a.post_norm)});
   }
   void tap(const fd::TapArgs<RemoteWorker>& a) noexcept {
     here_.tap({a.x.place_, a.d_model, a.taps});

@@ -27,7 +27,7 @@ class SmallModel {
   explicit SmallModel(Choices& choices) : choices_(choices) {}
 
   std::vector<std::byte> file() {
-    static constexpr std::string_view kFamilies[] = {"llama", "qwen2", "llama", "gemma", ""};
+    static constexpr std::string_view kFamilies[] = {"llama", "qwen2", "gemma3", "gemma", ""};
     family_ = choices_.pick(kFamilies);
     static constexpr TensorType kTypes[] = {TensorType::kF32,  TensorType::kQ4_0, TensorType::kQ8_0,
                                             TensorType::kF16,  TensorType::kBF16, TensorType::kQ5_1,
@@ -124,6 +124,7 @@ class SmallModel {
     number("rope.dimension_count", n_rot_);
     real("attention.layer_norm_rms_epsilon", 1e-6);
     real("rope.freq_base", 10000);
+    if (family_ == "gemma3") number("attention.sliding_window", dimension(4));
     while (choices_.once_in(4)) add_rare_key();
   }
 
@@ -184,6 +185,11 @@ class SmallModel {
       matrix(layer + "ffn_gate.weight", d_ff_, d_model_);
       matrix(layer + "ffn_up.weight", d_ff_, d_model_);
       matrix(layer + "ffn_down.weight", d_model_, d_ff_);
+      if (family_ != "gemma3") continue;
+      vector(layer + "attn_q_norm.weight", d_head_);
+      vector(layer + "attn_k_norm.weight", d_head_);
+      vector(layer + "post_attention_norm.weight", d_model_);
+      vector(layer + "post_ffw_norm.weight", d_model_);
     }
   }
 

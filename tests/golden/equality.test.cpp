@@ -163,6 +163,50 @@ TEST_CASE("smollm2-135m writes the same text with drafts from a quantized cache"
   check_depths<fd::q8_0>({"smollm2-135m", "", kOneSweep, {3, 9}}, usable_isas().back(), 2);
 }
 
+namespace {
+
+/// A model with a window, plainly from a cache that keeps everything, and with drafts from rings
+/// that have wrapped.
+void check_window(int n_prompt, int n_tokens, const std::vector<int>& depths) {
+  const auto file = model_file("gemma-3-270m");
+  if (!file) return;
+  fd::Cpu cpu{{.threads = 2}};
+  Model model = fd::load(cpu, *file);
+  std::vector<fd::TokenId> prompt = model.tokenizer().encode(kPrompt);
+  for (std::size_t i = 0; static_cast<int>(prompt.size()) < n_prompt; ++i)
+    prompt.push_back(prompt[i * 7 % prompt.size()]);
+  fd::Options options{.max_tokens = n_tokens, .n_draft = 0, .ignore_end = true};
+  fd::Decoder plain{model, fd::LinearCache<fd::f16>{model.shape(), 4096}, fd::NoDraft{},
+                    fd::Greedy{}};
+  const auto truth = plain.generate(prompt, options).tokens;
+  REQUIRE(truth.size() == static_cast<std::size_t>(n_tokens));
+  std::vector<fd::TokenId> known = prompt;
+  known.insert(known.end(), truth.begin(), truth.end());
+  for (const int depth : depths) {
+    CAPTURE(depth);
+    options.n_draft = depth;
+    const auto check = [&](auto drafter) {
+      fd::Decoder decoder{model, fd::RotatingCache<fd::f16>{model.shape(), 4096, 64},
+                          std::move(drafter), fd::Greedy{}};
+      fd::Options of = options;
+      of.prefill_block = 64;
+      CHECK(decoder.generate(prompt, of).tokens == truth);
+    };
+    check(fd::PromptLookup{{.min_match = 1}});
+    check(OracleDrafter::sweeping(known, model.vocab_size(), 2));
+    std::cout << "gemma-3-270m, depth: " << depth << std::endl;
+  }
+}
+
+}  // namespace
+
+TEST_CASE("gemma-3-270m writes the same text with drafts, past its window of 512") {
+  check_window(560, 60, {7});
+}
+TEST_CASE("1500 tokens of gemma-3-270m at every depth", "[.][grid][gemma]") {
+  check_window(40, 1500, all_depths());
+}
+
 TEST_CASE("the grid on smollm2-135m", "[.][grid][smollm2]") {
   check_all({"smollm2-135m", "smollm2-135m", 512, all_depths(), fd::TensorType::kQ4_0});
 }

@@ -21,10 +21,11 @@ using json = nlohmann::json;
 namespace {
 
 /// How far rounding may move log probabilities: of the best token on average, and of two tokens
-/// against one another.
+/// against one another. And the share of positions that have the same best token.
 struct Bounds {
   double mean = 0.03;
   double near_tie = 0.2;
+  double same_best = 0.97;
 };
 
 /// log-softmax of one row, in double.
@@ -56,6 +57,7 @@ std::vector<std::vector<double>> rows_of(M& model, std::span<const fd::TokenId> 
 }
 
 struct Agreement {
+  double near_tie = Bounds{}.near_tie;
   int positions = 0;
   int same_best = 0;
   double difference = 0;  // sum of |log p - golden log p| of the golden best token
@@ -68,7 +70,7 @@ struct Agreement {
     ++positions;
     same_best += best == golden;
     difference += std::abs(row[golden] - top.at(0).at(1).get<double>());
-    if (gap > 0.2) CHECK(best == golden);
+    if (gap > near_tie) CHECK(best == golden);
   }
 };
 
@@ -77,7 +79,7 @@ void compare(const std::string& name, const Bounds& bounds = {}) {
   if (!file) return;
   fd::Cpu cpu;
   auto model = fd::load(cpu, *file);
-  Agreement agreement;
+  Agreement agreement{bounds.near_tie};
   std::ifstream lines(std::string(FOREDRAFT_TEST_DATA) + "/golden/data/" + name + ".logits.jsonl");
   int texts = 0;
   for (std::string line; std::getline(lines, line); ++texts) {
@@ -110,7 +112,7 @@ void compare(const std::string& name, const Bounds& bounds = {}) {
   INFO(agreement.same_best << " of " << agreement.positions
                            << " best tokens agree, mean difference "
                            << agreement.difference / agreement.positions);
-  CHECK(agreement.same_best >= 0.97 * agreement.positions);
+  CHECK(agreement.same_best >= bounds.same_best * agreement.positions);
   CHECK(agreement.difference < bounds.mean * agreement.positions);
 }
 
@@ -125,21 +127,48 @@ TEST_CASE("smollm2-135m computes llama.cpp's logits") { compare("smollm2-135m", 
 TEST_CASE("qwen2.5-coder-0.5b computes llama.cpp's logits") { compare("qwen2.5-coder-0.5b"); }
 TEST_CASE("qwen2.5-coder-1.5b computes llama.cpp's logits") { compare("qwen2.5-coder-1.5b"); }
 
-// Where the bound of smollm2-135m comes from: the distance of unrounded arithmetic from the golden
-// numbers.
-TEST_CASE("smollm2-135m on the reference backend", "[.][reference]") {
-  const auto file = model_file("smollm2-135m");
-  if (!file) return;
+// Loosened for the same reason. Unrounded arithmetic is 0.0459 away from the golden numbers, and has
+// 84 of their 86 best tokens; ours is 0.0461 away from it. Ours and the golden numbers are 0.0498
+// apart and agree in 83 best tokens; one of the other three has a lead of 0.245.
+TEST_CASE("gemma-3-270m computes llama.cpp's logits") {
+  compare("gemma-3-270m", {0.052, 0.25, 0.96});
+}
+
+// Where the bounds of smollm2-135m and gemma-3-270m come from: how far unrounded arithmetic is from
+// the golden numbers, and how far ours is from it.
+namespace {
+int compare_unrounded(const std::string& name) {
+  Agreement golden;
+  double rounding = 0;
+  const auto file = model_file(name);
+  if (!file) return 0;
   fd::Reference reference;
-  auto model = fd::load(reference, *file);
-  Agreement agreement;
-  std::ifstream lines(std::string(FOREDRAFT_TEST_DATA) + "/golden/data/smollm2-135m.logits.jsonl");
+  fd::Cpu cpu;
+  auto exact = fd::load(reference, *file);
+  auto ours = fd::load(cpu, *file);
+  std::ifstream lines(std::string(FOREDRAFT_TEST_DATA) + "/golden/data/" + name + ".logits.jsonl");
   for (std::string line; std::getline(lines, line);) {
     const json expected = json::parse(line);
-    const auto rows = rows_of(model, expected.at("tokens").get<std::vector<fd::TokenId>>());
-    for (std::size_t i = 0; i < rows.size(); ++i) agreement.add(rows[i], expected.at("top").at(i));
+    const auto tokens = expected.at("tokens").get<std::vector<fd::TokenId>>();
+    const auto rows = rows_of(exact, tokens);
+    const auto rounded = rows_of(ours, tokens);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const json& top = expected.at("top").at(i);
+      golden.add(rows[i], top);
+      const auto best = top.at(0).at(0).get<std::size_t>();
+      rounding += std::abs(rows[i][best] - rounded[i][best]);
+    }
   }
-  WARN("mean difference " << agreement.difference / agreement.positions << " over "
-                          << agreement.positions);
-  CHECK(agreement.positions == 140);
+  WARN(name << ": of " << golden.positions << " best tokens " << golden.same_best
+            << " are the golden ones, mean difference " << golden.difference / golden.positions
+            << "; ours are " << rounding / golden.positions << " away");
+  return golden.positions;
+}
+}  // namespace
+
+TEST_CASE("smollm2-135m on the reference backend", "[.][reference]") {
+  CHECK(compare_unrounded("smollm2-135m") == 140);
+}
+TEST_CASE("gemma-3-270m on the reference backend", "[.][reference]") {
+  CHECK(compare_unrounded("gemma-3-270m") == 86);
 }

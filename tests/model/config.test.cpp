@@ -8,8 +8,8 @@ TEST_CASE("a cache is shaped by each layer") {
   fd::ModelConfig config;
   config.n_ctx = 99;
   config.layers = {{.attention = {.n_kv_heads = 2, .d_head = 64}},
-                   {.attention = {.n_kv_heads = 1, .d_head = 256}}};
+                   {.attention = {.n_kv_heads = 1, .d_head = 256, .window = 5}}};
   const fd::CacheShape shape = config.cache_shape();
   CHECK(shape.n_ctx == 99);
-  CHECK(shape.layers == std::vector<fd::KeyValueShape>{{2, 64}, {1, 256}});
+  CHECK(shape.layers == std::vector<fd::KeyValueShape>{{2, 64}, {1, 256, 5}});
 }

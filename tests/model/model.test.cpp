@@ -42,9 +42,10 @@ TEST_CASE("the CPU backend agrees with the reference") {
   // amplifies.
   for (const auto& [type, bound] :
        {std::pair{fd::TensorType::kF32, 1e-5}, std::pair{fd::TensorType::kQ8_0, 0.15}}) {
-    for (const std::string family : {"llama", "qwen2"}) {
+    for (const std::string family : {"llama", "qwen2", "gemma3"}) {
       TinyModel tiny;
       tiny.family = family;
+      tiny.n_layers = family == "gemma3" ? 3 : 2;  // the third sees all positions
       tiny.type = type;
       const auto bytes = tiny.file();
       const fd::Gguf file = fd::Gguf::parse(bytes);
@@ -75,8 +76,11 @@ TEST_CASE("every instruction set with a fused multiply-add computes the same bit
 #if defined(__x86_64__)
   std::erase(isas, fd::cpu::Isa::kPortable);  // it rounds the product first
 #endif
-  for (const fd::TensorType type : kernels_under_test::kTypes) {
+  std::vector<std::pair<std::string, fd::TensorType>> files{{"gemma3", fd::TensorType::kQ4_K}};
+  for (const fd::TensorType type : kernels_under_test::kTypes) files.push_back({"llama", type});
+  for (const auto& [family, type] : files) {
     TinyModel tiny;
+    tiny.family = family;
     tiny.type = type;
     tiny.d_model = 256;
     tiny.d_ff = 512;
@@ -85,7 +89,7 @@ TEST_CASE("every instruction set with a fused multiply-add computes the same bit
     const fd::Gguf file = fd::Gguf::parse(bytes);
     std::vector<std::vector<float>> expected;
     for (const fd::cpu::Isa isa : isas) {
-      CAPTURE(fd::layout_of(type)->name, fd::cpu::name_of(isa));
+      CAPTURE(tiny.family, fd::layout_of(tiny.type)->name, fd::cpu::name_of(isa));
       fd::Cpu cpu{{.threads = 1, .isa = isa}};
       auto model = fd::load(cpu, file);
       // More positions than one block of attention, and rows of every size of tile.
@@ -141,10 +145,17 @@ TEST_CASE("the barriers of a layer") {
   no_panels.n_heads = 4;
   no_panels.d_head = 24;
   CHECK(barriers_of_a_layer(no_panels, 1) == 6);
+  TinyModel norms_behind;
+  norms_behind.family = "gemma3";
+  CHECK(barriers_of_a_layer(norms_behind, 1) == 7);
 }
 
 TEST_CASE("a row is the same to the bit alone, in a chain and in a tree") {
-  const auto bytes = TinyModel{}.file();
+  TinyModel tiny;
+  tiny.family = GENERATE(as<std::string>{}, "llama", "gemma3");
+  tiny.n_layers = 3;
+  CAPTURE(tiny.family);
+  const auto bytes = tiny.file();
   const fd::Gguf file = fd::Gguf::parse(bytes);
   fd::Cpu cpu{{.threads = 2}};
   auto model = fd::load(cpu, file);

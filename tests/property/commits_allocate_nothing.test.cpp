@@ -56,15 +56,17 @@ class Watch {
 };
 Watch watch;
 
-template <typename T>
-struct WatchedCache : fd::LinearCache<T> {
-  using fd::LinearCache<T>::LinearCache;
+template <typename C>
+struct Watched : C {
+  using C::C;
   void commit(std::span<const fd::NodeIndex> path) noexcept {
     watch.begin();
-    fd::LinearCache<T>::commit(path);
+    C::commit(path);
     watch.note(watch.caches);
   }
 };
+template <typename T>
+using WatchedCache = Watched<fd::LinearCache<T>>;
 
 struct WatchedDrafter : AnyDrafter {
   explicit WatchedDrafter(AnyDrafter drafter) : AnyDrafter(std::move(drafter)) {}
@@ -150,6 +152,25 @@ TEMPLATE_TEST_CASE("from a round's commit to its first token nothing is allocate
       greedy_text.assign(sequence.tokens().begin(), sequence.tokens().end());  // "none" comes first
   }
   CHECK(drafted.both());
+}
+
+TEST_CASE("nor where rings wrap") {
+  TinyModel gemma = tiny();
+  gemma.family = "gemma3";
+  gemma.n_layers = 3;
+  TinyPair models(gemma);
+  const std::vector<fd::TokenId> no_text;
+  using Rings = Watched<fd::RotatingCache<fd::f16>>;
+  for (const Setting& setting : settings(models, no_text)) {
+    CAPTURE(setting.name);
+    fd::Decoder decoder{models.target, Rings{models.target.shape(), 0, 8},
+                        WatchedDrafter(setting.drafter()), setting.rule};
+    watch = {};
+    decoder.generate(kPrompt, options(setting.temperature),
+                     [](const fd::Emitted&) { watch.end(watch.rounds); });
+    CHECK(watch.made == 0);
+    CHECK(watch.caches == watch.rounds + 2);
+  }
 }
 
 TEST_CASE("a decoder has room for a full context before its first commit") {

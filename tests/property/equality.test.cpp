@@ -121,6 +121,16 @@ TEST_CASE("qwen2 family, blocks of 256: equal at every depth on one and two thre
   for (const int threads : {1, 2}) check_equality(tiny, threads, {1, 4, 9, 16}, 256);
 }
 
+TEST_CASE("gemma3 family, far past its windows: equal at every depth on one and two threads") {
+  TinyModel tiny;
+  tiny.family = "gemma3";
+  tiny.n_layers = 3;
+  for (const int threads : {1, 2}) check_equality(tiny, threads, {1, 4, 9, 16}, 192);
+  tiny.window = 40;  // more than a block of attention
+  tiny.d_head = 64;
+  check_equality<fd::q8_0>(tiny, 2, {5}, 128);
+}
+
 TEST_CASE("a quantized cache") {
   TinyModel tiny;
   tiny.d_head = 64;

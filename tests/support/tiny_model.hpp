@@ -23,6 +23,7 @@ struct TinyModel {
   int d_model = 64;
   int d_ff = 96;
   int n_ctx = 2048;
+  int window = 8;     // of the family gemma3, in two layers of three
   int n_vocab = 307;  // not a multiple of any vector width
   int n_unused = 0;   // of them, at the end
   bool tied = true;
@@ -45,6 +46,12 @@ struct TinyModel {
     number("attention.key_length", d_head);
     number("attention.value_length", d_head);
     number("rope.dimension_count", d_head);
+    const bool gemma3 = family == "gemma3";
+    if (gemma3) {
+      number("attention.sliding_window", window);
+      number("attention.sliding_window_pattern", 3);
+      writer.add("gemma3.rope.freq_base", 1e6f);
+    }
     writer.add(family + ".attention.layer_norm_rms_epsilon", 1e-6f);
     add_vocabulary(writer);
 
@@ -82,6 +89,12 @@ struct TinyModel {
       matrix(layer + "ffn_gate.weight", d_ff, d_model, type);
       matrix(layer + "ffn_up.weight", d_ff, d_model, type);
       matrix(layer + "ffn_down.weight", d_model, d_ff, type);
+      if (gemma3) {
+        vector(layer + "attn_q_norm.weight", d_head);
+        vector(layer + "attn_k_norm.weight", d_head);
+        vector(layer + "post_attention_norm.weight", d_model);
+        vector(layer + "post_ffw_norm.weight", d_model);
+      }
     }
     for (const std::string& name : more_vectors) vector(name, d_model);
     return writer.bytes();

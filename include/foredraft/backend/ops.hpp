@@ -45,10 +45,11 @@ struct RopeTable {
   In<W> sin = nullptr;  // [n_rows, n_rot / 2]
 };
 
-/// Root-mean-square norm: y = x / sqrt(mean(x^2) + epsilon) * weight.
+/// Root-mean-square norm: y = x / sqrt(mean(x^2) + epsilon) * weight. Without weights: none, where
+/// an operator says that a norm may be absent.
 template <typename W>
 struct RmsNorm {
-  In<W> weight = nullptr;  // [d_model]
+  In<W> weight = nullptr;  // as many as x has, [d_model] or [d_head]
   float epsilon = 1e-5f;
 };
 
@@ -70,7 +71,7 @@ struct SequenceRows {
   std::span<const std::int32_t> path_begin;  // [n_rows + 1]
 
   bool chain() const noexcept { return path_begin.empty(); }
-  /// Positions that row i sees, its own included.
+  /// Positions up to that of row i, all of which it sees, or as far back as a window reaches.
   Position visible(int i) const noexcept {
     if (chain()) return size + first_node + i + 1;
     const auto row = idx(i);
@@ -114,10 +115,13 @@ struct QkvArgs {
   std::span<const SequenceRows> sequences = {};  // every row of the pass in one of them
   std::span<const typename R::Layer> kv = {};    // one for each of `sequences`
   Out<W> q = nullptr;                            // written [n_rows, n_heads, d_head]
+  RmsNorm<W> q_norm = {};                        // of each head before it turns, or absent
+  RmsNorm<W> k_norm = {};                        // likewise
 };
 
 /// x += wo * attention, where attention is softmax(q k^T * scale) v of each head, causal along each
-/// row's own path and summed in order of absolute position.
+/// row's own path and summed in order of absolute position. With a window, a row sees the newest
+/// `window` positions, its own included; with a norm, x += norm(wo * attention).
 template <typename W, typename R>
 struct AttendArgs {
   In<W> q = nullptr;  // [n_rows, n_heads, d_head]
@@ -130,6 +134,8 @@ struct AttendArgs {
   std::span<const typename R::Layer> kv = {};    // one for each of `sequences`
   const typename W::Matrix* wo = nullptr;        // [d_model, n_heads * d_head]
   Out<W> x = nullptr;                            // read and written [n_rows, d_model]
+  int window = 0;                                // 0: all positions
+  RmsNorm<W> post_norm = {};                     // or absent
 };
 
 enum class Activation : std::uint8_t {
@@ -137,7 +143,7 @@ enum class Activation : std::uint8_t {
   kGeluTanh
 };
 
-/// x += down * (activation(gate * norm(x)) .* (up * norm(x)))
+/// x += down * (activation(gate * norm(x)) .* (up * norm(x))), or its norm
 template <typename W>
 struct FeedForwardArgs {
   Out<W> x = nullptr;  // read and written [n_rows, d_model]
@@ -147,6 +153,7 @@ struct FeedForwardArgs {
   const typename W::Matrix* gate = nullptr;  // [d_ff, d_model]
   const typename W::Matrix* up = nullptr;    // [d_ff, d_model]
   const typename W::Matrix* down = nullptr;  // [d_model, d_ff]
+  RmsNorm<W> post_norm = {};                 // or absent
 };
 
 /// A row of activations that somebody wants to see.

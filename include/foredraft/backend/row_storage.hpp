@@ -27,7 +27,7 @@ namespace foredraft::inline v0 {
 ///     many elements each has. A device's storage may copy elsewhere than into vectors of elements
 ///     as the kernels store them; whoever holds the copies does not look into them;
 ///  6. commit, truncate and move are noexcept and allocate nothing.
-/// @see cpu::Rows
+/// @see cpu::Rows, RingStorage
 template <typename R>
 concept RowStorage = std::movable<R> && std::default_initializable<R> &&
                      std::constructible_from<R, const CacheShape&, int, bool> &&
@@ -44,5 +44,25 @@ concept RowStorage = std::movable<R> && std::default_initializable<R> &&
                        { rows.restore(n, k, v) } noexcept;
                        { R::bytes(shape, n) } -> std::same_as<double>;
                      };
+
+/// A storage whose layers with a window can be rings: they keep what may still be read, and the
+/// rows behind it lie where older ones lay. Whoever names a row need not know of it.
+///
+/// A type `R` satisfies RingStorage when, besides the syntax below:
+///  1. R(shape, n_rows, at_once, max_staged) has rings for passes of up to max_staged rows, and
+///     bytes(shape, n_rows, max_staged) is the memory it takes; without max_staged there are none;
+///  2. stage(n) says that the next n rows behind the committed ones may be written from now on;
+///  3. holds(n): rows behind the first n, of at most size(), can still see all they may read. It
+///     is true of 0 and of size(), and truncate(n) is for such n alone;
+///  4. copies, and elements(size), have of each ring the newest rows, as many as its window.
+/// @see cpu::Rows, RotatingCache
+template <typename R>
+concept RingStorage =
+    RowStorage<R> && std::constructible_from<R, const CacheShape&, int, bool, int> &&
+    requires(R rows, const R view, int n, const CacheShape& shape) {
+      { rows.stage(n) } noexcept;
+      { view.holds(n) } noexcept -> std::same_as<bool>;
+      { R::bytes(shape, n, n) } -> std::same_as<double>;
+    };
 
 }  // namespace foredraft::inline v0

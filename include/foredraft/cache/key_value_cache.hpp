@@ -19,7 +19,7 @@ namespace foredraft::inline v0 {
 ///  3. layer(i) is layer i of the storage that these rows lie in;
 ///  4. what rows() and layer() return is good until the cache is changed. Until then operators write
 ///     keys and values of the described nodes, and nothing else.
-/// @see LinearCache
+/// @see LinearCache, RotatingCache
 template <typename C>
 concept KeyValueCache = Cache<C> && RowStorage<typename C::Rows> &&
                         requires(C cache, const C view, NodeIndex node, int n) {

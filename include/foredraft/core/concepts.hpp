@@ -39,7 +39,7 @@ struct Request {
 ///     value-initialised Snapshot is the empty state, and restoring that one does not throw.
 /// Not required: thread safety, copying.
 /// @cost stage O(rows), commit O(rows of the path); state where a type differs
-/// @see LinearCache
+/// @see LinearCache, RotatingCache
 template <typename C>
 concept Cache = requires(C cache, const C view, std::span<const Node> nodes,
                          std::span<const NodeIndex> path, const typename C::Snapshot& snapshot) {
@@ -55,7 +55,8 @@ concept Cache = requires(C cache, const C view, std::span<const Node> nodes,
 };
 
 /// A stateful part that can go back to its first `n` positions, n <= what it holds. Not every cache
-/// can: a recurrent one has to restore a snapshot. truncate() is noexcept and drops what is staged.
+/// can: a recurrent one has to restore a snapshot. One that no longer has what it would need goes
+/// back to the beginning: its size() says so. truncate() is noexcept and drops what is staged.
 template <typename S>
 concept Truncatable = requires(S state, int n) {
   { state.truncate(n) } noexcept;

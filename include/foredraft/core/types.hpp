@@ -51,6 +51,7 @@ inline std::vector<NodeIndex> first_nodes(int count) {
 struct KeyValueShape {
   Dim n_kv_heads = 0;
   Dim d_head = 0;
+  Dim window = 0;  ///< newest positions that a row reads, its own included; 0: all
 
   friend bool operator==(const KeyValueShape&, const KeyValueShape&) = default;
 };

@@ -25,6 +25,7 @@ struct AttentionShape {
   Dim d_kv = 0;        ///< n_kv_heads * d_head
   float scale = 1.0f;  ///< of the scores
   int rope = 0;        ///< which of ModelConfig::ropes
+  Dim window = 0;      ///< newest positions that a row sees, its own included; 0: all
 };
 
 struct FeedForwardShape {
@@ -35,7 +36,8 @@ struct FeedForwardShape {
 /// Each layer has a shape of its own, so a file must not choose any number of them.
 inline constexpr int kMostLayers = 1 << 16;
 
-/// A layer: attention, then a gated feed-forward part, each with a norm before it.
+/// A layer: attention, then a gated feed-forward part, each with a norm before it, and behind it
+/// where there are weights for one.
 struct LayerShape {
   AttentionShape attention = {};
   FeedForwardShape feed_forward = {};
@@ -56,7 +58,8 @@ struct ModelConfig {
   CacheShape cache_shape() const {
     CacheShape shape({}, n_ctx);
     for (const LayerShape& layer : layers) {
-      shape.layers.push_back({layer.attention.n_kv_heads, layer.attention.d_head});
+      const AttentionShape& a = layer.attention;
+      shape.layers.push_back({a.n_kv_heads, a.d_head, a.window});
     }
     return shape;
   }

@@ -34,6 +34,11 @@ struct LayerWeights {
   Matrix gate;       // [d_ff, d_model]
   Matrix up;         // [d_ff, d_model]
   Matrix down;       // [d_model, d_ff]
+
+  Vector q_norm = {};          // [d_head] or empty
+  Vector k_norm = {};          // [d_head] or empty
+  Vector post_attn_norm = {};  // [d_model] or empty
+  Vector post_ffn_norm = {};   // [d_model] or empty
 };
 
 /// Layers one behind the other, each of its own shape: what a model is between its embedding and
@@ -150,16 +155,18 @@ class LayerStack {
                                   .wq = &w.wq,
                                   .wk = &w.wk,
                                   .wv = &w.wv,
-                                  .q_bias = bias(w.q_bias),
-                                  .k_bias = bias(w.k_bias),
-                                  .v_bias = bias(w.v_bias),
+                                  .q_bias = in_or_null(w.q_bias),
+                                  .k_bias = in_or_null(w.k_bias),
+                                  .v_bias = in_or_null(w.v_bias),
                                   .n_heads = a.n_heads,
                                   .n_kv_heads = a.n_kv_heads,
                                   .d_head = a.d_head,
                                   .rope = pass.ropes[idx(a.rope)],
                                   .sequences = pass.sequences,
                                   .kv = pass.kv_of(layer),
-                                  .q = pass.q});
+                                  .q = pass.q,
+                                  .q_norm = norm(w.q_norm),
+                                  .k_norm = norm(w.k_norm)});
     worker.attend(AttendArgs<Worker, R>{.q = pass.q,
                                         .n_rows = pass.n_rows,
                                         .n_heads = a.n_heads,
@@ -169,7 +176,9 @@ class LayerStack {
                                         .sequences = pass.sequences,
                                         .kv = pass.kv_of(layer),
                                         .wo = &w.wo,
-                                        .x = x});
+                                        .x = x,
+                                        .window = a.window,
+                                        .post_norm = norm(w.post_attn_norm)});
   }
 
   void feed_forward(Worker& worker, int n_rows, Out<Worker> x, int layer) const noexcept {
@@ -181,13 +190,14 @@ class LayerStack {
                                 .activation = shapes_[idx(layer)].feed_forward.activation,
                                 .gate = &w.gate,
                                 .up = &w.up,
-                                .down = &w.down});
+                                .down = &w.down,
+                                .post_norm = norm(w.post_ffn_norm)});
   }
 
   RmsNorm<Worker> norm(const typename B::Vector& weight) const noexcept {
-    return {.weight = weight.data(), .epsilon = norm_epsilon_};
+    return {.weight = in_or_null(weight), .epsilon = norm_epsilon_};
   }
-  static In<Worker> bias(const typename B::Vector& values) noexcept {
+  static In<Worker> in_or_null(const typename B::Vector& values) noexcept {
     if (values.empty()) return nullptr;
     return values.data();
   }

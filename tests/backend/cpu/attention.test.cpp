@@ -123,6 +123,70 @@ TEMPLATE_TEST_CASE("how queries are cut among workers does not matter", "", fd::
   });
 }
 
+// Windows that begin at a border of blocks, within one, and of less than one.
+constexpr int kWindows[] = {1, 2, 7, 31, 32, 33, 64, 100};
+
+TEMPLATE_TEST_CASE("a window against double", "", float, fd::f16) {
+  for_each_table([](const KernelTable& kernels) {
+    for (const int size : {0, 5, 32, 63, 64, 65, 200}) {
+      for (const int window : kWindows) {
+        CAPTURE(size, window);
+        AttentionCase<TestType> tree(40, 3, size, random_tree(24, 1), 11);
+        tree.window = window;
+        check_against_double(kernels, tree);
+      }
+    }
+  });
+}
+
+TEMPLATE_TEST_CASE("a row with a window is the row alone, to the bit, from a ring too", "", float,
+                   fd::f16, fd::q8_0) {
+  for_each_table([](const KernelTable& kernels) {
+    unsigned seed = 60;
+    for (const int size : {0, 5, 31, 32, 63, 64, 65, 200}) {
+      for (const int window : kWindows) {
+        CAPTURE(size, window);
+        for (const bool tree : {false, true}) {
+          ++seed;
+          AttentionCase<TestType> c(64, 3, size, tree ? random_tree(40, seed) : chain_of(40), seed);
+          c.window = window;
+          check_alone(kernels, c);
+          const std::vector<float> whole = c.run(kernels);
+          CHECK(c.run(kernels, 5) == whole);
+          if (!tree) CHECK(c.run(kernels, 1, true) == whole);
+          // Room for the window and what is staged, and one block because neither begins at one.
+          c.ring = (window + 40 + 31) / 32 * 32 + 32;
+          CHECK(c.run(kernels) == whole);
+          CHECK(c.run(kernels, 3) == whole);
+          if (!tree) CHECK(c.run(kernels, 1, true) == whole);
+        }
+      }
+    }
+  });
+}
+
+TEMPLATE_TEST_CASE("what lies before a window makes no difference, NaN included", "", float,
+                   fd::f16) {
+  for_each_table([](const KernelTable& kernels) {
+    AttentionCase<TestType> c(40, 2, 90, chain_of(5), 71);
+    c.window = 20;  // from 71 on, in the block of 64
+    const std::vector<float> before = c.run(kernels);
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    for (std::size_t i = 0; i < std::size_t{71} * 40; ++i) c.k[i] = c.v[i] = TestType(nan);
+    CHECK(c.run(kernels) == before);
+    CHECK(c.run(kernels, 1, true) == before);
+  });
+}
+
+TEST_CASE("a window that holds all positions is none") {
+  for_each_table([](const KernelTable& kernels) {
+    AttentionCase<fd::f16> c(64, 3, 70, random_tree(16, 9), 81);
+    const std::vector<float> all = c.run(kernels);
+    c.window = 86;
+    CHECK(c.run(kernels) == all);
+  });
+}
+
 TEST_CASE("scores far apart, and equal ones") {
   for_each_table([](const KernelTable& kernels) {
     AttentionCase<float> c(16, 1, 100, {-1}, 41);

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <random>
 #include <type_traits>
 #include <vector>
@@ -14,6 +16,8 @@
 /// KV head.
 template <typename T>
 struct AttentionCase {
+  int window = 0;  // 0: every row sees all positions before it
+  int ring = 0;    // rows that positions take in turn; 0: each has its own
   int d_head;
   int group;
   int size;
@@ -69,13 +73,31 @@ struct AttentionCase {
     return stored;
   }
 
-  foredraft::cpu::AttendTask<T> task(const T* keys, float* out, float* workspace) const {
+  /// Rows as a ring holds them that they were written to one after the other. What nothing was
+  /// written to is NaN.
+  std::vector<T> in_ring(const std::vector<T>& rows) const {
+    if (ring == 0) return rows;
+    std::vector<T> stored(at(ring) * row_size());
+    std::memset(static_cast<void*>(stored.data()), 0xff, stored.size() * sizeof(T));
+    const std::size_t block = at(foredraft::cpu::kKeyBlock) * row_size();
+    for (std::size_t from = 0; from < rows.size(); from += block) {
+      const std::size_t n = std::min(block, rows.size() - from);
+      std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(from), n,
+                  stored.begin() + static_cast<std::ptrdiff_t>(from % stored.size()));
+    }
+    return stored;
+  }
+
+  foredraft::cpu::AttendTask<T> task(const T* keys, const T* values, float* out,
+                                     float* workspace) const {
     foredraft::cpu::AttendTask<T> task;
     task.q = q.data();
     task.out = out;
     task.row_stride = static_cast<std::size_t>(group * d_head);
     task.k = keys;
-    task.v = v.data();
+    task.v = values;
+    task.window = window;
+    task.ring = ring;
     task.d_head = d_head;
     task.group = group;
     task.scale = 1.0f / std::sqrt(static_cast<float>(d_head));
@@ -92,9 +114,11 @@ struct AttentionCase {
                          bool as_chain = false) const {
     std::vector<float> out(q.size());
     std::vector<float> workspace(foredraft::cpu::attend_workspace(d_head));
-    const std::vector<T> keys = stored_keys();
+    const std::vector<T> keys = in_ring(stored_keys());
+    const std::vector<T> values = in_ring(v);
     for (int cut = 0; cut < cuts; ++cut) {
-      foredraft::cpu::AttendTask<T> part = task(keys.data(), out.data(), workspace.data());
+      foredraft::cpu::AttendTask<T> part =
+          task(keys.data(), values.data(), out.data(), workspace.data());
       if (as_chain) part.path = part.path_begin = nullptr;
       const int n = part.end;
       part.begin = n * cut / cuts;
@@ -114,6 +138,8 @@ struct AttentionCase {
   AttentionCase alone(int node) const {
     const std::vector<int> up = ancestors(node);
     AttentionCase one(d_head, group, size + static_cast<int>(up.size()) - 1, {-1}, 0);
+    one.window = window;
+    one.ring = ring;
     const auto copy_row = [&](int to, int from) {
       for (std::size_t i = 0; i < row_size(); ++i) {
         one.k[at(to) * row_size() + i] = k[at(from) * row_size() + i];
@@ -164,6 +190,8 @@ struct AttentionCase {
     std::vector<int> rows;
     for (int row = 0; row < size; ++row) rows.push_back(row);
     for (const int ancestor : ancestors(node)) rows.push_back(size + ancestor);
+    const auto seen = static_cast<std::ptrdiff_t>(rows.size());
+    if (window > 0 && seen > window) rows.erase(rows.begin(), rows.end() - window);
     const std::vector<double> q_row = query(kernels, node, head);
     std::vector<double> out(at(d_head));
     double sum = 0;

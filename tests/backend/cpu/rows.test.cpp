@@ -1,5 +1,6 @@
 #include <foredraft/backend/cpu/rows.hpp>
 
+#include <algorithm>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -21,7 +22,7 @@ float mark(int row, int layer, int head, int d) {
 /// Write a row that nobody has committed yet, saying in each element where it is.
 void put(fd::cpu::Rows<float>& rows, int row, int says) {
   for (int layer = 0; layer < 2; ++layer) {
-    const auto [n_heads, d_head] = shape().layers[fd::idx(layer)];
+    const auto [n_heads, d_head, window] = shape().layers[fd::idx(layer)];
     for (int head = 0; head < n_heads; ++head) {
       std::vector<float> key(fd::idx(int{d_head}));
       for (int d = 0; d < d_head; ++d) key[fd::idx(d)] = mark(says, layer, head, d);
@@ -37,7 +38,7 @@ int read(fd::cpu::Rows<float>& rows, int row) {
   rows.layer(0).get_key(0, row, first);
   const int says = static_cast<int>(first[0]) / 400;
   for (int layer = 0; layer < 2; ++layer) {
-    const auto [n_heads, d_head] = shape().layers[fd::idx(layer)];
+    const auto [n_heads, d_head, window] = shape().layers[fd::idx(layer)];
     for (int head = 0; head < n_heads; ++head) {
       std::vector<float> key(fd::idx(int{d_head}));
       std::vector<float> value(key.size());
@@ -87,6 +88,33 @@ TEST_CASE("a moved row is the same in all layers, and a copy brings the committe
   CHECK(others.size() == 41);
   for (int row = 0; row < 40; ++row) CHECK(read(others, row) == row);
   CHECK(read(others, 40) == 47);
+}
+
+TEST_CASE("a layer with a window is a ring, if that is shorter") {
+  const fd::CacheShape windows{{{1, kHead, 10}, {2, 2 * kHead}}, 300};
+  fd::cpu::Rows<float> rows(windows, 300, false, 20);
+  CHECK(rows.layer(0).ring == 64);  // 10 + 20, rounded up to a block, and a block
+  CHECK(rows.layer(1).ring == 0);
+  for (int row = 0; row < 290; ++row) {
+    rows.stage(1);
+    put(rows, row, row);
+    CHECK(rows.holds(row));
+    rows.commit(1);
+    for (int seen = std::max(0, row - 9); seen <= row; ++seen) REQUIRE(read(rows, seen) == seen);
+  }
+  CHECK(rows.holds(0));
+  CHECK(rows.holds(290));
+  CHECK(rows.holds(265));  // reads 256 on; 290 rows end in the block that took the place of 224
+  CHECK_FALSE(rows.holds(264));
+  CHECK(rows.elements(290) == kHead * 10 + 2 * 2 * kHead * 290);
+  rows.truncate(270);
+  CHECK(read(rows, 269) == 269);
+  rows.truncate(0);
+  rows.stage(20);
+  CHECK(rows.holds(0));
+  CHECK(fd::cpu::Rows<float>(windows, 300, false).layer(0).ring == 0);
+  CHECK(fd::cpu::Rows<float>(windows, 64, false, 20).layer(0).ring == 0);
+  CHECK(fd::cpu::Rows<float>::bytes(windows, 300, 20) == 8.0 * (64 * kHead + 300 * 4 * kHead));
 }
 
 TEST_CASE("formats that a shape does not fit, and sizes that no memory holds, are refused") {

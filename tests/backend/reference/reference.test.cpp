@@ -141,6 +141,69 @@ TEST_CASE("attend: softmax over the committed rows and the node's own path") {
   CHECK(x[0] == Approx(1000 + 2 * (1 + 3 * 10) / 4.0));
 }
 
+TEST_CASE("attend: a window leaves out what lies before it, and a norm is that of the product") {
+  float k[4] = {0, 0, 0, 0};
+  float v[4] = {1000, 1, 3, 100};
+  const float q[1] = {1};
+  const Matrix wo = matrix({{2}, {0}});
+  const float norm[] = {5, 5};
+  const std::vector<fd::SequenceRows> sequences{
+      {.first_row = 0, .n_rows = 1, .first_node = 0, .size = 2, .path = {}, .path_begin = {}}};
+  const std::vector<Rows::Layer> kv{{k, v, 4, 2}};
+  fd::AttendArgs<fd::Reference::Worker, Rows> args{q,    1,         1,  1,   1,
+                                                   1.0f, sequences, kv, &wo, nullptr};
+  const auto attend = [&](int window) {
+    float x[] = {10, 20};
+    args.x = x;
+    args.window = window;
+    run([&](auto& worker) noexcept { worker.attend(args); });
+    CHECK(x[1] == 20);
+    return x[0];
+  };
+  CHECK(attend(0) == Approx(10 + 2 * 1004 / 3.0));
+  CHECK(attend(3) == attend(0));
+  CHECK(attend(4) == attend(0));
+  CHECK(attend(2) == Approx(10 + 2 * 2.0));
+  CHECK(attend(1) == Approx(10 + 2 * 3.0));
+  args.post_norm = {norm, 0.0f};
+  CHECK(attend(1) == Approx(10 + 5 * std::sqrt(2.0)));
+}
+
+TEST_CASE("qkv: heads are normed one by one, before they turn") {
+  const Matrix w = matrix({{3, 0, 0, 0}, {4, 0, 0, 0}, {30, 0, 0, 0}, {40, 0, 0, 0}});
+  const float x[] = {1, 1, 1, 1};
+  const float norm[] = {1, 1, 1, 1};
+  const float of_heads[] = {1, 2};
+  const float cos[] = {0};
+  const float sin[] = {1};
+  const std::vector<fd::SequenceRows> sequences{
+      {.first_row = 0, .n_rows = 1, .first_node = 0, .size = 0, .path = {}, .path_begin = {}}};
+  float k[4] = {}, v[4] = {}, q[4];
+  const std::vector<Rows::Layer> kv{{k, v, 2, 0}};
+  fd::QkvArgs<fd::Reference::Worker, Rows> args;
+  args.x = x;
+  args.n_rows = 1;
+  args.norm = {norm, 0.0f};
+  args.wq = args.wk = args.wv = &w;
+  args.n_heads = args.n_kv_heads = args.d_head = 2;
+  args.rope = {fd::RopeKind::kHalves, 2, cos, sin};
+  args.sequences = sequences;
+  args.kv = kv;
+  args.q = q;
+  args.q_norm = {of_heads, 0.0f};
+  run([&](auto& worker) noexcept { worker.qkv(args); });
+  const double rms = std::sqrt(12.5);
+  for (int head = 0; head < 2; ++head) {
+    CHECK(q[2 * head] == Approx(-8 / rms));
+    CHECK(q[2 * head + 1] == Approx(3 / rms));
+  }
+  CHECK((k[0] == -4 && k[1] == 3 && k[2] == -40 && k[3] == 30));
+  CHECK((v[0] == 3 && v[3] == 40));
+  args.k_norm = {of_heads, 0.0f};
+  run([&](auto& worker) noexcept { worker.qkv(args); });
+  for (int i = 0; i < 4; ++i) CHECK(k[i] == q[i]);
+}
+
 TEST_CASE("head: chosen rows, argmax and logits") {
   const Matrix w = matrix({{1, 0}, {0, 1}, {1, 1}, {1, 1}});
   const float x[] = {9, 9, 1, 1, -1, 1};

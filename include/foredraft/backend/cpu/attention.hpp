@@ -29,7 +29,9 @@ struct AttendTask {
   int d_head = 0;
   int group = 1;
   float scale = 1.0f;
-  Position size = 0;                         // committed positions
+  int window = 0;     // newest positions that a row sees, its own included; 0: all
+  int ring = 0;       // storage rows that positions take in turn, whole blocks; 0: each has its own
+  Position size = 0;  // committed positions
   NodeIndex first_node = 0;                  // of row 0
   const NodeIndex* path = nullptr;           // as in SequenceRows; null for a chain
   const std::int32_t* path_begin = nullptr;  // likewise
@@ -37,15 +39,24 @@ struct AttendTask {
   int end = 0;
   float* workspace = nullptr;  // [attend_workspace(d_head)]
 
-  /// Positions that a row sees, its own included.
+  /// Positions up to a row's own, which it sees as far back as the window reaches.
   [[gnu::always_inline]] int visible(int row) const noexcept {
     if (path_begin == nullptr) return size + first_node + row + 1;
     return size + path_begin[row + 1] - path_begin[row];
   }
+  /// The first position that a row sees.
+  [[gnu::always_inline]] Position first_visible(int row) const noexcept {
+    const int up_to = visible(row);
+    return window == 0 || up_to <= window ? 0 : up_to - window;
+  }
+  /// Where a row of the cache lies.
+  [[gnu::always_inline]] std::int32_t place(std::int32_t row) const noexcept {
+    return ring == 0 ? row : row % ring;
+  }
   /// As SequenceRows::row_of, which belongs to units of another instruction set.
   [[gnu::always_inline]] std::int32_t row_of(int row, Position position) const noexcept {
-    if (position < size || path_begin == nullptr) return position;
-    return size + path[path_begin[row] + position - size];
+    if (position < size || path_begin == nullptr) return place(position);
+    return place(size + path[path_begin[row] + position - size]);
   }
 };
 
@@ -59,6 +70,10 @@ struct AttendTask {
 /// have their keys stored in the order in which scores need them. In a tree, the block that holds
 /// the first staged position and all later ones are gathered along each row's own path, so that a
 /// node is met at its position and not at its index.
+///
+/// A row with a window meets the blocks that hold something of it, and no others. In the first of
+/// them positions before the window are masked, like those behind the row's own in the last: what
+/// is stored there makes no difference, so a ring may have overwritten it.
 ///
 /// With a cache in q8_0 queries are quantized, too, each alone: a block of keys is two panels of a
 /// matrix in Q8_0, and scores are the matrix product with it, integers within 32 dimensions.
@@ -131,7 +146,7 @@ class Attention {
   }
   /// Where the rows from a position on begin.
   std::size_t first_element(int position) const noexcept {
-    return idx(position) * idx(row_elements<T>(task_.d_head));
+    return idx(task_.place(position)) * idx(row_elements<T>(task_.d_head));
   }
   /// 32 floats or halves, or more than the element of q8_0 that begins there, into the second-level
   /// cache: two blocks of halves with heads of 128 fill 32 KB, and what is fetched would drive out
@@ -165,7 +180,7 @@ class Attention {
     // A chain's rows are stored at their positions, so its queries share all blocks.
     const int shared = chain ? task_.visible(row_of(count_ - 1)) : whole;
     int seeing = 0;
-    for (int begin = 0; begin < shared; begin += kBlock) {
+    for (int begin = first_block(); begin < shared; begin += kBlock) {
       while (task_.visible(row_of(seeing)) <= begin)
         ++seeing;  // earlier rows end before this block
       const int n = shared - begin < kBlock ? shared - begin : kBlock;
@@ -174,7 +189,7 @@ class Attention {
         const T* k = task_.k + first_element(begin);
         const T* v = task_.v + first_element(begin);
         if (in_place(count_ - seeing)) {
-          attend_block(k, v, n, begin, seeing, count_);
+          attend_shared(k, v, n, begin, seeing);
           continue;
         }
         if constexpr (!kQuantized) block_.load_whole(k, v, task_.d_head, d_);
@@ -183,11 +198,36 @@ class Attention {
         for (int p = 0; p < n; ++p) rows[p] = task_.row_of(row_of(seeing), begin + p);
         block_.load(task_.k, task_.v, task_.d_head, d_, rows, n);
       }
-      attend_block(block_.keys, block_.values, n, begin, seeing, count_);
+      attend_shared(block_.keys, block_.values, n, begin, seeing);
     }
     next_ = -1;
     if (!chain) attend_paths(shared);
     finish();
+  }
+
+  /// Beginning of the first block that a query of the tile sees something of.
+  int first_block() const noexcept {
+    if (task_.window == 0) return 0;
+    int first = task_.first_visible(row_of(0));
+    for (int i = 1; i < count_; ++i) {
+      const int here = task_.first_visible(row_of(i));
+      first = here < first ? here : first;
+    }
+    return first / kBlock * kBlock;
+  }
+
+  /// The queries from `seeing` on meet a block, those whose window begins behind it left out. In a
+  /// tree these may lie between others.
+  template <typename E>
+  void attend_shared(const E* keys, const E* values, int n, int begin, int seeing) noexcept {
+    if (task_.window == 0) return attend_block(keys, values, n, begin, seeing, count_);
+    const auto sees = [&](int i) { return task_.first_visible(row_of(i)) < begin + n; };
+    for (int i = seeing; i < count_;) {
+      int last = i;
+      while (last < count_ && sees(last)) ++last;
+      if (last > i) attend_block(keys, values, n, begin, i, last);
+      i = last + 1;
+    }
   }
 
   /// Positions from `shared` on, each row's along its own path.
@@ -197,7 +237,8 @@ class Attention {
       int last = i + 1;
       while (last < count_ && row_of(last) == row) ++last;
       const int visible = task_.visible(row);
-      for (int begin = shared; begin < visible; begin += kBlock) {
+      const int first = task_.first_visible(row) / kBlock * kBlock;
+      for (int begin = first > shared ? first : shared; begin < visible; begin += kBlock) {
         const int n = visible - begin < kBlock ? visible - begin : kBlock;
         std::int32_t rows[kBlock];
         for (int p = 0; p < n; ++p) rows[p] = task_.row_of(row, begin + p);
@@ -235,12 +276,19 @@ class Attention {
       const int most = task_.visible(row_of(query)) - begin;
       return most < n ? most : n;
     };
-    for (int i = first; i < last; ++i) exponentiate(i, seen(i));
+    // And with a window, less of its beginning.
+    const auto unseen = [&](int query) {
+      const int before = task_.window == 0 ? 0 : task_.first_visible(row_of(query)) - begin;
+      return before > 0 ? before : 0;
+    };
+    for (int i = first; i < last; ++i) exponentiate(i, unseen(i), seen(i));
     for (int i = first; i < last;) {
       int alike = 1;
-      while (alike < kQueries && i + alike < last && seen(i + alike) == seen(i)) ++alike;
+      while (alike < kQueries && i + alike < last && seen(i + alike) == seen(i) &&
+             unseen(i + alike) == unseen(i))
+        ++alike;
       with_count(alike, [&](auto q) __attribute__((always_inline)) {
-        add_values<q>(values, i, seen(i), i == first ? next_block(task_.v) : nullptr);
+        add_values<q>(values, i, unseen(i), seen(i), i == first ? next_block(task_.v) : nullptr);
       });
       i += alike;
     }
@@ -297,9 +345,11 @@ class Attention {
     }
   }
 
-  /// Scores of one query become weights exp(score - greatest so far), 0 from position n on.
-  void exponentiate(int i, int n) noexcept {
+  /// Scores of one query become weights exp(score - greatest so far), 0 before position `from` and
+  /// from position n on.
+  void exponentiate(int i, int from, int n) noexcept {
     float* s = scores_ + i * kBlock;
+    for (int p = 0; p < from; ++p) s[p] = -__builtin_inff();
     for (int p = n; p < kBlock; ++p) s[p] = -__builtin_inff();
     const V low = V::load(s);
     const V high = V::load(s + 16);
@@ -321,25 +371,29 @@ class Attention {
     (sums + p_low + p_high).store(lanes);
   }
 
-  /// sum_v += weights * values for Q queries, position by position.
+  /// sum_v += weights * values for Q queries, position by position, from .. n - 1.
   template <int Q, typename E>
-  void add_values(const E* values, int i, int n, const T* next) noexcept {
+  void add_values(const E* values, int i, int from, int n, const T* next) noexcept {
     int d = 0;
     if constexpr (kQuantized) {
-      for (; d < d_; d += q8_0::kValues, ++values) next = add_columns<Q>(values, i, n, d, next);
+      values += from * row_elements<T>(task_.d_head);
+      for (; d < d_; d += q8_0::kValues, ++values)
+        next = add_columns<Q>(values, i, from, n, d, next);
     } else {
-      for (; d + 32 <= d_; d += 32) next = add_columns<Q, 2>(values + d, i, n, d, next);
-      if (d < d_) add_columns<Q, 1>(values + d, i, n, d, next);
+      values += from * d_;
+      for (; d + 32 <= d_; d += 32) next = add_columns<Q, 2>(values + d, i, from, n, d, next);
+      if (d < d_) add_columns<Q, 1>(values + d, i, from, n, d, next);
     }
   }
 
   /// The 32 columns of one element of each row. Weights take the scale, so that codes need none.
+  /// @param values  of position `from`
   template <int Q>
-  [[gnu::always_inline]] const T* add_columns(const q8_0* values, int i, int n, int d,
+  [[gnu::always_inline]] const T* add_columns(const q8_0* values, int i, int from, int n, int d,
                                               const T* next) noexcept {
     const int row = row_elements<q8_0>(task_.d_head);
     std::uint16_t scales[kBlock] = {};
-    for (int p = 0; p < n; ++p) scales[p] = values[p * row].scale.bits;
+    for (int p = from; p < n; ++p) scales[p] = values[(p - from) * row].scale.bits;
     const V scale[2] = {V::load_half(scales), V::load_half(scales + 16)};
     V sums[Q][2];
     float weights[Q][kBlock];
@@ -351,7 +405,7 @@ class Attention {
         sums[q][half] = V::load(sum_v + q * d_ + 16 * half);
       });
     });
-    for (int p = 0; p < n; ++p, values += row) {
+    for (int p = from; p < n; ++p, values += row) {
       if (next != nullptr) {
         fetch(next);
         ++next;  // n is 32 then: with all elements of a row, the whole block
@@ -371,9 +425,10 @@ class Attention {
     return next;
   }
 
+  /// @param values  of position `from`
   /// @return what of the next block is to be fetched then: lines follow each other as they lie
   template <int Q, int C, typename E>
-  [[gnu::always_inline]] const T* add_columns(const E* values, int i, int n, int d,
+  [[gnu::always_inline]] const T* add_columns(const E* values, int i, int from, int n, int d,
                                               const T* next) noexcept {
     V sums[Q][C];
     float* sum_v = sum_v_ + i * d_ + d;
@@ -383,7 +438,7 @@ class Attention {
       });
     });
     const float* weights = scores_ + i * kBlock;
-    for (int p = 0; p < n; ++p, values += d_) {
+    for (int p = from; p < n; ++p, values += d_) {
       if (next != nullptr) {
         fetch(next);
         next += 32;

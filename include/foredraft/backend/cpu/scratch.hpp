@@ -116,7 +116,7 @@ struct Scratch {
   AlignedBuffer<float> v;           // likewise
   AlignedBuffer<Best> best;         // [n_workers, n_rows]
   // An Intermediate, of the attention's result or the feed-forward part's, whichever is wider.
-  AlignedBuffer<float> values;                   // [n_rows, widest]
+  AlignedBuffer<float> values;                   // [n_rows, widest or d_model]
   AlignedBuffer<std::byte> quantized;            // [n_rows, widest] in any format
   AlignedBuffer<Intermediate::Written> written;  // [n_blocks(widest)]
 
@@ -151,7 +151,8 @@ struct Scratch {
     v.reserve(area(shape.n_rows, shape.d_kv));
     best.reserve(idx(n_workers) * rows);
     const Dim widest = std::max(int{shape.d_ff}, int{shape.d_q});
-    values.reserve(area(shape.n_rows, widest));
+    // Once it is quantized, the product has the room, where a norm follows it.
+    values.reserve(area(shape.n_rows, std::max(int{widest}, int{shape.d_model})));
     std::size_t most = 0;
     for (int format = 0; format < Inputs::kFormats; ++format)
       most = std::max(most, Inputs::area(format, shape.n_rows, widest));

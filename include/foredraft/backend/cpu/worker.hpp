@@ -30,7 +30,8 @@ namespace foredraft::inline v0::cpu {
 ///  - in qkv, where whole heads do not balance over the workers: rotation waits for all
 ///    projections;
 ///  - in qkv and feed_forward, from so many rows on that workers share norm and quantization of the
-///    input instead of repeating them (Scratch::own_inputs).
+///    input instead of repeating them (Scratch::own_inputs);
+///  - in attend and feed_forward, where a norm follows: it waits for the whole product.
 class Worker {
  public:
   using Matrix = PackedMatrix;
@@ -88,9 +89,10 @@ class Worker {
     }
     if (!whole_heads) barrier();
 
-    rotate(a.rope, a.n_rows, a.d_head, heads.of(0, index_, count()), a.q, a.n_heads * a.d_head);
+    turn(a.q_norm, a.rope, a.n_rows, a.d_head, heads.of(0, index_, count()), a.q,
+         a.n_heads * a.d_head);
     const Range keys = heads.of(1, index_, count());
-    rotate(a.rope, a.n_rows, a.d_head, keys, shared_.k.data(), d_kv);
+    turn(a.k_norm, a.rope, a.n_rows, a.d_head, keys, shared_.k.data(), d_kv);
     for (std::size_t s = 0; s < a.sequences.size(); ++s) {
       store(a.sequences[s], a.kv[s], a.kv[s].k, a.d_head, keys, shared_.k.data(), d_kv);
       store(a.sequences[s], a.kv[s], a.kv[s].v, a.d_head, heads.of(2, index_, count()),
@@ -111,6 +113,7 @@ class Worker {
                        .d_head = a.d_head,
                        .group = group,
                        .scale = a.scale,
+                       .window = a.window,
                        .workspace = own_.attend.data()};
     std::int64_t total = 0;
     for (std::size_t s = 0; s < a.sequences.size(); ++s) {
@@ -135,6 +138,7 @@ class Worker {
         task.out = attended.values + first;
         task.k = kv.k + idx(head) * kv.head_stride;
         task.v = kv.v + idx(head) * kv.head_stride;
+        task.ring = kv.ring;
         if constexpr (std::is_same_v<T, float>) {
           kernels_.attend_float(task);
         } else if constexpr (std::is_same_v<T, f16>) {
@@ -154,7 +158,7 @@ class Worker {
       }
     }
     barrier();
-    add_product(*a.wo, attended.in, a.x);
+    add_product(*a.wo, attended.in, a.post_norm, a.x);
   }
 
   void feed_forward(const FeedForwardArgs<Worker>& a) noexcept {
@@ -171,7 +175,7 @@ class Worker {
       hidden.add(kernels_, a.n_rows, column, column + n);
     });
     barrier();
-    add_product(*a.down, hidden.in, a.x);
+    add_product(*a.down, hidden.in, a.post_norm, a.x);
   }
 
   void tap(const TapArgs<Worker>& a) noexcept {
@@ -266,14 +270,27 @@ class Worker {
     kernels_.matmul(w.panels(), in, panels.begin, panels.end, out, idx(ld_out), epilogue);
   }
 
-  /// x += w * in, on all workers.
-  void add_product(const PackedMatrix& w, const Activations& in, float* x) noexcept {
+  /// x += w * in, or the norm of that, on all workers.
+  void add_product(const PackedMatrix& w, const Activations& in, const RmsNorm<Worker>& norm,
+                   float* x) noexcept {
+    const bool plain = norm.weight == nullptr;
+    float* const out = plain ? x : shared_.values.data();  // what `in` was made from
+    const Epilogue epilogue{plain ? Epilogue::Kind::kAccumulate : Epilogue::Kind::kStore, nullptr};
     const std::size_t run_bytes =
         in.n_rows <= kTileRows ? Scratch::kRunBytes : Scratch::kRunBytesOfManyRows;
     const int n_panels = std::max(1, static_cast<int>(run_bytes / w.panels().panel_bytes));
-    deal_out(w.n_panels(), n_panels, [&](Range panels) {
-      multiply(w, in, panels, x, w.n_out(), {Epilogue::Kind::kAccumulate, nullptr});
-    });
+    deal_out(w.n_panels(), n_panels,
+             [&](Range panels) { multiply(w, in, panels, out, w.n_out(), epilogue); });
+    barrier();
+    if (plain) return;
+    // A norm needs its whole row.
+    const Range mine = share(in.n_rows, index_, count());
+    for (int row = mine.begin; row < mine.end; ++row) {
+      const std::size_t first = offset(row, w.n_out());
+      float* const normal = own_.row.data();
+      kernels_.rms_norm(out + first, norm.weight, norm.epsilon, w.n_out(), normal);
+      for (int i = 0; i < w.n_out(); ++i) x[first + idx(i)] += normal[i];
+    }
     barrier();
   }
 
@@ -322,13 +339,18 @@ class Worker {
     });
   }
 
-  void rotate(const RopeTable<Worker>& rope, int n_rows, int d_head, Range heads, float* x,
-              int width) noexcept {
+  /// Norm, where there is one, and rotation of some heads.
+  void turn(const RmsNorm<Worker>& norm, const RopeTable<Worker>& rope, int n_rows, int d_head,
+            Range heads, float* x, int width) noexcept {
     const int half = rope.n_rot / 2;
     for (int row = 0; row < n_rows; ++row) {
       for (int head = heads.begin; head < heads.end; ++head) {
+        float* const one = x + offset(row, width) + offset(head, d_head);
+        if (norm.weight != nullptr) {
+          kernels_.rms_norm(one, norm.weight, norm.epsilon, d_head, one);
+        }
         kernels_.rope(rope.kind, rope.n_rot, rope.cos + offset(row, half),
-                      rope.sin + offset(row, half), x + offset(row, width) + offset(head, d_head));
+                      rope.sin + offset(row, half), one);
       }
     }
   }
@@ -343,7 +365,7 @@ class Worker {
       for (int head = heads.begin; head < heads.end; ++head) {
         const float* from = x + offset(rows.first_row + i, width) + offset(head, d_head);
         T* place = to + idx(head) * kv.head_stride +
-                   offset(rows.row_of(rows.first_node + i), row_elements<T>(d_head));
+                   offset(kv.place(rows.row_of(rows.first_node + i)), row_elements<T>(d_head));
         if constexpr (std::is_same_v<T, float>) {
           std::memcpy(place, from, idx(d_head) * sizeof(float));
         } else if constexpr (std::is_same_v<T, q8_0>) {
@@ -368,7 +390,7 @@ class Worker {
   /// about 16.
   template <typename T>
   static std::int64_t query_cost(const AttendTask<T>& task, int row) noexcept {
-    return task.visible(row) + 16;
+    return task.visible(row) - task.first_visible(row) + 16;
   }
   /// Cost of all queries of a KV head.
   template <typename T>

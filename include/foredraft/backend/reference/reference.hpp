@@ -49,10 +49,8 @@ class Reference : public HostMemory {
           Vector q = product(*a.wq, x, a.q_bias);
           Vector k = product(*a.wk, x, a.k_bias);
           const Vector v = product(*a.wv, x, a.v_bias);
-          for (int head = 0; head < a.n_heads; ++head)
-            rotate(a.rope, row, q.data() + head * a.d_head);
-          for (int head = 0; head < a.n_kv_heads; ++head)
-            rotate(a.rope, row, k.data() + head * a.d_head);
+          for (int head = 0; head < a.n_heads; ++head) turn(a, a.q_norm, row, head, q);
+          for (int head = 0; head < a.n_kv_heads; ++head) turn(a, a.k_norm, row, head, k);
           Eigen::Map<Eigen::VectorXf>(a.q + row * q.size(), q.size()) = q.cast<float>();
           typename R::Layer kv = a.kv[s];
           const int place = a.sequences[s].row_of(a.sequences[s].first_node + i);
@@ -77,7 +75,7 @@ class Reference : public HostMemory {
             attended.segment(head * a.d_head, a.d_head) =
                 attend_head(a, a.kv[s], sequence, i, head);
           }
-          add_product(*a.wo, attended, a.x, row);
+          add_product(*a.wo, attended, a.post_norm, a.x, row);
         }
       }
     }
@@ -91,7 +89,7 @@ class Reference : public HostMemory {
         for (Eigen::Index n = 0; n < gate.size(); ++n) {
           hidden[n] = activate(a.activation, gate[n]) * up[n];
         }
-        add_product(*a.down, hidden, a.x, row);
+        add_product(*a.down, hidden, a.post_norm, a.x, row);
       }
     }
 
@@ -147,10 +145,12 @@ class Reference : public HostMemory {
     }
 
     static Vector normalised(const float* x, int row, const RmsNorm<Worker>& norm, Eigen::Index n) {
-      const Vector in = input(x, row, n);
+      return normalised(input(x, row, n), norm);
+    }
+    static Vector normalised(const Vector& in, const RmsNorm<Worker>& norm) {
       const double scale =
-          1.0 / std::sqrt(in.squaredNorm() / static_cast<double>(n) + norm.epsilon);
-      return in.cwiseProduct(input(norm.weight, 0, n)) * scale;
+          1.0 / std::sqrt(in.squaredNorm() / static_cast<double>(in.size()) + norm.epsilon);
+      return in.cwiseProduct(input(norm.weight, 0, in.size())) * scale;
     }
 
     static Vector product(const Matrix& w, const Vector& x, const float* bias) {
@@ -161,11 +161,25 @@ class Reference : public HostMemory {
       return y;
     }
 
-    /// x += w * in, of one row of x.
-    static void add_product(const Matrix& w, const Vector& in, float* x, int row) {
-      const Vector y = product(w, in, nullptr);
+    /// x += w * in, or the norm of that, of one row of x.
+    static void add_product(const Matrix& w, const Vector& in, const RmsNorm<Worker>& norm,
+                            float* x, int row) {
+      Vector y = product(w, in, nullptr);
+      if (norm.weight != nullptr) y = normalised(y, norm);
       Eigen::Map<Eigen::VectorXf> sum(x + row * y.size(), y.size());
       sum = (sum.cast<double>() + y).cast<float>();
+    }
+
+    /// One head of all those in x, which are changed in place.
+    template <typename R>
+    static void turn(const QkvArgs<Worker, R>& a, const RmsNorm<Worker>& norm, int row, int head,
+                     Vector& x) {
+      const Eigen::Index first = Eigen::Index{head} * a.d_head;
+      if (norm.weight != nullptr) {
+        const Vector one = x.segment(first, a.d_head);
+        x.segment(first, a.d_head) = normalised(one, norm);
+      }
+      rotate(a.rope, row, x.data() + first);
     }
 
     /// @param head  first dimension of a head, changed in place
@@ -182,7 +196,7 @@ class Reference : public HostMemory {
       }
     }
 
-    /// Row i of a sequence: softmax over all positions that it sees, in their order.
+    /// Row i of a sequence: softmax over the positions that it sees, in their order.
     template <typename R>
     static Vector attend_head(const AttendArgs<Worker, R>& a, const typename R::Layer& kv,
                               const SequenceRows& sequence, int i, int head) {
@@ -193,17 +207,19 @@ class Reference : public HostMemory {
                 0, a.d_head);
       Eigen::VectorXf stored(a.d_head);  // a key or a value
       const std::span<float> values(stored.data(), idx(a.d_head));
-      Vector weights(sequence.visible(i));
-      for (Position p = 0; p < weights.size(); ++p) {
+      const Position visible = sequence.visible(i);
+      const Position first = a.window == 0 ? 0 : std::max(0, visible - a.window);
+      Vector weights(visible - first);
+      for (Position p = first; p < visible; ++p) {
         kv.get_key(kv_head, sequence.row_of(i, p), values);
-        weights[p] = stored.cast<double>().dot(q) * a.scale;
+        weights[p - first] = stored.cast<double>().dot(q) * a.scale;
       }
       weights = (weights.array() - weights.maxCoeff<Eigen::PropagateNaN>()).exp();
       weights /= weights.sum();
       Vector sums = Vector::Zero(a.d_head);
-      for (Position p = 0; p < weights.size(); ++p) {
+      for (Position p = first; p < visible; ++p) {
         kv.get_value(kv_head, sequence.row_of(i, p), values);
-        sums += weights[p] * stored.cast<double>();
+        sums += weights[p - first] * stored.cast<double>();
       }
       return sums;
     }

@@ -9,6 +9,7 @@
 #include <foredraft/io/gguf.hpp>
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/config_reader.hpp>
+#include <foredraft/model/family/gemma3.hpp>
 #include <foredraft/model/family/llama.hpp>
 #include <foredraft/model/family/qwen2.hpp>
 
@@ -43,7 +44,7 @@ struct List {
   }
 };
 
-using All = List<Llama, Qwen2>;
+using All = List<Llama, Qwen2, Gemma3>;
 
 }  // namespace family
 

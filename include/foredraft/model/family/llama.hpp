@@ -21,7 +21,7 @@ using detail::ConfigReader;
 /// Metadata that changes what a decoder computes in ways that this one does not know. Left unread
 /// it would give text that looks whole and is wrong.
 /// @source GGUF specification, and the keys that llama.cpp reads for any family
-inline void refuse_unknown_steps(const ConfigReader& reader, Dim d_head, Dim n_ctx) {
+inline void refuse_unknown_steps(const ConfigReader& reader, Dim d_head) {
   struct Step {
     std::string_view key;
     double neutral;  // beside 0, which stands for "none" in all of them
@@ -44,17 +44,20 @@ inline void refuse_unknown_steps(const ConfigReader& reader, Dim d_head, Dim n_c
     reader.refuse(key, std::to_string(value),
                   neutral == 0 ? "0, or no such key" : std::to_string(neutral));
   }
-  const double window = reader.number("attention.sliding_window", 0);
-  if (window != 0 && !(window >= n_ctx)) {
-    reader.refuse("attention.sliding_window", std::to_string(window),
-                  "attention to the whole context of " + std::to_string(n_ctx));
-  }
   if (!reader.flag("attention.causal", true)) {
     reader.refuse("attention.causal", "false", "a model that reads from left to right");
   }
   if (reader.flag("use_parallel_residual", false)) {
     reader.refuse("use_parallel_residual", "true", "attention before the feed-forward part");
   }
+}
+
+/// A family that says which layers have a window reads this key instead.
+inline void refuse_windows(const ConfigReader& reader, Dim n_ctx) {
+  const double window = reader.number("attention.sliding_window", 0);
+  if (window == 0 || window >= n_ctx) return;
+  reader.refuse("attention.sliding_window", std::to_string(window),
+                "attention to the whole context of " + std::to_string(n_ctx));
 }
 
 /// Factor on the positions. A factor without a type has no meaning that all programs share: some
@@ -83,7 +86,7 @@ struct Llama {
   static constexpr std::string_view kName = "llama";
 
   static ModelConfig config(const ConfigReader& reader) {
-    return decoder(reader, RopeKind::kAdjacent);
+    return full_attention(reader, RopeKind::kAdjacent);
   }
 
   /// Layer tensors, all named `blk.N.`: biases where the file has some.
@@ -109,7 +112,14 @@ struct Llama {
   }
 
  protected:
-  /// Layers that are all alike.
+  /// Layers that are all alike and see all positions.
+  static ModelConfig full_attention(const ConfigReader& reader, RopeKind rope) {
+    ModelConfig config = decoder(reader, rope);
+    refuse_windows(reader, config.n_ctx);
+    return config;
+  }
+
+  /// Layers that are all alike, before windows.
   static ModelConfig decoder(const ConfigReader& reader, RopeKind rope) {
     ModelConfig config;
     const Dim n_layers = reader.dimension("block_count", {}, kMostLayers);
@@ -122,7 +132,7 @@ struct Llama {
     const double base = reader.positive("rope.freq_base", 10000.0);
     check(attention, n_rot, reader);
     config.ropes = {{rope, n_rot, base, read_rope_scale(reader)}};
-    refuse_unknown_steps(reader, attention.d_head, config.n_ctx);
+    refuse_unknown_steps(reader, attention.d_head);
     config.layers.assign(idx(n_layers), {attention, feed_forward});
     return config;
   }

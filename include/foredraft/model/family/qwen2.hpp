@@ -12,7 +12,7 @@ struct Qwen2 : Llama {
   static constexpr std::string_view kName = "qwen2";
 
   static ModelConfig config(const ConfigReader& reader) {
-    return decoder(reader, RopeKind::kHalves);
+    return full_attention(reader, RopeKind::kHalves);
   }
 };
 
