@@ -67,7 +67,8 @@ class Scores {
     temperature_ = want.temperature;
     has_maxima_ = false;
     has_sums_ = false;
-    if (taps_.size() < rows * layers_.size() * d_model_) taps_.resize(rows * layers_.size() * d_model_);
+    if (taps_.size() < rows * layers_.size() * d_model_)
+      taps_.resize(rows * layers_.size() * d_model_);
   }
 
   int rows() const noexcept { return rows_; }
