@@ -359,11 +359,13 @@ def answers(results):
         ours = [way for way in OURS_AUTO if way in bases]
         if modes and ours:
             head = [f"{model}, over the best mode of llama.cpp", *groups, "worst prompt"]
-            same = sum(set(prompt["ways"][modes[0]]["tokens"] + prompt["ways"]["plain"]["tokens"])
-                       == {prompt["ways"][modes[0]]["agrees_with_plain"]} for prompt in prompts)
+            same = [prompt for prompt in prompts if {prompt["ways"][modes[0]]["agrees_with_plain"]}
+                    == set(prompt["ways"][modes[0]]["tokens"] + prompt["ways"]["plain"]["tokens"])]
+            of_same = [f"`{way}` {measured.by_group(same, lambda p: measured.answer_ratio(p, way, modes))['mean']:.2f}"
+                       for way in ours if same]
             parts += [table(head, answer_rows(prompts, ours, lambda way: modes)),
-                      f"The best mode is the quickest one of each turn: {', '.join(modes)}. {same} of {len(prompts)} texts "
-                      f"are token for token those of {modes[0]}."]
+                      f"The best mode is the quickest one of each turn: {', '.join(modes)}. {len(same)} of {len(prompts)} texts "
+                      f"are token for token those of {modes[0]}" + (f": {', '.join(of_same)} over these alone." if same else ".")]
     return "\n\n".join(parts)
 
 
