@@ -363,9 +363,10 @@ def answers(results):
                     == set(prompt["ways"][modes[0]]["tokens"] + prompt["ways"]["plain"]["tokens"])]
             of_same = [f"`{way}` {measured.by_group(same, lambda p: measured.answer_ratio(p, way, modes))['mean']:.2f}"
                        for way in ours if same]
+            over_same = f": {', '.join(of_same)} over these alone." if same else "."
             parts += [table(head, answer_rows(prompts, ours, lambda way: modes)),
-                      f"The best mode is the quickest one of each turn: {', '.join(modes)}. {len(same)} of {len(prompts)} texts "
-                      f"are token for token those of {modes[0]}" + (f": {', '.join(of_same)} over these alone." if same else ".")]
+                      f"The best mode is the quickest one of each turn: {', '.join(modes)}. {len(same)} of {len(prompts)} "
+                      f"texts are token for token those of {modes[0]}{over_same}"]
     return "\n\n".join(parts)
 
 

@@ -34,7 +34,7 @@ class Way(NamedTuple):
 
 
 DRAFTERS = ("lookup", "ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache", "suffix",
-            "suffix-automaton", "recycling")
+            "suffix-automaton", "recycling", "lookahead")
 WARM = {"temperature": 0.7}
 WAYS = {
     "plain": Way("ours", {"speculation": "none"}),
