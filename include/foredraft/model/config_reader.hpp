@@ -33,15 +33,6 @@ class ConfigReader {
     return static_cast<int>(*value);
   }
 
-  /// A dimension that may be missing, but must not be something else than a number.
-  Dim dimension_or_none(std::string_view key, int otherwise) const {
-    const std::string name = family_ + "." + std::string(key);
-    if (file_.find(name) != nullptr && !file_.get_uint(name)) {
-      refuse(key, "something else than a number", "a number, or no such key");
-    }
-    return dimension(key, otherwise);
-  }
-
   /// All heads of one kind, side by side.
   static Dim all_heads(Dim n_heads, Dim d_head) {
     if (const auto width = checked_product(n_heads, d_head)) return *width;

@@ -69,7 +69,7 @@ TEST_CASE("gemma3: what a file says of windows and positions is followed") {
 
   metadata.numbers.erase("gemma3.attention.sliding_window_pattern");
   metadata.texts["gemma3.attention.sliding_window_pattern"] = "LLLLLG";
-  CHECK(metadata.refused() == "unsupported-model");
+  CHECK(metadata.refused() == "corrupt-file");
   metadata.texts.erase("gemma3.attention.sliding_window_pattern");
   CHECK(metadata.refused() == "none");
   metadata.numbers.erase("gemma3.attention.sliding_window");

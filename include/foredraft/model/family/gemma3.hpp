@@ -31,7 +31,7 @@ struct Gemma3 : Llama {
     near.scale = 1.0;
     config.ropes.push_back(near);
     const Dim window = reader.dimension("attention.sliding_window");
-    const Dim period = reader.dimension_or_none("attention.sliding_window_pattern", 6);
+    const Dim period = reader.dimension("attention.sliding_window_pattern", 6);
     for (std::size_t n = 0; n < config.layers.size(); ++n) {
       auto& [attention, feed_forward] = config.layers[n];
       feed_forward.activation = Activation::kGeluTanh;
