@@ -30,10 +30,23 @@ namespace cli {
 
 namespace {
 
-/// One turn of a chat, in the format that the model was trained with.
-std::vector<fd::TokenId> encode_prompt(const fd::Tokenizer& tokenizer, std::string text, bool raw) {
-  if (!raw) {
-    const auto chat = fd::recognize_chat_template(tokenizer.vocabulary().chat_template());
+/// The turns that the user named, or those that the model was trained with.
+fd::ChatTemplate chat_template(const fd::Tokenizer& tokenizer, const std::string& named) {
+  for (const auto format :
+       {fd::ChatFormat::kChatML, fd::ChatFormat::kLlama3, fd::ChatFormat::kGemma}) {
+    if (fd::name_of(format) != named) continue;
+    fd::ChatTemplate chat;
+    chat.format = format;
+    return chat;
+  }
+  return fd::recognize_chat_template(tokenizer.vocabulary().chat_template());
+}
+
+/// One turn of a chat, or the prompt as it is.
+std::vector<fd::TokenId> encode_prompt(const fd::Tokenizer& tokenizer, std::string text,
+                                       const GenerateArguments& a) {
+  if (!a.raw) {
+    const fd::ChatTemplate chat = chat_template(tokenizer, a.chat_format);
     const fd::ChatMessage message{"user", std::move(text)};
     text = fd::format_chat(chat, {&message, 1});
   }
@@ -149,7 +162,7 @@ int run(GenerateArguments& a) {
                        check_cache_format(method.cache_format, c.layers.front().attention.d_head);
                      },
                  .keep_packed = a.machine.keep_packed});
-  const auto prompt = encode_prompt(models.target.tokenizer(), std::move(text), a.raw);
+  const auto prompt = encode_prompt(models.target.tokenizer(), std::move(text), a);
   method.n_ctx = resolve_context(a, models.target.config().n_ctx, prompt.size());
   method.ngrams = read_tables(a, models.target.tokenizer());
 
