@@ -140,7 +140,8 @@ int run(GenerateArguments& a) {
                        check_cache_format(method.cache_format, c.layers.front().attention.d_head);
                      },
                  .keep_packed = a.machine.keep_packed});
-  const auto prompt = encode_prompt(models.target.tokenizer(), std::move(text), a.raw);
+  const auto prompt =
+      encode_prompt(models.target.tokenizer(), std::move(text), a.raw, a.chat_format);
   method.n_ctx = resolve_context(a, models.target.config().n_ctx, prompt.size());
   method.ngrams = read_tables(a, models.target.tokenizer());
 

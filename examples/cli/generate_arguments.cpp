@@ -50,6 +50,10 @@ Method GenerateArguments::resolve() {
                 .rule = acceptance ? rule_named(*acceptance) : rules().front(),
                 .cache_format = cache_type_k};
   prompt.check();
+  if (raw && !chat_format.empty()) {
+    throw UsageError("--chat-format with --raw", "turns of a chat, or none",
+                     "leave one of them out");
+  }
   check_penalties();
   options.sampling.penalty_last_n = repeat_last_n.value_or(options.sampling.penalty_last_n);
   fd::check(options);
@@ -239,6 +243,9 @@ void GenerateArguments::add_to(CLI::App& command) {
   command.add_flag("--raw", raw,
                    "no chat format: the prompt as it is, behind BOS where the model asks for it; "
                    "names of special tokens in it are those tokens, with a chat format, too");
+  add_choice(command, "--chat-format NAME", chat_format, {"chatml", "llama3", "gemma"},
+             "turns of a chat, for models whose file has no template, or one that is not known: "
+             "chatml, llama3 or gemma [what the template says]");
   add_number(command, "-n,--predict,--n-predict N", options.max_tokens, -1, kMostInt,
              "most tokens to generate; -1: until the context is full [" +
                  std::to_string(options.max_tokens) + "]");

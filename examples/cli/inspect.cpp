@@ -90,8 +90,8 @@ std::string overview(const Findings& found, const fd::Gguf& file) {
     out += line("memory", "not known: no model can be made of it");
   }
   if (found.tokenizer) out += line("tokenizer", describe(*found.tokenizer));
-  out +=
-      line("chat format", found.chat_format.empty() ? "none known: use --raw" : found.chat_format);
+  out += line("chat format", found.chat_format.empty() ? "none known: use --chat-format or --raw"
+                                                       : found.chat_format);
   return out;
 }
 

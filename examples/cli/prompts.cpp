@@ -29,6 +29,18 @@ bool blank(std::string_view line) {
   return line.find_first_not_of(" \t") == std::string_view::npos;
 }
 
+/// The turns that the user named, or those that the model was trained with.
+fd::ChatTemplate chat_template(const fd::Tokenizer& tokenizer, const std::string& named) {
+  for (const auto format :
+       {fd::ChatFormat::kChatML, fd::ChatFormat::kLlama3, fd::ChatFormat::kGemma}) {
+    if (fd::name_of(format) != named) continue;
+    fd::ChatTemplate chat;
+    chat.format = format;
+    return chat;
+  }
+  return fd::recognize_chat_template(tokenizer.vocabulary().chat_template());
+}
+
 fd::Error corrupt(const std::string& found, const std::string& expected) {
   return {fd::ErrorCode::kCorruptFile, found, expected,
           "paragraphs with empty lines between, or NAME.jsonl with {\"prompt\": \"...\"} on each "
@@ -37,11 +49,11 @@ fd::Error corrupt(const std::string& found, const std::string& expected) {
 
 }  // namespace
 
-std::vector<fd::TokenId> encode_prompt(const fd::Tokenizer& tokenizer, std::string text, bool raw) {
+std::vector<fd::TokenId> encode_prompt(const fd::Tokenizer& tokenizer, std::string text, bool raw,
+                                       const std::string& format) {
   if (!raw) {
-    const auto chat = fd::recognize_chat_template(tokenizer.vocabulary().chat_template());
     const fd::ChatMessage message{"user", std::move(text)};
-    text = fd::format_chat(chat, {&message, 1});
+    text = fd::format_chat(chat_template(tokenizer, format), {&message, 1});
   }
   return tokenizer.encode(text, {.add_bos = true, .parse_special = true});
 }

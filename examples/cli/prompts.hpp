@@ -10,8 +10,11 @@
 
 namespace cli {
 
-/// One turn of a chat, in the format that the model was trained with. @param raw  no format
-std::vector<fd::TokenId> encode_prompt(const fd::Tokenizer& tokenizer, std::string text, bool raw);
+/// One turn of a chat.
+/// @param raw  the prompt as it is
+/// @param format  of the turn, by name; empty: that with which the model was trained
+std::vector<fd::TokenId> encode_prompt(const fd::Tokenizer& tokenizer, std::string text, bool raw,
+                                       const std::string& format = {});
 
 /// Prompts of a file: paragraphs, with empty lines between, or, where its name ends in .jsonl,
 /// lines of JSON objects whose field `prompt` is one each. Errors name the file and the line.

@@ -208,6 +208,14 @@ class BadFiles(CliTest):
         file = self.alphabet("plain.gguf", chat=None)
         self.assertIn("--raw", self.fails(1, "[unsupported-model]", "generate", "-m", file, "-p", "a").stderr)
         self.succeeds("generate", "-m", file, "-p", "a", "--raw")
+        self.assertIn("--chat-format", self.fails(1, "[unsupported-model]", "generate", "-m", file, "-p", "a").stderr)
+        for name in ("chatml", "llama3", "gemma"):
+            self.succeeds("generate", "-m", file, "-p", "a", "--chat-format", name, "-n", 2)
+        self.fails(2, "--chat-format", "generate", "-m", file, "-p", "a", "--chat-format", "alpaca")
+        self.fails(2, "--chat-format with --raw", "generate", "-m", file, "-p", "a", "--raw", "--chat-format", "gemma")
+        named = self.json_of("generate", "-m", self.alphabet(), "-p", "a", "-n", 2, "--chat-format", "chatml")
+        recognised = self.json_of("generate", "-m", self.alphabet(), "-p", "a", "-n", 2)
+        self.assertEqual(named["stats"]["prompt_tokens"], recognised["stats"]["prompt_tokens"])
 
     def test_draft_models_that_cannot_be_requantized(self):
         def head(value):

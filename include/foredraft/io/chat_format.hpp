@@ -123,7 +123,8 @@ inline ChatTemplate recognize_chat_template(std::string_view text) {
     throw Error(ErrorCode::kUnsupportedModel,
                 text.empty() ? "no chat template (tokenizer.chat_template)"
                              : "a chat template that is not known: " + in_quotes(text),
-                "the turns of chatml, llama3 or gemma", "use --raw and write the turns yourself");
+                "the turns of chatml, llama3 or gemma",
+                "name one with --chat-format, or use --raw and write the turns yourself");
   }
   chat.trims = has("| trim") || has("|trim");
   return chat;
