@@ -1,6 +1,6 @@
 """Put the result files into the documentation: python3 bench/tables.py [FOLDER | --check]
 
-Rewrites what stands between `<!-- begin NAME MACHINE -->` and `<!-- end -->` in the pages under docs/design from the
+Rewrites what stands between `<!-- begin NAME MACHINE -->` and `<!-- end -->` in the pages under docs from the
 files in bench/results/MACHINE (without MACHINE: from those of all machines), for the names below. A table without result
 files is left as it is. With --check nothing is written, and a page that would change is an error. With FOLDER, all
 tables of the files in it are printed instead.
@@ -14,7 +14,7 @@ from typing import Callable, NamedTuple
 
 import measured
 
-PAGES = measured.ROOT / "docs/design"
+PAGES = measured.ROOT / "docs"
 # Machines in the order of the summary, and what they are called there.
 MACHINES = {"zen4": "Zen 4", "granite-rapids": "Granite Rapids", "zen5": "Zen 5"}
 
@@ -97,6 +97,12 @@ def peer_modes(result, peer="llama.cpp"):
     return [way for way in result["ways"] if way.startswith(peer)]
 
 
+def as_long(prompts, modes):
+    """Those whose answer has as many tokens in every mode of a peer as ours has: the prompt is read once for each."""
+    return [prompt for prompt in prompts if modes
+            and len({count for way in ("plain", *modes) for count in prompt["ways"][way]["tokens"]}) == 1]
+
+
 def answer_times(group, way):
     """Getter of the time of a group's answers over that of plain decoding."""
     def get(record):
@@ -109,10 +115,10 @@ def answers_of_peer(peer, way):
     """Getter of the speed of whole answers over a peer's best mode, the mean over the groups."""
     def get(record):
         modes = peer_modes(record["answers"], peer)
-        if not modes:
+        prompts = as_long(record["answers"]["prompts"], modes)
+        if not prompts:
             raise KeyError(peer)
-        return measured.by_group(record["answers"]["prompts"],
-                                 lambda prompt: measured.answer_ratio(prompt, way, modes))["mean"]
+        return measured.by_group(prompts, lambda prompt: measured.answer_ratio(prompt, way, modes))["mean"]
     return get
 
 
@@ -358,15 +364,14 @@ def answers(results):
         modes = peer_modes(result)
         ours = [way for way in OURS_AUTO if way in bases]
         if modes and ours:
-            head = [f"{model}, over the best mode of llama.cpp", *groups, "worst prompt"]
-            same = [prompt for prompt in prompts if {prompt["ways"][modes[0]]["agrees_with_plain"]}
-                    == set(prompt["ways"][modes[0]]["tokens"] + prompt["ways"]["plain"]["tokens"])]
-            of_same = [f"`{way}` {measured.by_group(same, lambda p: measured.answer_ratio(p, way, modes))['mean']:.2f}"
-                       for way in ours if same]
-            over_same = f": {', '.join(of_same)} over these alone." if same else "."
-            parts += [table(head, answer_rows(prompts, ours, lambda way: modes)),
-                      f"The best mode is the quickest one of each turn: {', '.join(modes)}. {len(same)} of {len(prompts)} "
-                      f"texts are token for token those of {modes[0]}{over_same}"]
+            alike = as_long(prompts, modes)
+            head = [f"{model}, over the best mode of llama.cpp", *dict.fromkeys(p["group"] for p in alike), "mean",
+                    "worst prompt"]
+            if alike:
+                parts.append(table(head, answer_rows(alike, ours, lambda way: modes)))
+            parts.append(f"The best mode is the quickest one of each turn: {', '.join(modes)}, with the draft model as its "
+                         f"file has it. {len(alike)} of {len(prompts)} answers have as many tokens as llama.cpp's, and only "
+                         "these are compared.")
     return "\n\n".join(parts)
 
 

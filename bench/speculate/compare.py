@@ -16,6 +16,7 @@ import contextlib
 import fnmatch
 import json
 import pathlib
+import random
 import sys
 import time
 from typing import NamedTuple
@@ -99,6 +100,9 @@ class Engines:
                 self.left_out[name] = str(error).replace(f"{model_file(args.target).parent}/", "")
                 print(f"left out: {name}: {self.left_out[name]}", file=sys.stderr)
                 self.of.pop(name, None)
+        for name in [name for name in self.of if WAYS[name].base not in self.of]:
+            self.left_out[name] = f"{WAYS[name].base} is left out"
+            self.of.pop(name)
         for key in set(self.by_key) - {key for key in self.by_key if self.by_key[key] in self.of.values()}:
             self.by_key.pop(key).close()
 
@@ -201,9 +205,10 @@ def measure(rounds, prompts, ways, running, turns, n):
         if left:
             running.begin_round(number)
         for prompt in left:
-            first = 5 * len(turns.turns) % len(ways)  # who comes first changes with the turn
+            # Who comes behind whom changes with the turn, the same way in a run that goes on.
+            order = random.Random(f"{number} {prompt['id']}").sample(ways, len(ways))
             turn = {}
-            for way in ways[first:] + ways[:first]:
+            for way in order:
                 turn[way] = running.answer(way, prompt["prompt"], n)
             turns.add(number, prompt["id"], turn)
             speed = {way: len(answer["tokens"]) / answer["seconds"] for way, answer in turn.items()}

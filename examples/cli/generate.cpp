@@ -150,7 +150,7 @@ int run(GenerateArguments& a) {
   {
     const InterruptGuard guard;
     const auto session = make_session(models, method);
-    StateFile state(a.state, models, {target, draft, a.draft_load, method});
+    StateFile state(a.state, models, {target, draft, a.draft_load, a.machine.keep_packed, method});
     state.give_to(*session);
     if (const auto note = models.note(); !note.empty()) std::cerr << "foredraft: " << note << '\n';
     trace.describe(

@@ -85,7 +85,7 @@ void require_room(const ModelFile& target, const std::optional<ModelFile>& draft
   if (draft) {
     const Survey extra = draft->survey();
     bytes += static_cast<double>(extra.weight_bytes) +
-             extra.cache_bytes(std::min(n_ctx, int{extra.config.n_ctx})) +
+             extra.draft_cache_bytes(std::min(n_ctx, int{extra.config.n_ctx})) +
              extra.pass_bytes(rows, 1);
     what += " for two models";
   }

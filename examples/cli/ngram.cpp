@@ -62,7 +62,7 @@ void add_ngram(CLI::App& app, Action& action) {
   command->add_flag("--dynamic", a->dynamic,
                     "n-grams of one to four tokens, to begin a file for -lcd; otherwise pairs, "
                     "for -lcs");
-  add_number(*command, "--log2-entries N", a->log2_entries, 8, 26,
+  add_number(*command, "--log2-entries N", a->log2_entries, 8, 24,
              "room for 2^N n-grams of 64 bytes; the rarest leave [20]");
   command->callback([a, &action] { action = [a] { return run(*a); }; });
 }

@@ -1,10 +1,12 @@
 #include "saved_file.hpp"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
-#include <exception>
 #include <filesystem>
+#include <sstream>
 #include <system_error>
+#include <utility>
 
 namespace cli {
 
@@ -19,17 +21,36 @@ std::ifstream open_saved(const std::string& file, std::string_view what, std::st
 }
 
 void write_saved(const std::string& file, const std::function<void(std::ostream&)>& save) {
-  const std::string fresh = file + ".new";
-  try {
-    std::ofstream out(fresh, std::ios::binary);
-    save(out);
-    out.close();
-    std::filesystem::rename(fresh, file);
-  } catch (const std::exception& error) {
-    std::error_code ignored;
-    std::filesystem::remove(fresh, ignored);
-    throw fd::Error(fd::ErrorCode::kIo, "'" + visible(file) + "': " + error.what(),
-                    "a file that can be written", "name another");
+  std::ostringstream bytes;
+  save(bytes);
+  const auto refuse = [&](const std::string& found, const std::string& hint) {
+    throw fd::Error(fd::ErrorCode::kIo, found, "a file that can be written", hint);
+  };
+  std::error_code error;
+  const std::filesystem::path place = std::filesystem::weakly_canonical(file, error);
+  if (error) refuse("'" + visible(file) + "': " + error.message(), "name another");
+  if (std::filesystem::exists(place, error) && !std::filesystem::is_regular_file(place, error)) {
+    refuse("'" + visible(file) + "', which is no file", "name another");
+  }
+  const std::string fresh = place.string() + ".new";
+  std::FILE* const out = std::fopen(fresh.c_str(), "wbx");
+  if (out == nullptr) {
+    const bool there = errno == EEXIST;
+    refuse("'" + visible(fresh) + "': " + std::strerror(errno),
+           there ? "another run is writing, or one was ended meanwhile: remove it then"
+                 : "name another");
+  }
+  const std::string text = std::move(bytes).str();
+  const bool written = std::fwrite(text.data(), 1, text.size(), out) == text.size();
+  if (std::fclose(out) != 0 || !written) {
+    std::filesystem::remove(fresh, error);
+    refuse("'" + visible(fresh) + "', which was not written whole", "is the disk full?");
+  }
+  std::filesystem::rename(fresh, place, error);
+  if (error) {
+    const std::string found = "'" + visible(file) + "': " + error.message();
+    std::filesystem::remove(fresh, error);
+    refuse(found, "name another");
   }
 }
 

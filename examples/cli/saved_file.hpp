@@ -25,8 +25,9 @@ auto read_saved(const std::string& file, std::string_view what, std::string_view
   }
 }
 
-/// Write beside the file and rename, so that nobody reads half of one, and what was there stays
-/// where the disk is full. @errors kIo
+/// Write FILE.new and rename it, so that nobody reads half of one, and what was there stays where the
+/// disk is full. Two that write at the same time do not mix: one is refused.
+/// @errors kIo, and what `save` throws
 void write_saved(const std::string& file, const std::function<void(std::ostream&)>& save);
 
 }  // namespace cli

@@ -16,7 +16,8 @@
 namespace cli {
 
 /// Makes texts with a decoder that it keeps from call to call: what a prompt shares with the text
-/// so far (the earlier turns of a chat, the whole prompt of a further sample) is not computed again.
+/// so far (the earlier turns of a chat, the whole prompt of a further sample) is not computed again,
+/// unless a layer's window has moved on from there.
 ///
 /// The types of cache, drafter and acceptance rule are chosen at run time; behind this interface
 /// nobody sees them.

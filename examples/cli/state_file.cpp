@@ -23,15 +23,20 @@ std::string describe(const std::filesystem::path& model) {
          std::to_string(std::filesystem::file_size(model, ignored)) + " bytes";
 }
 
-std::string describe(const std::filesystem::path& draft, const DraftArguments& load,
-                     const Method& method) {
+/// A draft model, what became of it while it was loaded, and how it drafts.
+std::string describe(const StateFile::Run& run) {
+  const Method& method = run.method;
+  const DraftArguments& load = run.draft_load;
   const std::vector<int>& tree = method.tree;
-  std::string text = describe(draft);
+  std::string text = describe(run.draft);
   if (method.translation != fd::Translation::kAuto) {
     text += ", " + kTranslations[static_cast<std::size_t>(method.translation)];
   }
   if (!load.format.empty()) text += ", " + load.format;
+  if (load.format.empty() && load.n_vocab == 0 && run.keep_packed) text += ", as it is";
   if (load.n_vocab > 0) text += ", " + std::to_string(load.n_vocab) + " tokens";
+  if (!load.counts_file.empty()) text += " by " + describe(load.counts_file);
+  if (method.draft_law) text += ", temperature " + std::to_string(method.draft_law->temperature);
   for (std::size_t i = 0; i < tree.size(); ++i) {
     text += (i == 0 ? ", tree " : "-") + std::to_string(tree[i]);
   }
@@ -46,7 +51,7 @@ StateFile::StateFile(std::string file, const Models& models, const Run& run)
   vocabulary_ = fingerprint(models.target.tokenizer());
   setup_ = describe(run.target) + ", cache " + run.method.cache_format + ", " + processor_name() +
            ", " + models.isa() + ", " + std::to_string(models.cpu.threads()) + " threads";
-  if (!run.draft.empty()) draft_model_ = describe(run.draft, run.draft_load, run.method);
+  if (!run.draft.empty()) draft_model_ = describe(run);
   if (!std::filesystem::exists(file_)) return;
   known_ = read_saved(file_, "a file of --spec-state",
                       "name one that can be read, or one that does not exist",

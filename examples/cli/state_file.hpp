@@ -24,6 +24,7 @@ class StateFile {
     const std::filesystem::path& target;
     const std::filesystem::path& draft;  ///< empty: none
     const DraftArguments& draft_load;
+    bool keep_packed;
     const Method& method;
   };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <foredraft/backend/cpu/panel_layout.hpp>
+#include <foredraft/cache/linear.hpp>
 #include <foredraft/cache/rotating.hpp>
 #include <foredraft/model/weights.hpp>
 
@@ -34,7 +35,7 @@ struct MeasuringBackend {
   std::size_t bytes = 0;
 };
 
-constexpr int kStagedRows = 512;  // default of RotatingCache
+constexpr int kStagedRows = 512;  // default of the caches
 
 }  // namespace
 
@@ -62,10 +63,14 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options) {
 }
 
 double Survey::cache_bytes(std::int64_t n_ctx, const std::string& format) const {
-  const auto n_rows = static_cast<int>(std::min<std::int64_t>(n_ctx, fd::Dim::kMost)) + kStagedRows;
+  const auto positions = static_cast<int>(std::min<std::int64_t>(n_ctx, fd::Dim::kMost));
   return with_cache_format(format, [&]<typename T>(T) {
-    return fd::RotatingCache<T>::full_bytes(config.cache_shape(), n_rows, kStagedRows);
+    return fd::RotatingCache<T>::full_bytes(config.cache_shape(), positions, kStagedRows);
   });
+}
+
+double Survey::draft_cache_bytes(int n_ctx) const {
+  return fd::LinearCache<fd::f16>::full_bytes(config.cache_shape(), n_ctx + kStagedRows);
 }
 
 double Survey::pass_bytes(int rows, int logit_rows) const {

@@ -20,6 +20,8 @@ struct Survey {
 
   /// Keys and values of a cache, with the room for staged rows. @param format as kCacheFormats
   double cache_bytes(std::int64_t n_ctx, const std::string& format = kCacheFormats[0]) const;
+  /// Of a draft model, whose cache keeps all positions of layers with a window, too.
+  double draft_cache_bytes(int n_ctx) const;
   /// Buffers of a pass with `rows` rows, of which `logit_rows` hand out all logits.
   double pass_bytes(int rows, int logit_rows) const;
 };

@@ -164,6 +164,7 @@ std::string command_of(const Arguments& a, const Space& space, const Way& way) {
       text += " --draft-vocab-counts " + quoted(a.draft_load.counts_file);
     }
   }
+  if (a.machine.keep_packed) text += " --keep-packed";
   if (a.machine.threads > 0) text += " -t " + std::to_string(a.machine.threads);
   if (!a.machine.isa_name.empty()) text += " --isa " + a.machine.isa_name;
   return text + way.options();

@@ -17,7 +17,7 @@ Json to_json(const Ratio& ratio) {
   Json object = {{"median", finite(ratio.median)}, {"low", nullptr}, {"high", nullptr}};
   if (ratio.low) object["low"] = finite(*ratio.low);
   if (ratio.high) object["high"] = finite(*ratio.high);
-  object["answers"] = ratio.answers;
+  object["prompts"] = ratio.prompts;
   return object;
 }
 
@@ -34,7 +34,7 @@ std::string TuneReport::text() const {
   std::string coordinate;
   for (const Step& step : found.steps) {
     if (step.coordinate != coordinate) text += "  " + (coordinate = step.coordinate) + "\n";
-    text += formatted("    %5.2f  %3d answers  ", step.to_auto.median, step.to_auto.answers) +
+    text += formatted("    %5.2f  %3d prompts  ", step.to_auto.median, step.to_auto.prompts) +
             options_of(step.way) + "\n";
   }
   text += formatted("\n%d prompts, %d answers in %.0f s; medians, and their intervals of 95 %%\n",
@@ -48,14 +48,14 @@ std::string TuneReport::text() const {
   if (found.beats_auto()) {
     text += "\nfaster than auto:\n";
   } else if (!found.to_auto.low) {
-    text += formatted("\n%d answers are too few to tell it from auto, so auto it is:\n",
-                      found.to_auto.answers);
+    text += formatted("\n%d prompts are too few to tell it from auto, so auto it is:\n",
+                      found.to_auto.prompts);
   } else if (*found.to_auto.high < kNear) {
     text += "\nauto is as good:\n";
   } else {
     text +=
-        "\nnothing was faster than auto beyond chance; more answers (--rounds, --max-prompts) "
-        "tell more:\n";
+        "\nnothing was faster than auto beyond chance; more prompts (--max-prompts) tell "
+        "more:\n";
   }
   return text + "  " + command + "\n";
 }

@@ -174,7 +174,7 @@ std::vector<Way> Space::other_matches(const Way& way) const {
 Ratio Ratio::of(std::vector<double> ratios) {
   std::sort(ratios.begin(), ratios.end());
   const std::size_t n = ratios.size();
-  Ratio ratio{.median = cli::median(ratios), .answers = static_cast<int>(n)};
+  Ratio ratio{.median = cli::median(ratios), .prompts = static_cast<int>(n)};
   // The greatest k with P(less than k of n are below the median) <= 2.5 %.
   double term = std::pow(0.5, static_cast<double>(n));
   double below = 0;
@@ -204,20 +204,21 @@ Found search(const Space& space, int n_prompts, int rounds, const Measure& measu
   const std::size_t best = found.best == ways[0] ? 0 : found.best == ways[1] ? 1 : 2;
   std::vector<int> all(static_cast<std::size_t>(n_prompts));
   std::iota(all.begin(), all.end(), 0);
-  std::vector<double> to_auto;
-  std::vector<double> to_plain;
-  std::vector<double> auto_to_plain;
-  for (int round = 0; round < rounds; ++round) {
-    const Lap lap = measure(ways, all);
+  std::vector<Lap> laps;
+  for (int round = 0; round < rounds; ++round) laps.push_back(measure(ways, all));
+  // Rounds of one prompt are no independent answers: each prompt has one ratio, their median.
+  const auto ratio = [&](std::size_t slow, std::size_t quick) {
+    std::vector<double> of_prompts;
     for (std::size_t i = 0; i < all.size(); ++i) {
-      to_auto.push_back(lap[1][i] / lap[best][i]);
-      to_plain.push_back(lap[0][i] / lap[best][i]);
-      auto_to_plain.push_back(lap[0][i] / lap[1][i]);
+      std::vector<double> of_rounds;
+      for (const Lap& lap : laps) of_rounds.push_back(lap[slow][i] / lap[quick][i]);
+      of_prompts.push_back(Ratio::of(std::move(of_rounds)).median);
     }
-  }
-  found.to_auto = Ratio::of(std::move(to_auto));
-  found.to_plain = Ratio::of(std::move(to_plain));
-  found.auto_to_plain = Ratio::of(std::move(auto_to_plain));
+    return Ratio::of(std::move(of_prompts));
+  };
+  found.to_auto = ratio(1, best);
+  found.to_plain = ratio(0, best);
+  found.auto_to_plain = ratio(0, 1);
   return found;
 }
 

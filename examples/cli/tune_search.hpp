@@ -54,14 +54,14 @@ struct Space {
 using Lap = std::vector<std::vector<double>>;
 using Measure = std::function<Lap(const std::vector<Way>& ways, const std::vector<int>& prompts)>;
 
-/// Median of ratios, with an interval that holds that of all such answers with a probability of at
-/// least 95 %: from the k-th smallest to the k-th greatest of n, by the binomial law, whatever law
+/// Median of ratios, one a prompt, with an interval that holds that of all such prompts with a
+/// probability of at least 95 %: from the k-th smallest to the k-th greatest of n, by the binomial law, whatever law
 /// the ratios have. Less than six say nothing of it.
 struct Ratio {
   double median = 1;
   std::optional<double> low = {};
   std::optional<double> high = {};
-  int answers = 0;
+  int prompts = 0;
 
   static Ratio of(std::vector<double> ratios);
   /// Beyond what chance explains, and more than 1 %, which nobody notices.

@@ -139,7 +139,7 @@ TEST_CASE("the best way is found, whichever coordinate it takes") {
     CHECK(found.best == want);
     CHECK(found.beats_auto());
     CHECK(found.to_auto.median > 1.3);
-    CHECK(found.to_auto.answers == 24);
+    CHECK(found.to_auto.prompts == 8);
     CHECK(machine.answers <= cli::most_answers(space(true), 8, 3));
   }
 }
@@ -166,5 +166,5 @@ TEST_CASE("one prompt, one round: too little to say anything") {
   Machine machine([](const Way& way) { return way == Way{} ? 1.0 : 0.5; });
   const Found found = play(space(false), machine, 1, 1);
   CHECK_FALSE(found.beats_auto());
-  CHECK(found.to_auto.answers == 1);
+  CHECK(found.to_auto.prompts == 1);
 }

@@ -21,9 +21,9 @@ class Tune(CliTest):
         self.assertEqual(found["prompts"], n_prompts)
         for key in ("to_auto", "to_plain", "auto_to_plain"):
             ratio = found[key]
-            self.assertEqual(ratio["answers"], n_prompts * rounds)
+            self.assertEqual(ratio["prompts"], n_prompts)
             self.assertGreater(ratio["median"], 0)
-            enough = ratio["answers"] >= 6  # fewer have no interval
+            enough = ratio["prompts"] >= 6  # fewer have no interval
             self.assertEqual(ratio["low"] is not None, enough)
             self.assertEqual(ratio["high"] is not None, enough)
         tried = [(way["coordinate"], way["options"], way["draft_model"]) for way in found["tried"]]
@@ -46,7 +46,7 @@ class Tune(CliTest):
     def test_without_a_draft_model(self):
         found = self.json_of(*self.tune())
         tried = self.check(found, 3, 1)
-        self.assertFalse(found["beats_auto"])  # three answers are too few
+        self.assertFalse(found["beats_auto"])  # three prompts are too few
         self.assertFalse([way for way in tried if "--spec-tree" in way[1] or "--spec-type draft" in way[1]])
         self.assertEqual(found["settings"]["max_tokens"], 12)
         self.runs(found["command"])

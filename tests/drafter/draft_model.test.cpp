@@ -119,6 +119,41 @@ TEST_CASE("a few final tokens that the cache lacks share the anchor's pass") {
   }
 }
 
+TEST_CASE("of a pass that failed no row is kept, even if its tokens turn out final") {
+  toy::Target target(16, 0);
+  const auto fail_at = [&](int pass) {
+    target.passes = 0;
+    target.before_forward = [&target, pass] {
+      if (target.passes == pass) throw std::runtime_error("device lost");
+    };
+  };
+  Tokens longer(200, 3);
+  for (const Tokens& text : {kText, longer}) {
+    for (int pass = 1; pass <= 3; ++pass) {
+      CAPTURE(text.size(), pass);
+      Model model(target, toy::TokenCache{});
+      fd::DraftTree draft;
+      draft.reset(text.back());
+      fail_at(pass);
+      CHECK_THROWS_AS(
+          [&] {
+            model.begin(text);
+            for (int level = 0; level < 3; ++level) {
+              model.forward(draft, {fd::RowNeed::kLogits, {}});
+              draft.extend(3);
+            }
+          }(),
+          std::runtime_error);
+      target.before_forward = {};
+      const int before = model.cache().size();
+      model.keep(before, text[fd::idx(before)], Tokens(80, 3));
+      CHECK(model.cache().size() == before);
+      CHECK(model.cache().staged() == 0);
+      CHECK_FALSE(model.request());
+    }
+  }
+}
+
 TEST_CASE("passes can be made by others, one at a time") {
   toy::Target target(16, 0);
   Model model(target, toy::TokenCache{100, 10});

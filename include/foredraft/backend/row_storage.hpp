@@ -54,7 +54,8 @@ concept RowStorage = std::movable<R> && std::default_initializable<R> &&
 ///  2. stage(n) says that the next n rows behind the committed ones may be written from now on;
 ///  3. holds(n): rows behind the first n, of at most size(), can still see all they may read. It
 ///     is true of 0 and of size(), and truncate(n) is for such n alone;
-///  4. copies, and elements(size), have of each ring the newest rows, as many as its window.
+///  4. copies, and elements(size), have of each ring the newest rows: one less than its window, which
+///     is what the next row sees beside itself.
 /// @see cpu::Rows, RotatingCache
 template <typename R>
 concept RingStorage =

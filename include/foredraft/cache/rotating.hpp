@@ -15,7 +15,7 @@ namespace foredraft::inline v0 {
 /// window and max_staged rows. So a rejected draft costs nothing here either, and a tree is
 /// committed as in other caches. What a ring has written over is gone: truncate(n) goes back to n
 /// where that needs nothing of it, about as far as a full pass is longer than those since, and to 0
-/// otherwise.
+/// otherwise. So it does behind restore(), since a snapshot has the window alone.
 /// @tparam S  as in LinearCache; a backend's own storage has to be a RingStorage
 /// @cost memory of a layer with a window: that of window + max_staged rows, and up to 63 more; else
 /// as in LinearCache
@@ -32,7 +32,7 @@ class RotatingCache : public RowCache<RowsIn<S>> {
 
   /// Bytes that a cache with these dimensions takes when it is full.
   static double full_bytes(const CacheShape& shape, int n_ctx, int max_staged = 512) noexcept {
-    return RowsIn<S>::bytes(shape, n_ctx, max_staged);
+    return RowsIn<S>::bytes(shape, n_ctx + max_staged, max_staged);
   }
 };
 

@@ -207,6 +207,8 @@ class Controller {
       learn(w.read_seconds, kGuessedRead * plain_, reading / backlog);
     }
   }
+  /// It drafted to a fixed depth, of which nothing is learned that a choice needs.
+  void passed_on(std::size_t i) noexcept { ++drafters_[i].passed_on; }
   void failed(std::size_t i) noexcept { ++drafters_[i].failures; }
 
   /// What became of a drafter's own draft, verified or not, when `tokens` turned out final: of the
@@ -278,7 +280,7 @@ class Controller {
       return std::string(line.data());
     };
     std::string line = format("asked %lld times, %.3g ms in all; ",
-                              static_cast<long long>(w.asked - w.before.asked),
+                              static_cast<long long>(w.asked - w.before.asked + w.passed_on),
                               1e3 * (w.seconds - w.before.seconds));
     if (w.drafted == 0) {
       line += "no draft that was worth verifying";
@@ -345,6 +347,7 @@ class Controller {
   struct Watched {
     AcceptanceEstimate accepted;
     std::int64_t asked = 0;
+    std::int64_t passed_on = 0;
     std::int64_t failures = 0;
     std::int64_t drafted = 0;  // of those that were verified
     std::int64_t accepted_tokens = 0;

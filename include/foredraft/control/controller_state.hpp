@@ -167,7 +167,10 @@ inline void check(const ControllerState& state) {
            "at most " + std::to_string(ControllerState::kMostDrafters));
   }
   std::size_t longest = state.setup.size();
-  for (const auto& d : state.drafters) longest = std::max(longest, d.name.size());
+  for (const auto& d : state.drafters) {
+    longest = std::max(longest, d.name.size());
+    if (state.drafter(d.name) != &d) refuse("two drafters of one name", "names of their own");
+  }
   if (longest > ControllerState::kLongestName) {
     refuse("a name of " + std::to_string(longest) + " bytes",
            "at most " + std::to_string(ControllerState::kLongestName));

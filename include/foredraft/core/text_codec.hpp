@@ -20,6 +20,8 @@ struct TextCodec {
   /// Tokens of any bytes, as they stand in the middle of a text: nothing is put before them, and names
   /// of control tokens are these tokens.
   std::function<std::vector<TokenId>(std::string_view)> encode = {};
+  /// False for control tokens, whose names are no text; empty: there are none.
+  std::function<bool(TokenId)> is_text = {};
   std::optional<TokenId> bos = {};  ///< with which every text begins, if one does
 };
 

@@ -66,7 +66,7 @@ class ControlledDrafters {
     taps_.erase(std::unique(taps_.begin(), taps_.end()), taps_.end());
     needs_ = std::max(needs_, drafter.needs());
     const bool has_model = drafter.backlog(0).has_value();
-    parts_.push_back({std::move(name), std::move(drafter), has_model, {}});
+    parts_.push_back({std::move(name), std::move(drafter), has_model, {}, false});
     control_.watch(parts_.size());
   }
   /// Tell time by another clock than std::chrono::steady_clock.
@@ -100,7 +100,8 @@ class ControlledDrafters {
     control_.begin(static_cast<int>(context.tokens.size()) - 1, limit);
     merged_.clear();
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      if (!parts_[i].has_model && control_.asks(i)) ask(i, context, limit);
+      parts_[i].asked = !parts_[i].has_model && control_.asks(i);
+      if (parts_[i].asked) ask(i, context, limit);
     }
     const double value = merged_.choose(limit, shape, control_.prices());
     if (const auto model = choose_model(context, limit, value)) {
@@ -119,7 +120,7 @@ class ControlledDrafters {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const DraftTree& tree = parts_[i].tree;
       if (drawn_ == i) {
-        control_.learn(i, round.draft, n_drawn_, round.tokens);
+        control_.learn(i, round.draft, std::min(n_drawn_, round.draft.size()), round.tokens);
       } else {
         control_.learn(i, tree, tree.size(), round.tokens);
       }
@@ -132,11 +133,11 @@ class ControlledDrafters {
 
   void truncate(int n) noexcept {
     for (Part& part : parts_) part.drafter.truncate(n);
-    control_.begin_text();
+    begin_text();
   }
   void reset() noexcept {
     for (Part& part : parts_) part.drafter.reset();
-    control_.begin_text();
+    begin_text();
   }
   Snapshot snapshot() const {
     Snapshot snapshot;
@@ -153,7 +154,7 @@ class ControlledDrafters {
                   "one of " + std::to_string(parts_.size()), "restore it where it was taken");
     }
     for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i].drafter.restore(snapshot.parts[i]);
-    control_.begin_text();
+    begin_text();
   }
 
   /// What each drafter did, what was chosen and why, a line each.
@@ -195,16 +196,23 @@ class ControlledDrafters {
     std::string name;
     D drafter;
     bool has_model;
-    DraftTree tree;  // its draft of this round, as it proposed it
+    DraftTree tree;      // its draft of this round, as it proposed it
+    bool asked = false;  // in this round, of those without a model
   };
 
   /// Nobody is left out and nothing chosen.
   void pass_on(const Context& context, Limit limit, DraftTree& draft) {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      const double begin = control_.now();
       parts_[i].drafter.propose(context, limit, draft);
-      if (limit.depth > 0) control_.asked(i, control_.now() - begin);
+      if (limit.depth > 0) control_.passed_on(i);
     }
+  }
+
+  /// Nothing of a round that was never finished is learned from in another text.
+  void begin_text() noexcept {
+    for (Part& part : parts_) part.tree.truncate(1);
+    drawn_ = kNone;
+    control_.begin_text();
   }
 
   void ask(std::size_t i, const Context& context, Limit limit) {
@@ -269,7 +277,7 @@ class ControlledDrafters {
     limit.nodes -= static_cast<int>(assumed_.size());
     if (limit.depth <= 0 || limit.nodes <= 0) return;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      if (parts_[i].has_model || !parts_[i].drafter.continues()) continue;
+      if (!parts_[i].asked || !parts_[i].drafter.continues()) continue;
       tail_.reset(context.end());
       propose_one(i, context, limit, tail_);
       if (tail_.drafted() > 0) take(i);
@@ -322,7 +330,7 @@ class ControlledDrafters {
 
   static bool is_drawn(const DraftTree& tree) noexcept {
     for (NodeIndex node = 0; node < tree.size(); ++node) {
-      if (tree.siblings(node) != Siblings::kPointMass) return true;
+      if (tree.siblings(node) != Siblings::kPointMass && tree.first_child(node) >= 0) return true;
     }
     return false;
   }

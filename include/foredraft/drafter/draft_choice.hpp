@@ -91,6 +91,8 @@ class DraftWay {
     std::copy(draft.nodes().begin(), draft.nodes().end(), nodes_.begin());
   }
 
+  std::span<const Node> nodes() const noexcept { return {nodes_.data(), idx(n_nodes_)}; }
+
   /// Only rounds that verified that draft say something of its way. Others may have drafted behind
   /// it.
   void learn(const Round& round) noexcept {
@@ -101,10 +103,15 @@ class DraftWay {
     for (NodeIndex node = 1; node < n_nodes_; ++node) {
       depth = std::max(depth, round.draft.depth(node));
     }
+    int accepted = 0;
+    while (idx(accepted) + 1 < round.path.size() && round.path[idx(accepted) + 1] < n_nodes_) {
+      ++accepted;
+    }
     // Where the round was cut off, its last token is an accepted one whose row is not committed.
     // Elsewhere one more position was tried behind the accepted ones, unless the draft ended there.
-    const bool cut_off = round.draft.child_with(round.path.back(), round.tokens.back()) >= 0;
-    const int accepted = std::min(static_cast<int>(round.path.size()) - 1 + cut_off, depth);
+    const NodeIndex last = round.draft.child_with(round.path.back(), round.tokens.back());
+    const bool cut_off = idx(accepted) + 1 == round.path.size() && last >= 0 && last < n_nodes_;
+    accepted += cut_off;
     choice_.learn(way_, accepted, cut_off ? accepted : std::min(accepted + 1, depth));
   }
 

@@ -136,11 +136,13 @@ class DraftModel {
   void commit(const Round& round) noexcept {
     keep(round.anchor_position, round.draft.token(0), round.tokens);
   }
-  /// The same for whoever knows them in other words: `tokens` became final behind the anchor.
+  /// The same for whoever knows them in other words: `tokens` became final behind the anchor. Of a
+  /// round whose last pass was never made, because it failed, nothing is kept.
   void keep(Position anchor_position, TokenId anchor, std::span<const TokenId> tokens) noexcept {
     std::array<NodeIndex, DraftTree::kMaxNodes> path{};
     std::size_t kept = 0;
-    if (cache_.staged() > 0 && cache_.size() == anchor_position && !tokens.empty() &&
+    const bool computed = n_rows_ == 0 && cache_.staged() > 0 && cache_.staged() <= max_nodes();
+    if (computed && cache_.size() == anchor_position && !tokens.empty() &&
         nodes_[0].token == anchor) {
       const std::span<const Node> staged(nodes_.data(), idx(cache_.staged()));
       NodeIndex node = deepest_match(staged, tokens.first(tokens.size() - 1));
@@ -149,6 +151,7 @@ class DraftModel {
     }
     cache_.commit({path.data(), kept});
     cache_.discard();
+    n_rows_ = 0;
   }
 
   void truncate(int n) noexcept {

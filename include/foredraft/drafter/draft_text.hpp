@@ -20,7 +20,8 @@ namespace foredraft::inline v0 {
 /// So a few are encoded anew each time, from the beginning of a word on where there is one. What is
 /// behind a change is not the same as if the whole text were encoded at once; a draft is no worse for
 /// it.
-/// @cost follow() O(new tokens), and some twenty encoded anew; once O(text)
+/// @cost follow() O(new tokens), some twenty encoded anew, and a comparison of the text; once, and
+/// state(), O(text)
 class DraftText {
  public:
   DraftText(TextCodec target, TextCodec draft)
@@ -43,10 +44,12 @@ class DraftText {
         std::mismatch(final.begin(), final.end(), s_.target_tokens.begin(), s_.target_tokens.end())
             .first -
         final.begin()));
+    // Where memory runs out on the way, the next cut() takes back what is there too much.
     for (const TokenId token : final.subspan(s_.target_tokens.size())) {
-      s_.bytes += target_.piece(token);
-      s_.target_tokens.push_back(token);
+      // The draft model's text begins in its own way.
+      if (!s_.target_tokens.empty() || token != target_.bos) s_.bytes += target_.piece(token);
       s_.target_ends.push_back(s_.bytes.size());
+      s_.target_tokens.push_back(token);
     }
     return encode_tail();
   }
@@ -91,7 +94,6 @@ class DraftText {
 
   /// Back to the first n final tokens.
   void cut(std::size_t n) {
-    if (n == s_.target_tokens.size()) return;
     s_.target_tokens.resize(n);
     s_.target_ends.resize(n);
     s_.bytes.resize(n == 0 ? 0 : s_.target_ends.back());
@@ -110,15 +112,25 @@ class DraftText {
       ++same;
     }
     const std::size_t standing = first + same;
+    std::size_t end = standing == 0 ? 0 : s_.ends[standing - 1];
+    std::vector<std::size_t> fresh_ends(fresh.size());
+    for (std::size_t i = same; i < fresh.size(); ++i) {
+      fresh_ends[i] = end = std::min(end + draft_.piece(fresh[i]).size(), s_.bytes.size());
+    }
+    make_room(s_.tokens, standing + fresh.size() - same);
+    make_room(s_.ends, standing + fresh.size() - same);
+    // Nothing throws from here: tokens that are half replaced would pass for those of before.
+    const auto from = static_cast<std::ptrdiff_t>(same);
     s_.tokens.resize(standing);
     s_.ends.resize(standing);
-    std::size_t end = standing == 0 ? 0 : s_.ends.back();
-    for (std::size_t i = same; i < fresh.size(); ++i) {
-      end = std::min(end + draft_.piece(fresh[i]).size(), s_.bytes.size());
-      s_.tokens.push_back(fresh[i]);
-      s_.ends.push_back(end);
-    }
+    s_.tokens.insert(s_.tokens.end(), fresh.begin() + from, fresh.end());
+    s_.ends.insert(s_.ends.end(), fresh_ends.begin() + from, fresh_ends.end());
     return static_cast<int>(standing);
+  }
+
+  template <typename T>
+  static void make_room(std::vector<T>& values, std::size_t size) {
+    if (size > values.capacity()) values.reserve(2 * size);
   }
 
   /// The first token to be encoded anew: where a word begins, so that it comes out as before.

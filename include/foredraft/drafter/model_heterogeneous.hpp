@@ -87,7 +87,8 @@ class HeterogeneousDrafter : public DrafterBase {
   std::optional<int> backlog(int n_tokens) const noexcept {
     const int known = text_.known(std::min(n_tokens, valid_));
     const int lacking = std::max(text_.within(known) - 1 - model_.cache().size(), 0);
-    return std::min(lacking + n_tokens - known, model_.cache().capacity());
+    return std::min(lacking + std::max(n_tokens - known - come_true_, 0),
+                    model_.cache().capacity());
   }
 
   /// @errors kVocabularyMismatch where this is not the target whose codec was given
@@ -118,10 +119,21 @@ class HeterogeneousDrafter : public DrafterBase {
       draft_in_common(context, depth, limit.stop_below, draft);
     }
     way_.drafted(draft);
+    drafted_ = true;
   }
 
   /// Rows of the draft stay staged: which of them are final is known once the text is, in its tokens.
-  void commit(const Round& round) noexcept { way_.learn(round); }
+  void commit(const Round& round) noexcept {
+    way_.learn(round);
+    if (!drafted_) return;
+    drafted_ = false;
+    const std::span<const Node> nodes = way_.nodes();
+    come_true_ = 1;  // the anchor's row is one of them
+    for (const TokenId token : round.tokens) {
+      if (idx(come_true_) >= nodes.size() || nodes[idx(come_true_)].token != token) break;
+      ++come_true_;
+    }
+  }
 
   void truncate(int n) noexcept {
     valid_ = std::min(valid_, n);
@@ -150,6 +162,8 @@ class HeterogeneousDrafter : public DrafterBase {
   /// Bring text and cache to what is final. The cache keeps all rows whose tokens still stand, the
   /// rows of a draft that has come true among them.
   void follow(std::span<const TokenId> final) {
+    drafted_ = false;
+    come_true_ = 0;
     const int standing = text_.follow(final);
     valid_ = kAll;
     const std::span<const TokenId> tokens = text_.tokens();
@@ -191,6 +205,11 @@ class HeterogeneousDrafter : public DrafterBase {
       model_.forward(own_, picker_.want(1));
       const NodeIndex parent = own_.size() - 1;
       picker_.add(parent, 1, model_.scores(), model_.row(parent), own_);
+      const TokenId token = own_.token(own_.size() - 1);
+      if (text_.draft().is_text && !text_.draft().is_text(token) &&
+          map_.to_target(token) == VocabularyMap::kNone) {
+        return own_.truncate(own_.size() - 1);  // its name is no text; behind it there is none
+      }
       if (stop_below > 0) path *= own_.confidence(own_.size() - 1);
     }
   }
@@ -213,7 +232,7 @@ class HeterogeneousDrafter : public DrafterBase {
     std::size_t end = 0;
     double before = 1;
     for (const TokenId token : tokens) {
-      if (draft.drafted() == depth || token >= context.n_vocab) return;
+      if (draft.drafted() == depth || token < 0 || token >= context.n_vocab) return;
       const NodeIndex node = draft.extend(token);
       end += text_.target().piece(token).size();
       const double path = path_to(end);
@@ -243,9 +262,11 @@ class HeterogeneousDrafter : public DrafterBase {
   HeterogeneousSettings settings_;
   DraftWay way_;
   SiblingPicker picker_;
-  DraftTree own_;      // the draft in the draft model's tokens
-  Scores translated_;  // a row in the target's
-  int valid_ = kAll;   // final tokens that were not cut off since
+  DraftTree own_;         // the draft in the draft model's tokens
+  Scores translated_;     // a row in the target's
+  int valid_ = kAll;      // final tokens that were not cut off since
+  bool drafted_ = false;  // in the round that is open
+  int come_true_ = 0;     // of the rows that are staged, those of final tokens, about
 };
 
 }  // namespace foredraft::inline v0

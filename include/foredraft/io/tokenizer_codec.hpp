@@ -14,6 +14,7 @@ inline TextCodec codec_of(const Tokenizer& tokenizer) {
   TextCodec codec;
   codec.n_vocab = static_cast<int>(vocabulary.size());
   codec.piece = [&tokenizer](TokenId id) { return std::string(tokenizer.piece(id, true)); };
+  codec.is_text = [&vocabulary](TokenId id) { return vocabulary.is_text(id); };
   codec.encode = [&tokenizer](std::string_view text) {
     return tokenizer.encode(text, {.parse_special = true, .continues = true});
   };

@@ -54,6 +54,17 @@ TEST_CASE("every sixth layer of gemma3 sees all positions and turns slowly") {
   CHECK(config.cache_shape().layers[6] == fd::KeyValueShape{1, 256, 512});
 }
 
+TEST_CASE("gemma3: bases of rotation have two names, and that of full layers has no default") {
+  Metadata metadata = of_270m();
+  metadata.reals.erase("gemma3.rope.freq_base");
+  CHECK_THROWS_AS(metadata.read(), fd::Error);
+  metadata.reals["gemma3.rope.global.freq_base"] = 2e6f;
+  metadata.reals["gemma3.rope.local.freq_base"] = 3e4f;
+  const fd::ModelConfig config = metadata.read();
+  CHECK(config.ropes[0].base == 2e6);
+  CHECK(config.ropes[1].base == 3e4);
+}
+
 TEST_CASE("gemma3: what a file says of windows and positions is followed") {
   Metadata metadata = of_270m();
   metadata.numbers["gemma3.attention.sliding_window_pattern"] = 2;

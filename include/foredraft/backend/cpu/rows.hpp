@@ -89,7 +89,7 @@ class Rows {
       const std::size_t blocks = idx(ring > 0 ? ring : whole_blocks(n_rows)) / idx(kKeyBlock);
       const auto stride = checked_mul(blocks, idx(kKeyBlock) * idx(row));
       const auto all = stride ? checked_mul(idx(n_heads), *stride) : std::nullopt;
-      if (!all || !elements) refuse(shape, n_rows);
+      if (!all || !elements) refuse(shape, n_rows, max_staged);
       layers_.push_back({n_heads, d_head, *elements, *stride, ring, window, 0});
       elements = checked_add(*elements, *all);
       widest = std::max(widest, row);
@@ -97,7 +97,7 @@ class Rows {
     const auto bytes = elements ? checked_mul(*elements, sizeof(T)) : std::nullopt;
     k_ = bytes ? take_pages(*bytes, at_once) : nullptr;
     v_ = bytes ? take_pages(*bytes, at_once) : nullptr;
-    if (k_ == nullptr || v_ == nullptr) refuse(shape, n_rows);
+    if (k_ == nullptr || v_ == nullptr) refuse(shape, n_rows, max_staged);
     scratch_.resize(idx(kKeyBlock) * idx(widest));
   }
   Rows(Rows&& other) noexcept { swap(other); }
@@ -159,7 +159,7 @@ class Rows {
   /// Whether rings still hold what rows behind the first n read, of at most size().
   bool holds(int n) const noexcept {
     return n == 0 || std::all_of(layers_.begin(), layers_.end(), [&](const Place& layer) {
-             return std::max(0, n - layer.window + 1) >= lowest(layer);
+             return layer.ring == 0 || layer.first_kept(n) >= lowest(layer);
            });
   }
 
@@ -226,8 +226,10 @@ class Rows {
     int first_restored;  // rows before it were not in the snapshot
     std::size_t row() const noexcept { return idx(row_elements<T>(d_head)); }
     std::size_t place(int row) const noexcept { return idx(ring == 0 ? row : row % ring); }
-    /// The first row that a snapshot of `size` rows has.
-    int first_kept(int size) const noexcept { return ring == 0 ? 0 : std::max(0, size - window); }
+    /// The first row that a snapshot of `size` rows has: all that holds(size) vouches for, no more.
+    int first_kept(int size) const noexcept {
+      return ring == 0 ? 0 : std::max(0, size - window + 1);
+    }
   };
 
   static int whole_blocks(int n_rows) noexcept {
@@ -269,10 +271,11 @@ class Rows {
                   "a multiple of " + std::to_string(kHeadMultiple<T>), "use a cache of f16");
     }
   }
-  [[noreturn]] static void refuse(const CacheShape& shape, int n_rows) {
+  [[noreturn]] static void refuse(const CacheShape& shape, int n_rows, int max_staged) {
     throw Error(ErrorCode::kOutOfMemory,
                 "no memory for a cache of " + std::to_string(n_rows) + " positions",
-                std::to_string(bytes(shape, n_rows) / 1e6) + " MB", "use a smaller context");
+                std::to_string(bytes(shape, n_rows, max_staged) / 1e6) + " MB",
+                "use a smaller context");
   }
 
   void swap(Rows& other) noexcept {

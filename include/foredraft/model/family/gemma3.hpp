@@ -25,9 +25,13 @@ struct Gemma3 : Llama {
   static ModelConfig config(const ConfigReader& reader) {
     ModelConfig config = decoder(reader, RopeKind::kHalves);
     config.embedding_scale = std::sqrt(static_cast<float>(config.d_model));
+    // Converters name the bases in two ways. That of full layers is nobody's default.
+    RopeShape& far = config.ropes.front();
+    far.base = reader.positive("rope.freq_base", reader.number("rope.global.freq_base", 0.0));
     // Longer contexts stretch the positions of full layers only.
-    RopeShape near = config.ropes.front();
-    near.base = reader.positive("rope.freq_base_swa", 10000.0);
+    RopeShape near = far;
+    near.base =
+        reader.positive("rope.freq_base_swa", reader.number("rope.local.freq_base", 10000.0));
     near.scale = 1.0;
     config.ropes.push_back(near);
     const Dim window = reader.dimension("attention.sliding_window");
