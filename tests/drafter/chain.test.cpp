@@ -221,6 +221,30 @@ TEST_CASE("what follows a model's draft in the text is drafted behind it") {
   }
 }
 
+TEST_CASE("of a round that never ended nothing is learned in another text") {
+  for (const bool drawn : {false, true}) {
+    CAPTURE(drawn);
+    Reader model;
+    model.function = [&](const fd::Context&, fd::Limit, fd::DraftTree& draft) {
+      for (int i = 0; i < 3; ++i) {
+        if (drawn) draft.drawn_from(draft.size() - 1) = fd::Law{{6}, {1.0}};
+        draft.extend(6);
+      }
+    };
+    Chain chain = chain_of(part("model", model), part("found", fixed({7, 8})));
+    propose(chain, {.depth = 4, .nodes = 4, .fixed = true});
+    chain.truncate(1);
+    fd::DraftTree draft;
+    draft.reset(2);
+    const fd::Scores scores;
+    const std::vector<fd::NodeIndex> path{0};
+    const std::vector<fd::TokenId> tokens{9};
+    chain.commit({draft, path, tokens, scores, 1, {}});
+    CHECK(chain.controller().acceptance(0).trials() == 0);
+    CHECK(chain.controller().acceptance(1).trials() == 0);
+  }
+}
+
 TEST_CASE("no continuation is asked for where there is no draft or no room behind it") {
   int asked = 0;
   Continuing behind;

@@ -83,6 +83,11 @@ TEST_CASE("a text begins with the token that every text begins with, and can be 
   text.restore(state);
   CHECK(text.bytes() == "ab");
   CHECK(text.tokens().size() == 2);
+  fd::TextCodec target = spelled_codec(kTarget);
+  target.bos = 7;
+  fd::DraftText both(target, draft);
+  both.follow(Tokens{7, 4, 7});
+  CHECK(both.bytes() == "ab<|x|>");  // the target's own beginning is not spelled out
   text.restore({});
   CHECK(text.bytes().empty());
   CHECK(text.tokens().size() == 1);

@@ -129,6 +129,24 @@ TEST_CASE("rows of a draft that came true are kept, not computed again") {
   for (const fd::TokenId token : decoder.tokens()) bytes += pair.target.piece(token).size();
   CHECK(pair.draft.rows < static_cast<int>(bytes));
   CHECK(result.stats.drafted > 100);
+  // What was drafted right is not to be read again, and a controller is told so.
+  CHECK(*decoder.drafter().backlog(static_cast<int>(decoder.tokens().size())) <= 4);
+}
+
+TEST_CASE("behind its end token a draft model writes nothing more") {
+  Writer target({"a", "b", "<", "/", "s", ">"}, "ab");
+  Writer draft({"a", "b", "</s>"}, "ab</s>");
+  fd::TextCodec own = draft.codec();
+  own.is_text = [](fd::TokenId id) { return id != 2; };
+  Draft drafter{draft, toy::TokenCache{}, target.codec(), own, {}};
+  fd::Philox rng(1);
+  const fd::SamplingOptions greedy;
+  const Tokens text{0};
+  fd::DraftTree tree;
+  tree.reset(0);
+  drafter.propose({text, {}, greedy, false, &rng, 6}, {.depth = 9, .nodes = 9}, tree);
+  CHECK(tree.drafted() == 1);
+  CHECK(tree.token(1) == 1);
 }
 
 TEST_CASE("a seed has one text under match, whatever is drafted in whichever vocabulary") {
