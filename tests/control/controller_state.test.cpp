@@ -215,8 +215,14 @@ TEST_CASE("numbers that no controller can have learned are refused") {
 }
 TEST_CASE("no drafter is named twice") {
   fd::ControllerState state = some_state();
-  state.drafters[1].name = state.drafters[0].name;
-  std::ostringstream out;
-  state.save(out, kVocabulary);
-  CHECK(code_of([&] { load(out.str()); }) == fd::ErrorCode::kCorruptFile);
+  state.drafters[0].name = "one";
+  state.drafters[1].name = "two";
+  std::vector<std::byte> payload = payload_of(file_of(state));
+  const auto two = std::as_bytes(std::span("two", 3));
+  const auto found = std::search(payload.begin(), payload.end(), two.begin(), two.end());
+  REQUIRE(found != payload.end());
+  std::ranges::copy(std::as_bytes(std::span("one", 3)), found);
+  CHECK(code_of([&] { load(framed(payload)); }) == fd::ErrorCode::kCorruptFile);
+  state.drafters[1].name = "one";
+  CHECK(code_of([&] { file_of(state); }) == fd::ErrorCode::kInvalidOption);
 }
