@@ -137,6 +137,7 @@ class HeterogeneousDrafter : public DrafterBase {
 
   void truncate(int n) noexcept {
     valid_ = std::min(valid_, n);
+    forget_draft();
     way_.reset();
   }
   void reset() noexcept { truncate(0); }
@@ -146,6 +147,7 @@ class HeterogeneousDrafter : public DrafterBase {
     model_.restore(snapshot.model);
     text_.restore(std::move(text));
     valid_ = kAll;
+    forget_draft();
     way_.restore(snapshot.choice);
   }
 
@@ -159,11 +161,15 @@ class HeterogeneousDrafter : public DrafterBase {
            (settings_.translation == Translation::kAuto && how == DraftSampling::kArgmax);
   }
 
+  void forget_draft() noexcept {
+    drafted_ = false;
+    come_true_ = 0;
+  }
+
   /// Bring text and cache to what is final. The cache keeps all rows whose tokens still stand, the
   /// rows of a draft that has come true among them.
   void follow(std::span<const TokenId> final) {
-    drafted_ = false;
-    come_true_ = 0;
+    forget_draft();
     const int standing = text_.follow(final);
     valid_ = kAll;
     const std::span<const TokenId> tokens = text_.tokens();
