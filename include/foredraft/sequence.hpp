@@ -13,6 +13,7 @@
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/result.hpp>
 #include <foredraft/core/text_stream.hpp>
+#include <foredraft/sampling/mirostat.hpp>
 #include <foredraft/sampling/row_sampler.hpp>
 
 namespace foredraft::inline v0 {
@@ -44,6 +45,7 @@ class Sequence {
     std::vector<Emitted> undelivered;
     std::optional<FinishReason> unreported;
     bool cold = true;
+    Mirostat mirostat = {};
   };
 
   /// @errors what the drafter's attach() throws, kVocabularyMismatch for one
@@ -118,7 +120,8 @@ class Sequence {
             text_,
             {undelivered, undelivered_.end()},
             unreported_,
-            cold_};
+            cold_,
+            mirostat_};
   }
 
   /// Where a part throws, the sequence is left without tokens, as when it was made.
@@ -151,6 +154,7 @@ class Sequence {
     undelivered_ = std::move(undelivered);
     unreported_ = snapshot.unreported;
     cold_ = snapshot.cold;
+    mirostat_ = snapshot.mirostat;
   }
 
   /// Hand final tokens to the user. A token counts as delivered once emit was entered; if emit
@@ -179,8 +183,14 @@ class Sequence {
   friend class Turn<Sequence>;
 
   Context context(Call& call) const {
-    return {tokens_,         {},          call.options().sampling,
-            call.uses_law(), &call.rng(), target_.vocab_size()};
+    const SamplingOptions sampling = call.sampling(static_cast<Position>(tokens_.size()));
+    return {tokens_,
+            {},
+            sampling,
+            call.uses_law(),
+            &call.rng(),
+            target_.vocab_size(),
+            mirostat_.most_surprise(sampling)};
   }
 
   void check_tokens(std::span<const TokenId> tokens) const {
@@ -200,6 +210,7 @@ class Sequence {
     delivered_ = 0;
     unreported_.reset();
     cold_ = true;
+    mirostat_ = {};
   }
 
   T& target_;
@@ -213,6 +224,7 @@ class Sequence {
   std::size_t delivered_ = 0;
   std::optional<FinishReason> unreported_;  // how the text ended, until somebody was told
   bool cold_ = true;                        // no round since the prompt was read
+  Mirostat mirostat_;                       // behind the anchor
 
   // Buffers, overwritten by every turn.
   DraftTree draft_;

@@ -30,6 +30,8 @@ struct Context {
   /// Tokens of the target's vocabulary: no other may be drafted, even if a draft model's is padded
   /// further.
   int n_vocab = std::numeric_limits<int>::max();
+  /// Mirostat's bound on the surprise of the next token. @units bits
+  double most_surprise = std::numeric_limits<double>::infinity();
 
   TokenId anchor() const noexcept { return tokens.back(); }
   /// Behind which the draft begins.
