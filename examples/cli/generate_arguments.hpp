@@ -11,6 +11,7 @@
 
 #include "arguments.hpp"
 #include "draft_arguments.hpp"
+#include "sampling_arguments.hpp"
 #include "speculation.hpp"
 
 namespace cli {
@@ -42,6 +43,7 @@ struct GenerateArguments {
   std::optional<int> repeat_last_n;   ///< absent: the library's default
   std::optional<float> draft_temperature;
   DraftArguments draft_load;
+  SamplingArguments more_sampling;
   fd::Options options;  ///< complete behind resolve()
 
   void add_to(CLI::App& command);
