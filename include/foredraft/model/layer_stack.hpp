@@ -22,7 +22,7 @@ struct LayerWeights {
   using Matrix = typename B::Matrix;
   using Vector = typename B::Vector;
 
-  Vector attn_norm;  // [d_model]
+  Vector attn_norm;  // [d_model] or empty
   Matrix wq;         // [d_q, d_model]
   Matrix wk;         // [d_kv, d_model]
   Matrix wv;         // [d_kv, d_model]
@@ -30,13 +30,13 @@ struct LayerWeights {
   Vector q_bias;     // [d_q] or empty
   Vector k_bias;     // [d_kv] or empty
   Vector v_bias;     // [d_kv] or empty
-  Vector ffn_norm;   // [d_model]
+  Vector ffn_norm;   // [d_model] or empty
   Matrix gate;       // [d_ff, d_model]
   Matrix up;         // [d_ff, d_model]
   Matrix down;       // [d_model, d_ff]
 
-  Vector q_norm = {};          // [d_head] or empty
-  Vector k_norm = {};          // [d_head] or empty
+  Vector q_norm = {};          // [d_head], [d_q] if norms_all_heads, or empty
+  Vector k_norm = {};          // [d_head], [d_kv], or empty
   Vector post_attn_norm = {};  // [d_model] or empty
   Vector post_ffn_norm = {};   // [d_model] or empty
 };
@@ -166,7 +166,8 @@ class LayerStack {
                                   .kv = pass.kv_of(layer),
                                   .q = pass.q,
                                   .q_norm = norm(w.q_norm),
-                                  .k_norm = norm(w.k_norm)});
+                                  .k_norm = norm(w.k_norm),
+                                  .norms_all_heads = a.norms_all_heads});
     worker.attend(AttendArgs<Worker, R>{.q = pass.q,
                                         .n_rows = pass.n_rows,
                                         .n_heads = a.n_heads,
@@ -178,20 +179,23 @@ class LayerStack {
                                         .wo = &w.wo,
                                         .x = x,
                                         .window = a.window,
-                                        .post_norm = norm(w.post_attn_norm)});
+                                        .post_norm = norm(w.post_attn_norm),
+                                        .softcap = a.softcap,
+                                        .residual = a.residual});
   }
 
   void feed_forward(Worker& worker, int n_rows, Out<Worker> x, int layer) const noexcept {
+    const FeedForwardShape& f = shapes_[idx(layer)].feed_forward;
     const LayerWeights<B>& w = weights_[idx(layer)];
-    worker.feed_forward(
-        FeedForwardArgs<Worker>{.x = x,
-                                .n_rows = n_rows,
-                                .norm = norm(w.ffn_norm),
-                                .activation = shapes_[idx(layer)].feed_forward.activation,
-                                .gate = &w.gate,
-                                .up = &w.up,
-                                .down = &w.down,
-                                .post_norm = norm(w.post_ffn_norm)});
+    worker.feed_forward(FeedForwardArgs<Worker>{.x = x,
+                                                .n_rows = n_rows,
+                                                .norm = norm(w.ffn_norm),
+                                                .activation = f.activation,
+                                                .gate = &w.gate,
+                                                .up = &w.up,
+                                                .down = &w.down,
+                                                .post_norm = norm(w.post_ffn_norm),
+                                                .residual = f.residual});
   }
 
   RmsNorm<Worker> norm(const typename B::Vector& weight) const noexcept {
