@@ -1,9 +1,11 @@
 #pragma once
 
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/backend/recurrent_ops.hpp>
 #include <foredraft/core/dimension.hpp>
 #include <foredraft/core/types.hpp>
 
@@ -34,19 +36,36 @@ struct AttentionShape {
 
 struct FeedForwardShape {
   Activation activation = Activation::kSilu;
-  Dim d_ff = 0;
+  Dim d_ff = 0;           ///< 0: the layer has no such part
   float residual = 1.0f;  ///< factor on what is added to x
 };
+
+/// What a recurrent layer computes in place of attention; std::monostate: it is attention.
+using RecurrentShape = std::variant<std::monostate, ShortConvShape>;
 
 /// Each layer has a shape of its own, so a file must not choose any number of them.
 inline constexpr int kMostLayers = 1 << 16;
 
-/// A layer: attention, then a gated feed-forward part, each with a norm before it and behind it
-/// where there are weights for one.
+/// A layer: attention or a recurrent part, then a gated feed-forward part, each with a norm before
+/// it, and behind it where there are weights for one.
 struct LayerShape {
   AttentionShape attention = {};
   FeedForwardShape feed_forward = {};
+  RecurrentShape recurrent = {};  ///< in place of attention, where it is one
+
+  bool attends() const noexcept { return std::holds_alternative<std::monostate>(recurrent); }
 };
+
+/// What a layer keeps where it is recurrent. @pre not layer.attends()
+inline StateShape state_shape(const LayerShape& layer) {
+  StateShape shape;
+  std::visit(
+      [&](const auto& recurrent) {
+        if constexpr (requires { recurrent.state(); }) shape = recurrent.state();
+      },
+      layer.recurrent);
+  return shape;
+}
 
 /// What the decoder template has to know of a model beyond its weights. A family makes it
 /// (model/family/); nothing behind it asks for the family's name.
@@ -69,6 +88,10 @@ struct ModelConfig {
   CacheShape cache_shape() const {
     CacheShape shape({}, n_ctx);
     for (const LayerShape& layer : layers) {
+      if (!layer.attends()) {
+        shape.states.push_back(state_shape(layer));
+        continue;
+      }
       const AttentionShape& a = layer.attention;
       shape.layers.push_back({a.n_kv_heads, a.d_head, a.window});
     }
