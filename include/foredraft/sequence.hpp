@@ -44,6 +44,14 @@ class Sequence {
     std::vector<Emitted> undelivered;
     std::optional<FinishReason> unreported;
     bool cold = true;
+
+    /// What outlives a process; the rest is there within a call alone.
+    static void parts(auto& self, auto& archive) {
+      archive(self.tokens);
+      archive(self.cache);
+      archive(self.drafter);
+      archive(self.cold);
+    }
   };
 
   /// @errors what the drafter's attach() throws, kVocabularyMismatch for one
