@@ -84,10 +84,11 @@ class Sequence {
                   "begin with the model's BOS token to generate from nothing");
     }
     if (prompt.size() >= idx(cache_.capacity())) {
-      throw Error(ErrorCode::kContextOverflow,
-                  "a prompt of " + std::to_string(prompt.size()) + " tokens",
-                  "fewer than the " + std::to_string(cache_.capacity()) + " of the context",
-                  "shorten the prompt or make the cache larger");
+      throw Error(
+          ErrorCode::kContextOverflow, "a prompt of " + std::to_string(prompt.size()) + " tokens",
+          "fewer than the " + std::to_string(cache_.capacity()) + " of the context",
+          "shorten the prompt by " + std::to_string(prompt.size() - idx(cache_.capacity()) + 1) +
+              " tokens, or make the cache larger");
     }
     check_tokens(prompt);
   }
