@@ -135,9 +135,12 @@ class RowSampler {
   }
 
  private:
-  /// The path to the node is possible, and says what may follow.
+  /// The path to the node says what may follow. One that is forbidden does not, and nothing is
+  /// asked behind the end of the text: such rows are read, but what comes of them is thrown away.
   bool constrained(NodeIndex node) const {
-    return constrained_ && !paths_.at(*draft_, node).dead();
+    if (!constrained_) return false;
+    const ConstraintPath& path = paths_.at(*draft_, node);
+    return !path.dead() && !path.over();
   }
   bool forbids(NodeIndex node, TokenId token) const {
     return constrained(node) && !paths_.at(*draft_, node).allows(token);
