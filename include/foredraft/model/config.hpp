@@ -36,6 +36,8 @@ struct FeedForwardShape {
   Activation activation = Activation::kSilu;
   Dim d_ff = 0;
   float residual = 1.0f;  ///< factor on what is added to x
+  Dim n_experts = 0;      ///< of a mixture, each of d_ff; 0: the part is one
+  Dim n_used = 0;         ///< experts that a row takes
 };
 
 /// Each layer has a shape of its own, so a file must not choose any number of them.

@@ -241,7 +241,31 @@ def phi3():
     file.write(model)
 
 
-FAMILIES = {f.__name__: f for f in (llama, mistral3, qwen3, gemma2, granite, olmo2, phi3)}
+def qwen3moe():
+    """Few experts, of which rows take more than one."""
+    n_experts, n_used, d_ff = 5, 3, 16
+    model, config = make("Qwen3Moe", 8, tie_word_embeddings=True, num_experts=n_experts,
+                         num_experts_per_tok=n_used, moe_intermediate_size=d_ff,
+                         norm_topk_prob=True)
+    file = File("qwen3moe", model, config)
+    file.head_size(D_HEAD)
+    file.number("expert_count", n_experts)
+    file.number("expert_used_count", n_used)
+    file.number("expert_feed_forward_length", d_ff)
+    file.layers(ATTENTION, {**NORMS, **HEAD_NORMS})
+    for n in range(config.num_hidden_layers):
+        experts = file.weights[f"model.layers.{n}.mlp.experts.gate_up_proj"]
+        file.vector(f"blk.{n}.ffn_gate_inp.weight",
+                    file.weights[f"model.layers.{n}.mlp.gate.weight"])
+        file.matrix(f"blk.{n}.ffn_gate_exps.weight", experts[:, :d_ff])
+        file.matrix(f"blk.{n}.ffn_up_exps.weight", experts[:, d_ff:])
+        file.matrix(f"blk.{n}.ffn_down_exps.weight",
+                    file.weights[f"model.layers.{n}.mlp.experts.down_proj"])
+    file.write(model)
+
+
+FAMILIES = {f.__name__: f for f in (llama, mistral3, qwen3, gemma2, granite, olmo2, phi3,
+                                 qwen3moe)}
 
 if __name__ == "__main__":
     for family in sys.argv[1:] or FAMILIES:
