@@ -14,8 +14,9 @@ struct RopeShape {
   RopeKind kind = RopeKind::kAdjacent;
   Dim n_rot = 0;
   double base = 10000.0;
-  double scale = 1.0;      ///< positions are multiplied by it (linear scaling)
-  double magnitude = 1.0;  ///< what has turned is multiplied by it
+  double scale = 1.0;                ///< positions are multiplied by it (linear scaling)
+  double magnitude = 1.0;            ///< what has turned is multiplied by it
+  std::vector<double> stretch = {};  ///< [n_rot / 2]: frequencies are divided by it; or empty
 };
 
 struct AttentionShape {

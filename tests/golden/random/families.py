@@ -53,11 +53,12 @@ def interleaved(matrix, n_heads):
 
 
 class File:
-    def __init__(self, architecture, model, config):
+    def __init__(self, architecture, model, config, name=None):
         self.arch = architecture
+        self.name = name or architecture
         self.weights = {name: value.detach().numpy() for name, value in model.named_parameters()}
         self.config = config
-        self.writer = gguf.GGUFWriter(FOLDER / f"{architecture}.gguf", architecture)
+        self.writer = gguf.GGUFWriter(FOLDER / f"{self.name}.gguf", architecture)
         self.number("block_count", config.num_hidden_layers)
         self.number("context_length", config.max_position_embeddings)
         self.number("embedding_length", config.hidden_size)
@@ -126,7 +127,7 @@ class File:
         self.writer.write_kv_data_to_file()
         self.writer.write_tensors_to_file()
         self.writer.close()
-        print(f"{self.arch}: logits up to {abs(logits).max():.3}")
+        print(f"{self.name}: logits up to {abs(logits).max():.3}")
 
 
 ATTENTION = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
@@ -174,6 +175,20 @@ def qwen3():
     model, config = make("Qwen3", 3, tie_word_embeddings=True)
     file = File("qwen3", model, config)
     file.head_size(D_HEAD)
+    file.layers({**ATTENTION, **FEED_FORWARD}, {**NORMS, **HEAD_NORMS})
+    file.write(model)
+
+
+def qwen3_yarn():
+    """A context of 64 positions, stretched: some frequencies stay, some are divided."""
+    scaling = dict(rope_type="yarn", rope_theta=10000.0, factor=8.0,
+                   original_max_position_embeddings=64)
+    model, config = make("Qwen3", 9, tie_word_embeddings=True, rope_parameters=scaling)
+    file = File("qwen3", model, config, "qwen3-yarn")
+    file.head_size(D_HEAD)
+    file.writer.add_string("qwen3.rope.scaling.type", "yarn")
+    file.real("rope.scaling.factor", 8.0)
+    file.number("rope.scaling.original_context_length", 64)
     file.layers({**ATTENTION, **FEED_FORWARD}, {**NORMS, **HEAD_NORMS})
     file.write(model)
 
@@ -264,7 +279,7 @@ def qwen3moe():
     file.write(model)
 
 
-FAMILIES = {f.__name__: f for f in (llama, mistral3, qwen3, gemma2, granite, olmo2, phi3,
+FAMILIES = {f.__name__: f for f in (llama, mistral3, qwen3, qwen3_yarn, gemma2, granite, olmo2, phi3,
                                  qwen3moe)}
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ struct Qwen3Moe : Llama {
   static constexpr bool kMixesExperts = true;
 
   static ModelConfig config(const ConfigReader& reader) {
-    ModelConfig config = full_attention(reader, RopeKind::kHalves);
+    ModelConfig config = full_attention(reader, RopeKind::kHalves, {.rope_scaling = "yarn"});
     const Dim n_experts = reader.dimension("expert_count", {}, kMostExperts);
     const Dim n_used = reader.dimension("expert_used_count", {}, n_experts);
     const Dim d_ff = reader.dimension("expert_feed_forward_length");
