@@ -16,8 +16,9 @@ struct RopeShape {
   RopeKind kind = RopeKind::kAdjacent;
   Dim n_rot = 0;
   double base = 10000.0;
-  double scale = 1.0;      ///< positions are multiplied by it (linear scaling)
-  double magnitude = 1.0;  ///< what has turned is multiplied by it
+  double scale = 1.0;                ///< positions are multiplied by it (linear scaling)
+  double magnitude = 1.0;            ///< what has turned is multiplied by it
+  std::vector<double> stretch = {};  ///< [n_rot / 2]: frequencies are divided by it; or empty
 };
 
 struct AttentionShape {
@@ -38,6 +39,8 @@ struct FeedForwardShape {
   Activation activation = Activation::kSilu;
   Dim d_ff = 0;           ///< 0: the layer has no such part
   float residual = 1.0f;  ///< factor on what is added to x
+  Dim n_experts = 0;      ///< of a mixture, each of d_ff; 0: the part is one
+  Dim n_used = 0;         ///< experts that a row takes
 };
 
 /// What a recurrent layer computes in place of attention; std::monostate: it is attention.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include <foredraft/backend/ops.hpp>
 #include <foredraft/cache/key_value_cache.hpp>
 #include <foredraft/core/concepts.hpp>
+#include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/rope.hpp>
@@ -31,14 +33,15 @@ struct LayerWeights {
   Vector k_bias;     // [d_kv] or empty
   Vector v_bias;     // [d_kv] or empty
   Vector ffn_norm;   // [d_model] or empty
-  Matrix gate;       // [d_ff, d_model]
-  Matrix up;         // [d_ff, d_model]
-  Matrix down;       // [d_model, d_ff]
+  Matrix gate;       // [d_ff, d_model]; of a mixture all experts', one behind the other
+  Matrix up;         // [d_ff, d_model], likewise
+  Matrix down;       // [d_model, d_ff], likewise
 
-  Vector q_norm = {};          // [d_head], [d_q] if norms_all_heads, or empty
-  Vector k_norm = {};          // [d_head], [d_kv], or empty
-  Vector post_attn_norm = {};  // [d_model] or empty
-  Vector post_ffn_norm = {};   // [d_model] or empty
+  Vector q_norm = {};                 // [d_head], [d_q] if norms_all_heads, or empty
+  Vector k_norm = {};                 // [d_head], [d_kv], or empty
+  Vector post_attn_norm = {};         // [d_model] or empty
+  Vector post_ffn_norm = {};          // [d_model] or empty
+  std::optional<Matrix> router = {};  // [n_experts, d_model] of a mixture
 };
 
 /// Layers one behind the other, each of its own shape: what a model is between its embedding and
@@ -50,6 +53,7 @@ class LayerStack {
 
  public:
   /// @param turns  each kind of turning that a layer uses
+  /// @errors kUnsupportedModel for a mixture of experts on a backend that has none
   LayerStack(Dim d_model, float norm_epsilon, std::vector<RopeRotations> turns,
              std::vector<LayerShape> shapes, std::vector<LayerWeights<B>> weights)
       : d_model_(d_model),
@@ -62,6 +66,7 @@ class LayerStack {
     for (const LayerShape& shape : shapes_) {
       places_.push_back(shape.attends() ? attending++ : recurrent++);
     }
+    check_experts();
   }
 
   int size() const noexcept { return static_cast<int>(shapes_.size()); }
@@ -76,6 +81,9 @@ class LayerStack {
       grow(most.d_q, attention.d_q);
       grow(most.d_kv, attention.d_kv);
       grow(most.d_head, attention.d_head);
+      grow(most.n_experts, feed_forward.n_experts);
+      grow(most.n_used, feed_forward.n_used);
+      if (feed_forward.n_experts > 0) grow(most.d_expert, feed_forward.d_ff);
     }
     return most;
   }
@@ -148,7 +156,11 @@ class LayerStack {
   void run(Worker& worker, const Pass<R>& pass, Out<Worker> x, F&& after) const noexcept {
     for (int layer = 0; layer < size(); ++layer) {
       attend(worker, pass, x, layer);
-      feed_forward(worker, pass.n_rows, x, layer);
+      if (shapes_[idx(layer)].feed_forward.n_experts > 0) {
+        mix(worker, pass.n_rows, x, layer);
+      } else {
+        feed_forward(worker, pass.n_rows, x, layer);
+      }
       after(layer);
     }
   }
@@ -205,6 +217,30 @@ class LayerStack {
                                                 .down = &w.down,
                                                 .post_norm = norm(w.post_ffn_norm),
                                                 .residual = f.residual});
+  }
+
+  void mix(Worker& worker, int n_rows, Out<Worker> x, int layer) const noexcept {
+    if constexpr (MixesExperts<Worker>) {
+      const FeedForwardShape& f = shapes_[idx(layer)].feed_forward;
+      const LayerWeights<B>& w = weights_[idx(layer)];
+      worker.mixture(MixtureArgs<Worker>{.x = x,
+                                         .n_rows = n_rows,
+                                         .norm = norm(w.ffn_norm),
+                                         .activation = f.activation,
+                                         .router = &*w.router,
+                                         .gate = &w.gate,
+                                         .up = &w.up,
+                                         .down = &w.down,
+                                         .n_experts = f.n_experts,
+                                         .n_used = f.n_used});
+    }
+  }
+
+  /// @errors kUnsupportedModel where a layer mixes experts and the backend cannot
+  void check_experts() const {
+    if (MixesExperts<Worker> || shape().n_experts == 0) return;
+    throw Error(ErrorCode::kUnsupportedModel, "a mixture of experts", "a dense model",
+                "choose another backend, or another model");
   }
 
   RmsNorm<Worker> norm(const typename B::Vector& weight) const noexcept {

@@ -201,6 +201,31 @@ TEST_CASE("feed-forward: without a norm, and with a factor on what is added") {
   CHECK(x[0] == Approx(3 + 0.5 * 9 / (1 + std::exp(-3.0))));
 }
 
+TEST_CASE("mixture: the experts of greatest scores, by the softmax of these") {
+  // Scores of x = 1 are 1, 3, 3, 2: the second and the third are taken.
+  const Matrix router = matrix({{1}, {3}, {3}, {2}});
+  const Matrix gate = matrix({{100}, {1}, {2}, {100}});
+  const Matrix up = matrix({{1}, {1}, {1}, {1}});
+  const Matrix down = matrix({{1}, {10}, {100}, {1}});
+  const float norm[] = {1};
+  float x[] = {1};
+  fd::MixtureArgs<fd::Reference::Worker> args{x, 1, {norm, 0.0f}};
+  args.router = &router;
+  args.gate = &gate;
+  args.up = &up;
+  args.down = &down;
+  args.n_experts = 4;
+  args.n_used = 2;
+  run([&](auto& worker) noexcept { worker.mixture(args); });
+  const auto silu = [](double v) { return v / (1 + std::exp(-v)); };
+  CHECK(x[0] == Approx(1 + 0.5 * 10 * silu(1) + 0.5 * 100 * silu(2)));
+  x[0] = 1;
+  args.n_used = 3;
+  run([&](auto& worker) noexcept { worker.mixture(args); });
+  const double e = std::exp(-1.0);
+  CHECK(x[0] == Approx(1 + (10 * silu(1) + 100 * silu(2) + e * silu(100)) / (2 + e)));
+}
+
 TEST_CASE("head: logits are scaled, then capped") {
   const Matrix w = matrix({{1}, {3}});
   const float x[] = {4};

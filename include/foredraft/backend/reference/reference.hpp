@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include <foredraft/backend/backend.hpp>
@@ -100,6 +101,38 @@ class Reference : public HostMemory {
       }
     }
 
+    void mixture(const MixtureArgs<Worker>& a) noexcept {
+      const Eigen::Index d_model = a.router->cols();
+      const Eigen::Index d_ff = a.down->cols();
+      for (int row = 0; row < a.n_rows; ++row) {
+        const Vector x = normalised(a.x, row, a.norm, d_model);
+        const Vector scores = product(*a.router, x, nullptr);
+        std::vector<int> ranked(idx(a.n_experts));
+        std::iota(ranked.begin(), ranked.end(), 0);
+        std::stable_sort(ranked.begin(), ranked.end(),
+                         [&](int i, int j) { return scores[i] > scores[j]; });
+        Vector weights(a.n_used);
+        for (int i = 0; i < a.n_used; ++i) {
+          weights[i] = std::exp(scores[ranked[idx(i)]] - scores[ranked[0]]);
+        }
+        weights /= weights.sum();
+        Vector sum = Vector::Zero(d_model);
+        for (int i = 0; i < a.n_used; ++i) {
+          const int expert = ranked[idx(i)];
+          const Vector gate = product(a.gate->middleRows(expert * d_ff, d_ff), x, nullptr);
+          const Vector up = product(a.up->middleRows(expert * d_ff, d_ff), x, nullptr);
+          Vector hidden(d_ff);
+          for (Eigen::Index n = 0; n < d_ff; ++n) {
+            hidden[n] = activate(a.activation, gate[n]) * up[n];
+          }
+          sum +=
+              weights[i] * product(a.down->middleRows(expert * d_model, d_model), hidden, nullptr);
+        }
+        Eigen::Map<Eigen::VectorXf> to(a.x + row * d_model, d_model);
+        to = (to.cast<double>() + sum).cast<float>();
+      }
+    }
+
     void tap(const TapArgs<Worker>& a) noexcept {
       for (const auto& [row, to] : a.taps) {
         std::copy_n(a.x + std::ptrdiff_t{row} * a.d_model, a.d_model, to);
@@ -161,10 +194,12 @@ class Reference : public HostMemory {
       return in.cwiseProduct(input(norm.weight, 0, in.size())) * scale;
     }
 
-    static Vector product(const Matrix& w, const Vector& x, const float* bias) {
+    template <typename Rows>
+    static Vector product(const Rows& w, const Vector& x, const float* bias) {
       Vector y(w.rows());
       for (Eigen::Index n = 0; n < w.rows(); ++n) {
-        y[n] = w.row(n).cast<double>().dot(x.transpose()) + (bias == nullptr ? 0.0 : bias[n]);
+        y[n] =
+            w.row(n).template cast<double>().dot(x.transpose()) + (bias == nullptr ? 0.0 : bias[n]);
       }
       return y;
     }
@@ -257,6 +292,6 @@ class Reference : public HostMemory {
   }
 };
 
-static_assert(Backend<Reference>);
+static_assert(Backend<Reference> && MixesExperts<Reference::Worker>);
 
 }  // namespace foredraft::inline v0
