@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <foredraft/core/concepts.hpp>
+#include <foredraft/core/constraint_path.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/core/stats.hpp>
 
@@ -24,15 +26,13 @@ class Call {
   Call(Options asked, const T& target, const A& acceptance, Rng* rng = nullptr)
       : options_(std::move(asked)), rng_(rng), philox_(options_.seed, options_.sequence) {
     check(options_);
-    if (options_.min_tokens > 0) hold_back_ends_of(target);
     need_ = acceptance.needs(options_.sampling);
-    need_early_ = acceptance.needs(sampling(0));
     uses_law_ = acceptance.uses_law();
     if (options_.logprobs >= 0) {
       check_logprobs(target.vocab_size());
       need_ = std::max(need_, RowNeed::kLogits);
     }
-    need_early_ = std::max(need_early_, need_);
+    if (options_.constraint) need_ = std::max(need_, RowNeed::kLogits);
     if constexpr (TextTarget<T>) {
       if (!options_.piece) {
         options_.piece = [&target](TokenId token) { return std::string(target.piece(token)); };
@@ -46,6 +46,9 @@ class Call {
                   "Options::piece, the bytes of a token",
                   "stop at tokens instead: Options::end_tokens");
     }
+    if (options_.constraint) constrain(target.vocab_size());
+    if (options_.min_tokens > 0) ends_ = ends_among(target.vocab_size());
+    need_early_ = std::max(need_, acceptance.needs(sampling(0)));
   }
 
   /// As asked for; `piece` is the target's where the caller has none.
@@ -65,6 +68,9 @@ class Call {
   RowNeed need() const noexcept { return early() ? need_early_ : need_; }
   /// The acceptance rule makes use of q.
   bool uses_law() const noexcept { return uses_law_; }
+
+  /// The constraint's beginning; without one where there is none.
+  const ConstraintPath& constraint() const noexcept { return constraint_; }
 
   bool cancelled() const { return options_.cancelled && options_.cancelled(); }
   bool is_end(TokenId token) const {
@@ -91,16 +97,24 @@ class Call {
   /// A token may come before which the text must not end.
   bool early() const noexcept { return !ends_.empty() && stats.emitted < options_.min_tokens; }
 
-  template <typename T>
-  void hold_back_ends_of(const T& target) {
-    std::vector<TokenId> ends = options_.end_tokens;
-    if constexpr (TextTarget<T>) {
-      const int n_vocab = options_.end_tokens.empty() ? target.vocab_size() : 0;
-      for (TokenId token = 0; token < n_vocab; ++token) {
-        if (target.is_end(token)) ends.push_back(token);
-      }
+  std::vector<TokenId> ends_among(int n_vocab) const {
+    std::vector<TokenId> ends;
+    for (TokenId token = 0; token < n_vocab; ++token) {
+      if (is_end(token)) ends.push_back(token);
     }
-    ends_ = std::move(ends);
+    return ends;
+  }
+
+  void constrain(int n_vocab) {
+    if (options_.constraint.vocab_size() > n_vocab) {
+      throw Error(
+          ErrorCode::kVocabularyMismatch,
+          "a constraint over " + std::to_string(options_.constraint.vocab_size()) + " tokens",
+          "at most the " + std::to_string(n_vocab) + " of the target",
+          "make the constraint with the target's own vocabulary");
+    }
+    auto ends = std::make_shared<std::vector<TokenId>>(ends_among(n_vocab));
+    constraint_ = ConstraintPath(options_.constraint, std::move(ends));
   }
 
   Options options_;
@@ -110,6 +124,7 @@ class Call {
   RowNeed need_early_ = RowNeed::kNothing;
   SharedList<TokenId> ends_;  // where min_tokens holds them back
   bool uses_law_ = false;
+  ConstraintPath constraint_;
   std::function<bool(TokenId)> is_end_;  // of the target; empty: Options::end_tokens says
 };
 

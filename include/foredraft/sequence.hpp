@@ -45,7 +45,17 @@ class Sequence {
     std::vector<Emitted> undelivered;
     std::optional<FinishReason> unreported;
     bool cold = true;
+    ConstraintPath constraint = {};
     Mirostat mirostat = {};
+
+    /// What outlives a process; the rest is there within a call alone.
+    static void parts(auto& self, auto& archive) {
+      archive(self.tokens);
+      archive(self.cache);
+      archive(self.drafter);
+      archive(self.cold);
+      archive(self.mirostat);
+    }
   };
 
   /// @errors what the drafter's attach() throws, kVocabularyMismatch for one
@@ -78,10 +88,11 @@ class Sequence {
                   "begin with the model's BOS token to generate from nothing");
     }
     if (prompt.size() >= idx(cache_.capacity())) {
-      throw Error(ErrorCode::kContextOverflow,
-                  "a prompt of " + std::to_string(prompt.size()) + " tokens",
-                  "fewer than the " + std::to_string(cache_.capacity()) + " of the context",
-                  "shorten the prompt or make the cache larger");
+      throw Error(
+          ErrorCode::kContextOverflow, "a prompt of " + std::to_string(prompt.size()) + " tokens",
+          "fewer than the " + std::to_string(cache_.capacity()) + " of the context",
+          "shorten the prompt by " + std::to_string(prompt.size() - idx(cache_.capacity()) + 1) +
+              " tokens, or make the cache larger");
     }
     check_tokens(prompt);
   }
@@ -121,6 +132,7 @@ class Sequence {
             {undelivered, undelivered_.end()},
             unreported_,
             cold_,
+            constraint_,
             mirostat_};
   }
 
@@ -154,6 +166,7 @@ class Sequence {
     undelivered_ = std::move(undelivered);
     unreported_ = snapshot.unreported;
     cold_ = snapshot.cold;
+    constraint_ = snapshot.constraint;
     mirostat_ = snapshot.mirostat;
   }
 
@@ -165,10 +178,11 @@ class Sequence {
   }
 
   /// Why the text ended, or `call` has to: an end of the text is said once.
-  std::optional<FinishReason> take_end(const Call& call) noexcept {
+  std::optional<FinishReason> take_end(const Call& call) {
     if (unreported_) return std::exchange(unreported_, std::nullopt);
     if (call.tokens_left() <= 0) return FinishReason::kLength;
     if (context_left() <= 0) return FinishReason::kContext;
+    if (call.options().constraint && constraint_of(call).over()) return FinishReason::kEnd;
     return std::nullopt;
   }
 
@@ -190,7 +204,15 @@ class Sequence {
             call.uses_law(),
             &call.rng(),
             target_.vocab_size(),
+            call.options().constraint ? &constraint_of(call) : nullptr,
             mirostat_.most_surprise(sampling)};
+  }
+
+  /// Where the text stands under the call's constraint: at its beginning, if an earlier call had
+  /// another one.
+  const ConstraintPath& constraint_of(const Call& call) const noexcept {
+    const bool same = constraint_.constraint() == call.options().constraint;
+    return same ? constraint_ : call.constraint();
   }
 
   void check_tokens(std::span<const TokenId> tokens) const {
@@ -210,6 +232,7 @@ class Sequence {
     delivered_ = 0;
     unreported_.reset();
     cold_ = true;
+    constraint_ = {};
     mirostat_ = {};
   }
 
@@ -224,6 +247,7 @@ class Sequence {
   std::size_t delivered_ = 0;
   std::optional<FinishReason> unreported_;  // how the text ended, until somebody was told
   bool cold_ = true;                        // no round since the prompt was read
+  ConstraintPath constraint_;               // behind the last final token
   Mirostat mirostat_;                       // behind the anchor
 
   // Buffers, overwritten by every turn.

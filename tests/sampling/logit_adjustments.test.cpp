@@ -98,7 +98,10 @@ TEST_CASE("a forced token is all that a row allows, whatever else is asked for")
       .reasoning = {.tokens = 1, .open = {0}, .close = {3}},
   };
   CHECK(allowed(options, {0, 1}) == std::vector<float>{kNever, kNever, kNever, 0.0f});
-  // A row that does not know the token is left as it is.
+  // A row that forbids the token, or does not know it, is left as it is.
+  fd::SamplingOptions budget;
+  budget.reasoning = {.tokens = 1, .open = {0}, .close = {3}};
+  CHECK(allowed(budget, {0, 1}, {1, 2, 3, kNever}) == std::vector<float>{1, 2, 3, kNever});
   fd::SamplingOptions other;
   other.reasoning = {.tokens = 1, .open = {0}, .close = {9}};
   CHECK(allowed(other, {0, 1}) == std::vector<float>{1, 2, 3, 4});
