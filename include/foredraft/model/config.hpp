@@ -36,7 +36,7 @@ struct FeedForwardShape {
 };
 
 /// What a recurrent layer computes in place of attention; std::monostate: it is attention.
-using RecurrentShape = std::variant<std::monostate, ShortConvShape>;
+using RecurrentShape = std::variant<std::monostate, ShortConvShape, SelectiveScanShape>;
 
 /// Each layer has a shape of its own, so a file must not choose any number of them.
 inline constexpr int kMostLayers = 1 << 16;
@@ -73,6 +73,7 @@ struct ModelConfig {
   float embedding_scale = 1.0f;
   std::vector<RopeShape> ropes = {};  ///< each kind of turning that a layer uses
   std::vector<LayerShape> layers = {};
+  std::string output_norm = "output_norm.weight";  ///< the tensor's name
 
   CacheShape cache_shape() const {
     CacheShape shape({}, n_ctx);

@@ -10,7 +10,9 @@
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/config_reader.hpp>
 #include <foredraft/model/family/gemma3.hpp>
+#include <foredraft/model/family/lfm2.hpp>
 #include <foredraft/model/family/llama.hpp>
+#include <foredraft/model/family/mamba2.hpp>
 #include <foredraft/model/family/qwen2.hpp>
 
 namespace foredraft::inline v0 {
@@ -44,7 +46,7 @@ struct List {
   }
 };
 
-using All = List<Llama, Qwen2, Gemma3>;
+using All = List<Llama, Qwen2, Gemma3, Lfm2, Mamba2>;
 
 }  // namespace family
 
