@@ -34,7 +34,7 @@ TEST_CASE("a damaged or unknown configuration is refused") {
   Metadata family;
   family.texts["general.architecture"] = "mamba";
   CHECK(family.refused() == "unsupported-model");
-  CHECK(fd::family::All::names() == "llama, qwen2 or gemma3");
+  CHECK(fd::family::All::names() == "llama, qwen2, gemma3, lfm2 or mamba2");
   Metadata nameless;
   nameless.texts.clear();
   CHECK(nameless.refused() == "unsupported-model");
