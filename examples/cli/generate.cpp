@@ -137,7 +137,9 @@ int run(GenerateArguments& a) {
                  .check =
                      [&](const fd::ModelConfig& c) {
                        check_context(a.n_ctx, c.n_ctx);
-                       check_cache_format(method.cache_format, c.layers.front().attention.d_head);
+                       for (const auto& [n_kv_heads, d_head, window] : c.cache_shape().layers) {
+                         check_cache_format(method.cache_format, d_head);
+                       }
                      },
                  .keep_packed = a.machine.keep_packed});
   const auto prompt =

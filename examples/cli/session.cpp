@@ -3,8 +3,7 @@
 #include <string>
 #include <utility>
 
-#include <foredraft/cache/linear.hpp>
-#include <foredraft/cache/rotating.hpp>
+#include <foredraft/cache/hybrid.hpp>
 #include <foredraft/decoder.hpp>
 #include <foredraft/drafter/ngram_cache.hpp>
 
@@ -18,7 +17,7 @@ template <typename T, fd::Shape S, typename Rule>
 class SessionIn final : public Session {
  public:
   SessionIn(Models& models, const Method& method, Rule rule)
-      : decoder_(models.target, fd::RotatingCache<T>(models.target.shape(), method.n_ctx),
+      : decoder_(models.target, fd::HybridCache<T>(models.target.shape(), method.n_ctx),
                  make_drafters<S>(models, method), std::move(rule)) {}
 
   fd::Result generate(std::span<const fd::TokenId> prompt, const fd::Options& options,
@@ -44,8 +43,8 @@ class SessionIn final : public Session {
   }
 
  private:
-  // Linear in all layers of a model without windows.
-  fd::Decoder<Model, fd::RotatingCache<T>, Drafters<S>, Rule> decoder_;
+  // Linear in all layers of a model without windows, and without states where none is recurrent.
+  fd::Decoder<Model, fd::HybridCache<T>, Drafters<S>, Rule> decoder_;
 };
 
 }  // namespace
@@ -53,9 +52,9 @@ class SessionIn final : public Session {
 std::unique_ptr<Session> make_session(Models& models, const Method& method) {
   return with_cache_format(method.cache_format, [&]<typename T>(T) -> std::unique_ptr<Session> {
     // Looked at when the models were loaded, too, but there the context was known only with -c.
-    double bytes = fd::RotatingCache<T>::full_bytes(models.target.shape(), method.n_ctx);
+    double bytes = fd::HybridCache<T>::full_bytes(models.target.shape(), method.n_ctx);
     if (models.draft) {
-      bytes += fd::LinearCache<fd::f16>::full_bytes(models.draft->shape(),
+      bytes += fd::HybridCache<fd::f16>::full_bytes(models.draft->shape(),
                                                     models.draft_context(method.n_ctx));
     }
     require_memory(bytes, "a context of " + std::to_string(method.n_ctx),

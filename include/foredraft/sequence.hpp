@@ -45,6 +45,14 @@ class Sequence {
     std::optional<FinishReason> unreported;
     bool cold = true;
     ConstraintPath constraint;
+
+    /// What outlives a process; the rest is there within a call alone.
+    static void parts(auto& self, auto& archive) {
+      archive(self.tokens);
+      archive(self.cache);
+      archive(self.drafter);
+      archive(self.cold);
+    }
   };
 
   /// @errors what the drafter's attach() throws, kVocabularyMismatch for one
@@ -77,10 +85,11 @@ class Sequence {
                   "begin with the model's BOS token to generate from nothing");
     }
     if (prompt.size() >= idx(cache_.capacity())) {
-      throw Error(ErrorCode::kContextOverflow,
-                  "a prompt of " + std::to_string(prompt.size()) + " tokens",
-                  "fewer than the " + std::to_string(cache_.capacity()) + " of the context",
-                  "shorten the prompt or make the cache larger");
+      throw Error(
+          ErrorCode::kContextOverflow, "a prompt of " + std::to_string(prompt.size()) + " tokens",
+          "fewer than the " + std::to_string(cache_.capacity()) + " of the context",
+          "shorten the prompt by " + std::to_string(prompt.size() - idx(cache_.capacity()) + 1) +
+              " tokens, or make the cache larger");
     }
     check_tokens(prompt);
   }
