@@ -1,12 +1,13 @@
 #include "session.hpp"
 
+#include <optional>
 #include <string>
 #include <utility>
 
-#include <foredraft/cache/linear.hpp>
-#include <foredraft/cache/rotating.hpp>
+#include <foredraft/cache/hybrid.hpp>
 #include <foredraft/decoder.hpp>
 #include <foredraft/drafter/ngram_cache.hpp>
+#include <foredraft/prefix_store.hpp>
 
 #include "memory.hpp"
 
@@ -18,12 +19,35 @@ template <typename T, fd::Shape S, typename Rule>
 class SessionIn final : public Session {
  public:
   SessionIn(Models& models, const Method& method, Rule rule)
-      : decoder_(models.target, fd::RotatingCache<T>(models.target.shape(), method.n_ctx),
+      : decoder_(models.target, fd::HybridCache<T>(models.target.shape(), method.n_ctx),
                  make_drafters<S>(models, method), std::move(rule)) {}
 
   fd::Result generate(std::span<const fd::TokenId> prompt, const fd::Options& options,
                       const Emit& emit) override {
+    recall(prompt);
+    if (shift_) return fd::generate_shifting(decoder_, prompt, options, *shift_, emit);
     return decoder_.generate(prompt, options, emit);
+  }
+
+  fd::Result read(std::span<const fd::TokenId> prompt, const fd::Options& options) override {
+    recall(prompt);
+    return decoder_.prefill(prompt, options);
+  }
+
+  std::span<const fd::TokenId> tokens() const override { return decoder_.tokens(); }
+  void shift_context(fd::ContextShift shift) override { shift_ = shift; }
+  void use_store(std::size_t bytes) override { store_.emplace(bytes); }
+  void keep() override {
+    if (store_) store_->keep(decoder_);
+  }
+
+  void save(std::ostream& out, const fd::SnapshotOwner& owner, const std::string& note) override {
+    fd::save_snapshot(out, decoder_.snapshot(), owner, note);
+  }
+  Loaded load(std::istream& in, const fd::SnapshotOwner& owner) override {
+    const auto loaded = fd::load_snapshot(in, decoder_.snapshot(), owner);
+    decoder_.restore(loaded.snapshot);
+    return {loaded.note, loaded.drafters};
   }
 
   void learn() override {
@@ -44,8 +68,16 @@ class SessionIn final : public Session {
   }
 
  private:
-  // Linear in all layers of a model without windows.
-  fd::Decoder<Model, fd::RotatingCache<T>, Drafters<S>, Rule> decoder_;
+  using Decoder = fd::Decoder<Model, fd::HybridCache<T>, Drafters<S>, Rule>;
+
+  void recall(std::span<const fd::TokenId> prompt) {
+    if (store_) store_->recall(decoder_, prompt);
+  }
+
+  // Linear in all layers of a model without windows, and without states where none is recurrent.
+  Decoder decoder_;
+  std::optional<fd::ContextShift> shift_;
+  std::optional<fd::PrefixStore<Decoder>> store_;
 };
 
 }  // namespace
@@ -53,9 +85,9 @@ class SessionIn final : public Session {
 std::unique_ptr<Session> make_session(Models& models, const Method& method) {
   return with_cache_format(method.cache_format, [&]<typename T>(T) -> std::unique_ptr<Session> {
     // Looked at when the models were loaded, too, but there the context was known only with -c.
-    double bytes = fd::RotatingCache<T>::full_bytes(models.target.shape(), method.n_ctx);
+    double bytes = fd::HybridCache<T>::full_bytes(models.target.shape(), method.n_ctx);
     if (models.draft) {
-      bytes += fd::LinearCache<fd::f16>::full_bytes(models.draft->shape(),
+      bytes += fd::HybridCache<fd::f16>::full_bytes(models.draft->shape(),
                                                     models.draft_context(method.n_ctx));
     }
     require_memory(bytes, "a context of " + std::to_string(method.n_ctx),

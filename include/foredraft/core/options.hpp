@@ -6,6 +6,7 @@
 #include <vector>
 
 #include <foredraft/core/constraint.hpp>
+#include <foredraft/core/error.hpp>
 #include <foredraft/core/sampling_checks.hpp>
 #include <foredraft/core/sampling_options.hpp>
 #include <foredraft/core/types.hpp>

@@ -72,10 +72,7 @@ class RowSampler {
       return law(node, greedy).ids.front();
     }
     TokenId best = scores_->argmax(node);
-    if (best >= 0 && forbids(node, best)) {
-      law_of_ = lazy_of_ = -1;  // their row may be overwritten
-      best = Scores::argmax_of(logits(node));
-    }
+    if (best >= 0 && forbids(node, best)) best = Scores::argmax_of(logits(node));
     if (best >= 0) return best;
     throw Error(ErrorCode::kInvalidLogits,
                 "a row of logits with NaN or no finite value" + at_position(node),
@@ -102,7 +99,8 @@ class RowSampler {
       law_.p.push_back(1.0);
     } else {
       naming_position(node, [&] {
-        transforms_.apply(options, logits(node), history(node), law_, runs(node));
+        const History past = history(node);  // first: it may look at other rows
+        transforms_.apply(options, logits(node), past, law_, runs(node));
       });
     }
     return law_;
@@ -117,8 +115,8 @@ class RowSampler {
     if (lazy_of_ != node) {
       lazy_of_ = -1;
       naming_position(node, [&] {
-        transforms_.apply_lazily(options_, logits(node), history(node), lazy_,
-                                 runs(node));
+        const History past = history(node);  // first: it may look at other rows
+        transforms_.apply_lazily(options_, logits(node), past, lazy_, runs(node));
       });
       lazy_of_ = node;
     }
@@ -171,7 +169,7 @@ class RowSampler {
   std::span<const float> logits(NodeIndex node) const {
     if (!constrained(node)) return scores_->logits(node);
     if (masked_of_ != node) {
-      masked_of_ = -1;
+      masked_of_ = lazy_of_ = -1;  // lazy_ may look at the row that is written over
       if (!paths_.at(*draft_, node).forbid(scores_->logits(node), masked_)) {
         throw Error(ErrorCode::kInvalidConstraint,
                     "a row in which no token is both possible and allowed" + at_position(node),
@@ -224,13 +222,13 @@ class RowSampler {
   mutable TemperedRow lazy_;
   mutable NodeIndex law_of_ = -1;
   mutable NodeIndex lazy_of_ = -1;
-  mutable std::array<Mirostat, DraftTree::kMaxNodes> mirostat_{};  // at the nodes
-  mutable std::bitset<DraftTree::kMaxNodes> known_;                // of those
-  mutable Law moving_;
   bool constrained_ = false;
   mutable NodePaths paths_;
   mutable std::vector<float> masked_;  // [n_vocab]
   mutable NodeIndex masked_of_ = -1;
+  mutable std::array<Mirostat, DraftTree::kMaxNodes> mirostat_{};  // at the nodes
+  mutable std::bitset<DraftTree::kMaxNodes> known_;                // of those
+  mutable Law moving_;
 };
 
 }  // namespace foredraft::inline v0
