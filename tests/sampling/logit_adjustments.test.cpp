@@ -116,6 +116,7 @@ TEST_CASE("adjusted rows equal the definition, at temperature 0 and above it") {
     if (random() % 2 == 0) options.held_back = {{0, 3}, 7};
     if (random() % 2 == 0) options.reasoning = {3, {1}, {2}, {3, 3}};
     if (random() % 2 == 0) options.repeat_penalty = 1.7f;
+    if (random() % 2 == 0) options.frequency_penalty = 0.6f;
     if (random() % 2 == 0) options.dry_multiplier = 0.9f;
     std::vector<float> logits(7);
     for (float& x : logits) x = static_cast<float>(random() % 1000) / 250.0f - 2.0f;
