@@ -281,6 +281,7 @@ int run(ChatArguments& asked) {
                             chat_template(models.target.tokenizer(), a.chat_format), asked.system);
   method.n_ctx = a.n_ctx > 0 ? a.n_ctx : default_context(models.target.config().n_ctx);
   method.ngrams = read_tables(a.lookup_static, a.lookup_dynamic, models.target.tokenizer());
+  a.more_sampling.complete(a.options, models.target.tokenizer());
 
   const auto session = make_session(models, method);
   const StateFile::Run what{settings.target, settings.draft, a.draft_load, a.machine.keep_packed,

@@ -12,7 +12,7 @@ namespace cli {
 
 namespace {
 
-constexpr int kMostInt = std::numeric_limits<int>::max();
+constexpr int kMostCount = std::numeric_limits<int>::max();
 
 using Named = std::pair<std::string_view, fd::Sampler>;
 constexpr std::array kSamplerNames{Named{"penalties", fd::Sampler::kPenalties},
@@ -70,7 +70,7 @@ void add_tokens_with(const std::string& text, const fd::Tokenizer& tokenizer,
   }
 }
 
-std::vector<fd::TokenId> tokens_of(std::string_view text, const fd::Tokenizer& tokenizer) {
+std::vector<fd::TokenId> encoded(std::string_view text, const fd::Tokenizer& tokenizer) {
   return tokenizer.encode(text, {.parse_special = true, .continues = true});
 }
 
@@ -94,7 +94,7 @@ void SamplingArguments::add_to(CLI::App& command, fd::Options& options) {
   require_text(
       add_value(command, "--samplers LIST", samplers_,
                 "order of the samplers, names with ; between [" + names_of_samplers() + "]"));
-  add_number(command, "--min-tokens N", options.min_tokens, 0, kMostInt,
+  add_number(command, "--min-tokens N", options.min_tokens, 0, kMostCount,
              "no end token comes before so many tokens [0]");
   add_reasoning(command, options.sampling);
 }
@@ -126,9 +126,9 @@ void SamplingArguments::add_dry(CLI::App& command, fd::SamplingOptions& sampling
             "penalty of a token that makes a repetition of the allowed length longer; 0: none [0]");
   add_value(command, "--dry-base X", sampling.dry_base,
             "grows so many times with each token of the repetition [1.75]");
-  add_number(command, "--dry-allowed-length N", sampling.dry_allowed_length, 1, kMostInt,
+  add_number(command, "--dry-allowed-length N", sampling.dry_allowed_length, 1, kMostCount,
              "tokens that may be repeated [2]");
-  add_number(command, "--dry-penalty-last-n N", sampling.dry_penalty_last_n, -1, kMostInt,
+  add_number(command, "--dry-penalty-last-n N", sampling.dry_penalty_last_n, -1, kMostCount,
              "tokens that DRY looks back on; -1: all [-1]");
   command
       .add_option("--dry-sequence-breaker", breakers_,
@@ -141,7 +141,7 @@ void SamplingArguments::add_dry(CLI::App& command, fd::SamplingOptions& sampling
 void SamplingArguments::add_reasoning(CLI::App& command, fd::SamplingOptions& sampling) {
   std::vector<std::string> formats;
   for (const Markers& markers : kMarkers) formats.emplace_back(markers.format);
-  add_number(command, "--reasoning-budget N", sampling.reasoning.tokens, -1, kMostInt,
+  add_number(command, "--reasoning-budget N", sampling.reasoning.tokens, -1, kMostCount,
              "tokens that a model may think before its answer; -1: as many as it likes [-1]");
   require_text(add_value(command, "--reasoning-budget-message TEXT", message_,
                          "said where the budget ends the thinking part"));
@@ -177,7 +177,7 @@ void SamplingArguments::complete(fd::Options& options, const fd::Tokenizer& toke
   std::vector<std::vector<fd::TokenId>> words;
   for (const std::string& text : bad_words_) {
     for (const std::string& spelled : {text, " " + text}) {
-      auto tokens = tokens_of(spelled, tokenizer);
+      auto tokens = encoded(spelled, tokenizer);
       if (!tokens.empty()) words.push_back(std::move(tokens));
     }
   }
@@ -194,13 +194,13 @@ void SamplingArguments::complete(fd::Options& options, const fd::Tokenizer& toke
   if (sampling.reasoning.tokens < 0) return;
   for (const Markers& markers : kMarkers) {
     if (!reasoning_format_.empty() && reasoning_format_ != markers.format) continue;
-    auto open = tokens_of(markers.open, tokenizer);
-    auto close = tokens_of(markers.close, tokenizer);
+    auto open = encoded(markers.open, tokenizer);
+    auto close = encoded(markers.close, tokenizer);
     if (reasoning_format_.empty() && (open.size() != 1 || close.size() != 1)) continue;
     sampling.reasoning.open = std::move(open);
     sampling.reasoning.close = std::move(close);
     sampling.reasoning.message =
-        message_.empty() ? std::vector<fd::TokenId>{} : tokens_of(message_, tokenizer);
+        message_.empty() ? std::vector<fd::TokenId>{} : encoded(message_, tokenizer);
     return;
   }
   throw UsageError("--reasoning-budget for a model without a token that opens a thinking part",

@@ -651,6 +651,43 @@ class Generate(CliTest):
             self.assertEqual(len(texts), 1, "drafts count as they would without drafting")
             self.assertNotEqual(texts.pop(), plain)
 
+    def test_samplers(self):
+        base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "abc", "-n", 30)
+        for options in (("--dry-multiplier", 60), ("--bad-word", "h"), ("-l", f"{ord('k')}-inf"),
+                        ("--temp", 1, "--xtc-probability", 0.5, "--xtc-threshold", 0.001),
+                        ("--temp", 1, "--typical", 0.3), ("--temp", 1, "--mirostat", 2),
+                        ("--temp", 1, "--dynatemp-range", 0.9), ("--temp", 2, "--top-nsigma", 3),
+                        ("--temp", 3, "--top-k", 9, "--samplers", "top_k;temperature")):
+            plain = self.json_of(*base, *options, "--spec-type", "none")["tokens"]
+            self.assertEqual(self.json_of(*base, *options, "--spec-draft-n-max", 5)["tokens"], plain, options)
+        self.assertNotIn("h", self.json_of(*base, "--bad-word", "h")["text"])
+        self.assertNotIn("k", self.json_of(*base, "-l", f"{ord('k')}-inf")["text"])
+
+    def test_minimum_length_and_reasoning_budget(self):
+        ends = ("generate", "-m", self.alphabet(), "--raw", "-p", "v", "-n", 12)
+        self.assertEqual(self.json_of(*ends)["text"], "wxyz")
+        longer = self.json_of(*ends, "--min-tokens", 8)
+        self.assertEqual(longer["text"][:4], "wxyz")
+        self.assertGreaterEqual(len(longer["tokens"]), 8)
+        thinks = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "<think>", "-n", 16)
+        budget = ("--reasoning-format", "deepseek", "--reasoning-budget", 3)
+        self.assertEqual(self.json_of(*thinks, *budget)["text"][3:11], "</think>")
+        said = self.json_of(*thinks, *budget, "--reasoning-budget-message", "ok.")["text"]
+        self.assertEqual(said[3:14], "ok.</think>")
+
+    def test_samplers_that_are_none(self):
+        base = ("generate", "-m", "none.gguf", "-p", "x")
+        for options, found in ((("--samplers", "top_k;foo"), "--samplers top_k;foo"),
+                               (("-l", "12"), "--logit-bias 12"), (("-l", "x+1"), "--logit-bias x[+]1"),
+                               (("-l", "5+2x"), "--logit-bias 5[+]2x"), (("--mirostat", 1), "mirostat 1"),
+                               (("--dry-sequence-breaker", "x"), "--dry-sequence-breaker"),
+                               (("--reasoning-budget-message", "x"), "without --reasoning-budget"),
+                               (("--typical", 0.5), "temperature 0"),
+                               (("--min-tokens", 20, "-n", 10), "min_tokens 20")):
+            done = support.run(*base, *options)
+            self.assertEqual(done.returncode, 2, options)
+            self.assertRegex(done.stderr, found)
+
     def test_each_drafter_is_told_of(self):
         done = self.succeeds("generate", "-m", self.alphabet(), "--raw", "-p", "a")
         self.assertRegex(done.stderr, "  lookup: asked [0-9]+ times")
