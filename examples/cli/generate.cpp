@@ -144,6 +144,7 @@ int run(GenerateArguments& a) {
                  .keep_packed = a.machine.keep_packed});
   const auto prompt =
       encode_prompt(models.target.tokenizer(), std::move(text), a.raw, a.chat_format);
+  a.options.constraint = a.constraint.constraint(models.target.tokenizer());
   method.n_ctx = resolve_context(a, models.target.config().n_ctx, prompt.size());
   method.ngrams = read_tables(a, models.target.tokenizer());
 

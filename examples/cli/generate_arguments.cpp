@@ -63,6 +63,8 @@ Method GenerateArguments::resolve() {
     throw UsageError("--chat-format with --raw", "turns of a chat, or none",
                      "leave one of them out");
   }
+  constraint.read();
+  method.constrained = constraint.given();
   check_penalties();
   options.sampling.penalty_last_n = repeat_last_n.value_or(options.sampling.penalty_last_n);
   fd::check(options);
@@ -274,6 +276,7 @@ void GenerateArguments::add_to(CLI::App& command) {
              "natural log probability of every token, and of the K most probable ones, before "
              "temperature and all other transforms: with --json in \"logprobs\", else in a "
              "table below the text");
+  constraint.add_to(command);
   add_sampling(command);
   add_penalties(command);
   add_speculation(command);

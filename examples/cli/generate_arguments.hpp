@@ -10,6 +10,7 @@
 #include <foredraft/core/options.hpp>
 
 #include "arguments.hpp"
+#include "constraint_arguments.hpp"
 #include "draft_arguments.hpp"
 #include "speculation.hpp"
 
@@ -42,6 +43,7 @@ struct GenerateArguments {
   std::optional<int> repeat_last_n;   ///< absent: the library's default
   std::optional<float> draft_temperature;
   DraftArguments draft_load;
+  ConstraintArguments constraint;
   fd::Options options;  ///< complete behind resolve()
 
   void add_to(CLI::App& command);

@@ -6,6 +6,7 @@
 #include <foredraft/acceptance/rejection_sampling.hpp>
 #include <foredraft/acceptance/sample_and_match.hpp>
 #include <foredraft/cache/hybrid.hpp>
+#include <foredraft/drafter/forced_tokens.hpp>
 #include <foredraft/drafter/lookahead.hpp>
 #include <foredraft/drafter/model_drafter.hpp>
 #include <foredraft/drafter/model_heterogeneous.hpp>
@@ -141,6 +142,7 @@ bool Method::asks(const DrafterKind& kind) const {
 template <fd::Shape S>
 Drafters<S> make_drafters(Models& models, const Method& method) {
   Drafters<S> chosen;
+  if (method.constrained && method.speculation != kNone) chosen.add("forced", fd::ForcedTokens{});
   for (const DrafterKind& kind : kDrafters) {
     const bool lacks_model = kind.needs_model && !models.draft && method.speculation == kAuto;
     if (method.asks(kind) && !lacks_model) chosen.add(kind.name, kind.make(models, method));
