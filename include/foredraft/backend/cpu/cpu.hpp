@@ -104,8 +104,7 @@ class Cpu : public HostMemory {
 };
 
 static_assert(Backend<Cpu>);
-static_assert(AttendsOver<cpu::Worker, cpu::Rows<float>> &&
-              AttendsOver<cpu::Worker, cpu::Rows<f16>> &&
-              AttendsOver<cpu::Worker, cpu::Rows<q8_0>>);
+static_assert(AttendsOver<cpu::Worker, cpu::AnyRows> &&
+              AttendsOver<cpu::Worker, cpu::Rows<q8_0, f16>>);
 
 }  // namespace foredraft::inline v0
