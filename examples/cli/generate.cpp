@@ -133,12 +133,9 @@ int run(GenerateArguments& a) {
                  .threads = a.machine.threads,
                  .isa = isa,
                  .n_ctx = a.n_ctx,
-                 .cache_format = method.cache_format,
-                 .check =
-                     [&](const fd::ModelConfig& c) {
-                       check_context(a.n_ctx, c.n_ctx);
-                       check_cache_format(method.cache_format, c.layers.front().attention.d_head);
-                     },
+                 .cache = method.cache,
+                 .draft_cache = method.draft_cache,
+                 .check = [&](const fd::ModelConfig& c) { check_context(a.n_ctx, c.n_ctx); },
                  .keep_packed = a.machine.keep_packed});
   const auto prompt =
       encode_prompt(models.target.tokenizer(), std::move(text), a.raw, a.chat_format);

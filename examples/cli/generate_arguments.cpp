@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <limits>
 #include <sstream>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -48,7 +47,8 @@ void limit_list(CLI::Option* option, const std::vector<std::string>& types) {
 Method GenerateArguments::resolve() {
   Method method{.speculation = chosen_speculation(),
                 .rule = acceptance ? rule_named(*acceptance) : rules().front(),
-                .cache_format = cache_type_k};
+                .cache = {cache_format_named(cache_type_k), cache_format_named(cache_type_v)},
+                .draft_cache = chosen_draft_cache()};
   prompt.check();
   if (raw && !chat_format.empty()) {
     throw UsageError("--chat-format with --raw", "turns of a chat, or none",
@@ -57,10 +57,6 @@ Method GenerateArguments::resolve() {
   check_penalties();
   options.sampling.penalty_last_n = repeat_last_n.value_or(options.sampling.penalty_last_n);
   fd::check(options);
-  if (cache_type_k != cache_type_v) {
-    throw UsageError("keys in " + cache_type_k + " and values in " + cache_type_v,
-                     "one type for both", "give --cache-type-k and --cache-type-v alike");
-  }
   if (seed && options.sampling.temperature == 0.0f) {
     throw UsageError("--seed at temperature 0", "a temperature above 0",
                      "the best token always wins, so the seed would have no effect: leave it out");
@@ -109,6 +105,16 @@ std::string GenerateArguments::chosen_speculation() const {
                      "--spec-type " + kAuto, "leave one of them out");
   }
   return names;
+}
+
+fd::RowFormats GenerateArguments::chosen_draft_cache() const {
+  if (draft.empty() && (draft_cache_type_k || draft_cache_type_v)) {
+    throw UsageError(std::string("--cache-type-") + (draft_cache_type_k ? "k" : "v") +
+                         "-draft without a draft model",
+                     "a draft model", "add -md FILE");
+  }
+  return {cache_format_named(draft_cache_type_k.value_or(kCacheFormats[0])),
+          cache_format_named(draft_cache_type_v.value_or(kCacheFormats[0]))};
 }
 
 void GenerateArguments::check_lookup(const Method& method) const {
@@ -251,12 +257,7 @@ void GenerateArguments::add_to(CLI::App& command) {
                  std::to_string(options.max_tokens) + "]");
   add_number(command, "-c,--ctx-size N", n_ctx, 0, kMostInt,
              "context in tokens; 0: 4096 at most, more if prompt and -n need it [0]");
-  for (const auto& [name, type, of] : {std::tuple{"--cache-type-k", &cache_type_k, "keys"},
-                                       std::tuple{"--cache-type-v", &cache_type_v, "values"}}) {
-    add_choice(command, name + std::string(" TYPE"), *type, kCacheFormats,
-               std::string("storage of the target's ") + of +
-                   ": f16, or q8_0: half the memory, less precise; one for both [f16]");
-  }
+  add_caches(command);
   command.add_flag("--ignore-eos", options.ignore_end, "go on after an end token");
   add_number(command, "--samples N", samples, 1, 1 << 20,
              "N texts with the seeds SEED, SEED + 1, ... behind one prompt, which is read once; "
@@ -273,6 +274,20 @@ void GenerateArguments::add_to(CLI::App& command) {
                          "'foredraft report FILE' makes a page of it"));
   machine.add_to(command);
   add_json_flag(command, json);
+}
+
+void GenerateArguments::add_caches(CLI::App& command) {
+  const auto add = [&](const char* name, auto& type, const std::string& of) {
+    add_choice(command, name + std::string(" TYPE"), type, kCacheFormats,
+               "storage of " + of +
+                   ": f16, f32, or q8_0: half the memory of f16, less precise "
+                   "[" +
+                   kCacheFormats[0] + "]");
+  };
+  add("--cache-type-k", cache_type_k, "the target's keys");
+  add("--cache-type-v", cache_type_v, "the target's values");
+  add("--cache-type-k-draft", draft_cache_type_k, "the draft model's keys");
+  add("--cache-type-v-draft", draft_cache_type_v, "the draft model's values");
 }
 
 void GenerateArguments::add_sampling(CLI::App& command) {

@@ -37,6 +37,8 @@ struct GenerateArguments {
   int n_ctx = 0;
   std::string cache_type_k = kCacheFormats[0];
   std::string cache_type_v = kCacheFormats[0];
+  std::optional<std::string> draft_cache_type_k;  ///< absent: the default, as above
+  std::optional<std::string> draft_cache_type_v;
   int samples = 1;
   std::optional<std::uint64_t> seed;  ///< absent: 0
   std::optional<int> repeat_last_n;   ///< absent: the library's default
@@ -52,12 +54,14 @@ struct GenerateArguments {
   Method resolve();
 
  private:
+  void add_caches(CLI::App& command);
   void add_sampling(CLI::App& command);
   void add_penalties(CLI::App& command);
   void add_speculation(CLI::App& command);
   std::string chosen_speculation() const;
   std::vector<int> chosen_tree(const Method& method) const;
   fd::Translation chosen_translation() const;
+  fd::RowFormats chosen_draft_cache() const;
   void check_ngram_files(const Method& method) const;
   void check_lookup(const Method& method) const;
   void check_state(const Method& method) const;
