@@ -78,14 +78,14 @@ struct AttendPart {
       for (int d = lane_of(t); d < a.d_head; d += kWarp) {
         dot = t.fma(t.load(q + d), load_element(t, key + d), dot);
       }
-      dot = warp_sum(t, dot);
+      dot = t.warp_sum(dot);
       if (lane_of(t) == 0) t.store(scores + i, t.mul(dot, a.scale));
     }
     t.sync();
 
     float greatest = -kInfinity;
     for (int i = lane_of(t); i < n; i += kWarp) greatest = t.max(greatest, t.load(scores + i));
-    greatest = warp_max(t, greatest);
+    greatest = t.warp_max(greatest);
     for (int i = t.thread(); i < n; i += kThreads) {
       t.store(weights + i, t.exp(t.add(t.load(scores + i), -greatest)));
     }

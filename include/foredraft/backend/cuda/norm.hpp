@@ -22,7 +22,7 @@ FOREDRAFT_DEVICE float norm_scale(T& t, const float* x, int n, float epsilon) {
     const float value = t.load(x + i);
     squares = t.fma(value, value, squares);
   }
-  const float mean = t.divide(warp_sum(t, squares), static_cast<float>(n));
+  const float mean = t.divide(t.warp_sum(squares), static_cast<float>(n));
   return t.divide(1.0f, t.sqrt(t.add(mean, epsilon)));
 }
 

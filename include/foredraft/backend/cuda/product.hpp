@@ -74,10 +74,10 @@ struct Product {
     const int mine = find(a, t.block_x() * outputs + warp_of(t) / a.split, part);
     float sum[kTile] = {};
     if (mine >= 0) add_up(t, a, part.w, mine, x, sum);
-    FOREDRAFT_UNROLL
-    for (int r = 0; r < kTile; ++r) {
-      const float all = warp_sum(t, sum[r]);
-      if (lane_of(t) == 0) t.store(sums + warp_of(t) * kTile + r, all);
+    t.warp_sums(sum);
+    if (lane_of(t) == 0) {
+      FOREDRAFT_UNROLL
+      for (int r = 0; r < kTile; ++r) t.store(sums + warp_of(t) * kTile + r, sum[r]);
     }
     t.sync();
 
