@@ -22,7 +22,7 @@ struct LayerWeights {
   using Matrix = typename B::Matrix;
   using Vector = typename B::Vector;
 
-  Vector attn_norm;  // [d_model]
+  Vector attn_norm;  // [d_model] or empty
   Matrix wq;         // [d_q, d_model]
   Matrix wk;         // [d_kv, d_model]
   Matrix wv;         // [d_kv, d_model]
@@ -30,13 +30,13 @@ struct LayerWeights {
   Vector q_bias;     // [d_q] or empty
   Vector k_bias;     // [d_kv] or empty
   Vector v_bias;     // [d_kv] or empty
-  Vector ffn_norm;   // [d_model]
+  Vector ffn_norm;   // [d_model] or empty
   Matrix gate;       // [d_ff, d_model]
   Matrix up;         // [d_ff, d_model]
   Matrix down;       // [d_model, d_ff]
 
-  Vector q_norm = {};          // [d_head] or empty
-  Vector k_norm = {};          // [d_head] or empty
+  Vector q_norm = {};          // [d_head], [d_q] if norms_all_heads, or empty
+  Vector k_norm = {};          // [d_head], [d_kv], or empty
   Vector post_attn_norm = {};  // [d_model] or empty
   Vector post_ffn_norm = {};   // [d_model] or empty
 };
@@ -56,7 +56,13 @@ class LayerStack {
         norm_epsilon_(norm_epsilon),
         turns_(std::move(turns)),
         shapes_(std::move(shapes)),
-        weights_(std::move(weights)) {}
+        weights_(std::move(weights)) {
+    int attending = 0;
+    int recurrent = 0;
+    for (const LayerShape& shape : shapes_) {
+      places_.push_back(shape.attends() ? attending++ : recurrent++);
+    }
+  }
 
   int size() const noexcept { return static_cast<int>(shapes_.size()); }
   const std::vector<LayerWeights<B>>& weights() const noexcept { return weights_; }
@@ -65,7 +71,7 @@ class LayerStack {
   PassShape shape() const {
     PassShape most{.d_model = d_model_};
     const auto grow = [](Dim& dimension, Dim to) { dimension = std::max<int>(dimension, to); };
-    for (const auto& [attention, feed_forward] : shapes_) {
+    for (const auto& [attention, feed_forward, recurrent] : shapes_) {
       grow(most.d_ff, feed_forward.d_ff);
       grow(most.d_q, attention.d_q);
       grow(most.d_kv, attention.d_kv);
@@ -92,16 +98,18 @@ class LayerStack {
   struct Pass {
     int n_rows = 0;
     std::vector<SequenceRows> sequences = {};
-    std::vector<typename R::Layer> kv = {};     // [n_layers, n_sequences]
+    std::vector<typename R::Layer> kv = {};     // [layers with attention, n_sequences]
     std::vector<RopeTable<Worker>> ropes = {};  // [turns]
     Out<Worker> q = nullptr;                    // [n_rows, d_q]
 
-    std::span<const typename R::Layer> kv_of(int layer) const noexcept {
-      return std::span(kv).subspan(idx(layer) * sequences.size(), sequences.size());
+    /// @param place  of a layer among those with attention
+    std::span<const typename R::Layer> kv_of(int place) const noexcept {
+      return std::span(kv).subspan(idx(place) * sequences.size(), sequences.size());
     }
   };
 
-  /// Make a pass for the rows of all requests. @param first_layer  of each cache, for this stack
+  /// Make a pass for the rows of all requests.
+  /// @param first_layer  of each cache's layers of keys and values, for this stack
   /// @errors std::bad_alloc; nothing has happened then
   template <KeyValueCache C>
   Pass<typename C::Rows> prepare(std::span<Request<C>> requests, Workspace& work,
@@ -116,8 +124,9 @@ class LayerStack {
       }
     }
     for (int layer = 0; layer < size(); ++layer) {
+      if (!shapes_[idx(layer)].attends()) continue;
       for (const Request<C>& request : requests) {
-        pass.kv.push_back(request.cache->layer(first_layer + layer));
+        pass.kv.push_back(request.cache->layer(first_layer + places_[idx(layer)]));
       }
     }
     for (std::size_t i = 0; i < turns_.size(); ++i) {
@@ -163,10 +172,11 @@ class LayerStack {
                                   .d_head = a.d_head,
                                   .rope = pass.ropes[idx(a.rope)],
                                   .sequences = pass.sequences,
-                                  .kv = pass.kv_of(layer),
+                                  .kv = pass.kv_of(places_[idx(layer)]),
                                   .q = pass.q,
                                   .q_norm = norm(w.q_norm),
-                                  .k_norm = norm(w.k_norm)});
+                                  .k_norm = norm(w.k_norm),
+                                  .norms_all_heads = a.norms_all_heads});
     worker.attend(AttendArgs<Worker, R>{.q = pass.q,
                                         .n_rows = pass.n_rows,
                                         .n_heads = a.n_heads,
@@ -174,24 +184,27 @@ class LayerStack {
                                         .d_head = a.d_head,
                                         .scale = a.scale,
                                         .sequences = pass.sequences,
-                                        .kv = pass.kv_of(layer),
+                                        .kv = pass.kv_of(places_[idx(layer)]),
                                         .wo = &w.wo,
                                         .x = x,
                                         .window = a.window,
-                                        .post_norm = norm(w.post_attn_norm)});
+                                        .post_norm = norm(w.post_attn_norm),
+                                        .softcap = a.softcap,
+                                        .residual = a.residual});
   }
 
   void feed_forward(Worker& worker, int n_rows, Out<Worker> x, int layer) const noexcept {
+    const FeedForwardShape& f = shapes_[idx(layer)].feed_forward;
     const LayerWeights<B>& w = weights_[idx(layer)];
-    worker.feed_forward(
-        FeedForwardArgs<Worker>{.x = x,
-                                .n_rows = n_rows,
-                                .norm = norm(w.ffn_norm),
-                                .activation = shapes_[idx(layer)].feed_forward.activation,
-                                .gate = &w.gate,
-                                .up = &w.up,
-                                .down = &w.down,
-                                .post_norm = norm(w.post_ffn_norm)});
+    worker.feed_forward(FeedForwardArgs<Worker>{.x = x,
+                                                .n_rows = n_rows,
+                                                .norm = norm(w.ffn_norm),
+                                                .activation = f.activation,
+                                                .gate = &w.gate,
+                                                .up = &w.up,
+                                                .down = &w.down,
+                                                .post_norm = norm(w.post_ffn_norm),
+                                                .residual = f.residual});
   }
 
   RmsNorm<Worker> norm(const typename B::Vector& weight) const noexcept {
@@ -206,6 +219,7 @@ class LayerStack {
   float norm_epsilon_;
   std::vector<RopeRotations> turns_;
   std::vector<LayerShape> shapes_;
+  std::vector<int> places_;  // of each layer among those of its kind: with attention, or recurrent
   std::vector<LayerWeights<B>> weights_;
 };
 

@@ -57,8 +57,8 @@ class RopeRotations {
     for (; known_ <= position; ++known_) {
       for (std::size_t i = 0; i < pairs; ++i) {
         const double angle = static_cast<double>(known_) * frequencies_[i];
-        cos_[known_ * pairs + i] = static_cast<float>(std::cos(angle));
-        sin_[known_ * pairs + i] = static_cast<float>(std::sin(angle));
+        cos_[known_ * pairs + i] = static_cast<float>(std::cos(angle) * shape_.magnitude);
+        sin_[known_ * pairs + i] = static_cast<float>(std::sin(angle) * shape_.magnitude);
       }
     }
   }

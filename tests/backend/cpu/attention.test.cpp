@@ -123,6 +123,21 @@ TEMPLATE_TEST_CASE("how queries are cut among workers does not matter", "", fd::
   });
 }
 
+TEMPLATE_TEST_CASE("capped scores against double, and as rows alone", "", float, fd::f16,
+                   fd::q8_0) {
+  for_each_table([](const KernelTable& kernels) {
+    for (const float softcap : {0.5f, 2.0f, 50.0f}) {
+      for (const int size : {0, 31, 65}) {
+        CAPTURE(softcap, size);
+        AttentionCase<TestType> c(64, 3, size, random_tree(9, 3), 81);
+        c.softcap = softcap;
+        check_against_double(kernels, c);
+        check_alone(kernels, c);
+      }
+    }
+  });
+}
+
 // Windows that begin at a border of blocks, within one, and of less than one.
 constexpr int kWindows[] = {1, 2, 7, 31, 32, 33, 64, 100};
 

@@ -31,7 +31,8 @@ namespace foredraft::inline v0::cpu {
 ///    projections;
 ///  - in qkv and feed_forward, from so many rows on that workers share norm and quantization of the
 ///    input instead of repeating them (Scratch::own_inputs);
-///  - in attend and feed_forward, where a norm follows: it waits for the whole product.
+///  - in attend and feed_forward, where a norm or a factor follows: it waits for the whole product;
+///  - in qkv, two where one norm is of all heads: it waits for all of them, and they for it.
 class Worker {
  public:
   using Matrix = PackedMatrix;
@@ -87,12 +88,20 @@ class Worker {
                               p.bias};
       multiply(*p.w, in.of(p.w->type()), part, p.out, p.n_heads * a.d_head, epilogue);
     }
-    if (!whole_heads) barrier();
+    if (!whole_heads || a.norms_all_heads) barrier();
+    if (a.norms_all_heads) {
+      normalise_in_place(a.q_norm, a.n_rows, a.n_heads * a.d_head, a.q);
+      normalise_in_place(a.k_norm, a.n_rows, d_kv, shared_.k.data());
+      barrier();
+    }
 
-    turn(a.q_norm, a.rope, a.n_rows, a.d_head, heads.of(0, index_, count()), a.q,
+    const RmsNorm<Worker> none;
+    const RmsNorm<Worker>& q_norm = a.norms_all_heads ? none : a.q_norm;
+    const RmsNorm<Worker>& k_norm = a.norms_all_heads ? none : a.k_norm;
+    turn(q_norm, a.rope, a.n_rows, a.d_head, heads.of(0, index_, count()), a.q,
          a.n_heads * a.d_head);
     const Range keys = heads.of(1, index_, count());
-    turn(a.k_norm, a.rope, a.n_rows, a.d_head, keys, shared_.k.data(), d_kv);
+    turn(k_norm, a.rope, a.n_rows, a.d_head, keys, shared_.k.data(), d_kv);
     for (std::size_t s = 0; s < a.sequences.size(); ++s) {
       store(a.sequences[s], a.kv[s], a.kv[s].k, a.d_head, keys, shared_.k.data(), d_kv);
       store(a.sequences[s], a.kv[s], a.kv[s].v, a.d_head, heads.of(2, index_, count()),
@@ -114,7 +123,8 @@ class Worker {
                        .group = group,
                        .scale = a.scale,
                        .window = a.window,
-                       .workspace = own_.attend.data()};
+                       .workspace = own_.attend.data(),
+                       .softcap = a.softcap};
     std::int64_t total = 0;
     for (std::size_t s = 0; s < a.sequences.size(); ++s) {
       describe(a.sequences[s], task);
@@ -158,7 +168,7 @@ class Worker {
       }
     }
     barrier();
-    add_product(*a.wo, attended.in, a.post_norm, a.x);
+    add_product(*a.wo, attended.in, a.post_norm, a.residual, a.x);
   }
 
   void feed_forward(const FeedForwardArgs<Worker>& a) noexcept {
@@ -175,7 +185,7 @@ class Worker {
       hidden.add(kernels_, a.n_rows, column, column + n);
     });
     barrier();
-    add_product(*a.down, hidden.in, a.post_norm, a.x);
+    add_product(*a.down, hidden.in, a.post_norm, a.residual, a.x);
   }
 
   void tap(const TapArgs<Worker>& a) noexcept {
@@ -198,7 +208,11 @@ class Worker {
     for_tiles(a.w->n_panels(), a.w->n_out(), [&](Range panels, int column, int n) {
       multiply_into_tile(*a.w, in, panels);
       for (int i = 0; i < n_rows; ++i) {
-        const float* values = own_.tile.data() + offset(i, Scratch::kTileColumns);
+        float* const values = own_.tile.data() + offset(i, Scratch::kTileColumns);
+        if (a.scale != 1.0f) {
+          for (int k = 0; k < n; ++k) values[k] *= a.scale;
+        }
+        if (a.softcap != 0.0f) kernels_.soft_cap(values, n, a.softcap);
         const float greatest = kernels_.argmax(values, n, column, mine[i]);
         const auto row = idx(i);
         if (!a.logits.empty() && a.logits[row] != nullptr) {
@@ -241,7 +255,8 @@ class Worker {
 
   static std::size_t offset(int row, int width) noexcept { return idx(row) * idx(width); }
 
-  /// Rows of x (or those that `gather` names), normalised, in the formats of all `matrices`.
+  /// Rows of x (or those that `gather` names), normalised where there is a norm, in the formats of
+  /// all `matrices`.
   Inputs normalised(const float* x, const std::int32_t* gather, int n_rows,
                     const RmsNorm<Worker>& norm,
                     std::initializer_list<const PackedMatrix*> matrices) noexcept {
@@ -250,13 +265,16 @@ class Worker {
     const Inputs in{own ? own_.inputs.data() : shared_.inputs.data(), n_rows, n_in};
     const Range mine = own ? Range{0, n_rows} : share(n_rows, index_, count());
     for (int i = mine.begin; i < mine.end; ++i) {
-      kernels_.rms_norm(x + offset(gather == nullptr ? i : gather[i], n_in), norm.weight,
-                        norm.epsilon, n_in, own_.row.data());
+      const float* row = x + offset(gather == nullptr ? i : gather[i], n_in);
+      if (norm.weight != nullptr) {
+        kernels_.rms_norm(row, norm.weight, norm.epsilon, n_in, own_.row.data());
+        row = own_.row.data();
+      }
       unsigned done = 0;  // a bit for each format
       for (const PackedMatrix* matrix : matrices) {
         const Activations rows = in.of(matrix->type());
         const unsigned bit = 1u << static_cast<unsigned>(rows.format);
-        if ((done & bit) == 0) kernels_.quantize_row(own_.row.data(), rows, i, 0, n_in);
+        if ((done & bit) == 0) kernels_.quantize_row(row, rows, i, 0, n_in);
         done |= bit;
       }
     }
@@ -270,10 +288,20 @@ class Worker {
     kernels_.matmul(w.panels(), in, panels.begin, panels.end, out, idx(ld_out), epilogue);
   }
 
-  /// x += w * in, or the norm of that, on all workers.
+  /// The worker's share of rows.
+  void normalise_in_place(const RmsNorm<Worker>& norm, int n_rows, int width,
+                          float* x) const noexcept {
+    const Range mine = share(n_rows, index_, count());
+    for (int row = mine.begin; row < mine.end; ++row) {
+      float* const one = x + offset(row, width);
+      kernels_.rms_norm(one, norm.weight, norm.epsilon, width, one);
+    }
+  }
+
+  /// x += w * in, or the norm of that, times `residual`, on all workers.
   void add_product(const PackedMatrix& w, const Activations& in, const RmsNorm<Worker>& norm,
-                   float* x) noexcept {
-    const bool plain = norm.weight == nullptr;
+                   float residual, float* x) noexcept {
+    const bool plain = norm.weight == nullptr && residual == 1.0f;
     float* const out = plain ? x : shared_.values.data();  // what `in` was made from
     const Epilogue epilogue{plain ? Epilogue::Kind::kAccumulate : Epilogue::Kind::kStore, nullptr};
     const std::size_t run_bytes =
@@ -287,9 +315,12 @@ class Worker {
     const Range mine = share(in.n_rows, index_, count());
     for (int row = mine.begin; row < mine.end; ++row) {
       const std::size_t first = offset(row, w.n_out());
-      float* const normal = own_.row.data();
-      kernels_.rms_norm(out + first, norm.weight, norm.epsilon, w.n_out(), normal);
-      for (int i = 0; i < w.n_out(); ++i) x[first + idx(i)] += normal[i];
+      const float* y = out + first;
+      if (norm.weight != nullptr) {
+        kernels_.rms_norm(y, norm.weight, norm.epsilon, w.n_out(), own_.row.data());
+        y = own_.row.data();
+      }
+      for (int i = 0; i < w.n_out(); ++i) x[first + idx(i)] += residual * y[i];
     }
     barrier();
   }

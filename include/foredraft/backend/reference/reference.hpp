@@ -49,8 +49,15 @@ class Reference : public HostMemory {
           Vector q = product(*a.wq, x, a.q_bias);
           Vector k = product(*a.wk, x, a.k_bias);
           const Vector v = product(*a.wv, x, a.v_bias);
-          for (int head = 0; head < a.n_heads; ++head) turn(a, a.q_norm, row, head, q);
-          for (int head = 0; head < a.n_kv_heads; ++head) turn(a, a.k_norm, row, head, k);
+          const RmsNorm<Worker> none;
+          if (a.norms_all_heads) {
+            q = normalised(q, a.q_norm);
+            k = normalised(k, a.k_norm);
+          }
+          for (int head = 0; head < a.n_heads; ++head)
+            turn(a, a.norms_all_heads ? none : a.q_norm, row, head, q);
+          for (int head = 0; head < a.n_kv_heads; ++head)
+            turn(a, a.norms_all_heads ? none : a.k_norm, row, head, k);
           Eigen::Map<Eigen::VectorXf>(a.q + row * q.size(), q.size()) = q.cast<float>();
           typename R::Layer kv = a.kv[s];
           const int place = a.sequences[s].row_of(a.sequences[s].first_node + i);
@@ -75,7 +82,7 @@ class Reference : public HostMemory {
             attended.segment(head * a.d_head, a.d_head) =
                 attend_head(a, a.kv[s], sequence, i, head);
           }
-          add_product(*a.wo, attended, a.post_norm, a.x, row);
+          add_product(*a.wo, attended, a.post_norm, a.residual, a.x, row);
         }
       }
     }
@@ -89,7 +96,7 @@ class Reference : public HostMemory {
         for (Eigen::Index n = 0; n < gate.size(); ++n) {
           hidden[n] = activate(a.activation, gate[n]) * up[n];
         }
-        add_product(*a.down, hidden, a.post_norm, a.x, row);
+        add_product(*a.down, hidden, a.post_norm, a.residual, a.x, row);
       }
     }
 
@@ -101,8 +108,8 @@ class Reference : public HostMemory {
 
     void head(const HeadArgs<Worker>& a) noexcept {
       for (std::size_t i = 0; i < a.rows.size(); ++i) {
-        const Vector logits =
-            product(*a.w, normalised(a.x, a.rows[i], a.norm, a.w->cols()), nullptr);
+        Vector logits = product(*a.w, normalised(a.x, a.rows[i], a.norm, a.w->cols()), nullptr);
+        logits = (logits * a.scale).unaryExpr([&](double x) { return capped(x, a.softcap); });
         float greatest = -std::numeric_limits<float>::infinity();
         TokenId best = -1;
         bool damaged = false;
@@ -148,6 +155,7 @@ class Reference : public HostMemory {
       return normalised(input(x, row, n), norm);
     }
     static Vector normalised(const Vector& in, const RmsNorm<Worker>& norm) {
+      if (norm.weight == nullptr) return in;
       const double scale =
           1.0 / std::sqrt(in.squaredNorm() / static_cast<double>(in.size()) + norm.epsilon);
       return in.cwiseProduct(input(norm.weight, 0, in.size())) * scale;
@@ -161,11 +169,10 @@ class Reference : public HostMemory {
       return y;
     }
 
-    /// x += w * in, or the norm of that, of one row of x.
+    /// x += w * in, or the norm of that, times `residual`, of one row of x.
     static void add_product(const Matrix& w, const Vector& in, const RmsNorm<Worker>& norm,
-                            float* x, int row) {
-      Vector y = product(w, in, nullptr);
-      if (norm.weight != nullptr) y = normalised(y, norm);
+                            float residual, float* x, int row) {
+      const Vector y = normalised(product(w, in, nullptr), norm) * residual;
       Eigen::Map<Eigen::VectorXf> sum(x + row * y.size(), y.size());
       sum = (sum.cast<double>() + y).cast<float>();
     }
@@ -175,10 +182,8 @@ class Reference : public HostMemory {
     static void turn(const QkvArgs<Worker, R>& a, const RmsNorm<Worker>& norm, int row, int head,
                      Vector& x) {
       const Eigen::Index first = Eigen::Index{head} * a.d_head;
-      if (norm.weight != nullptr) {
-        const Vector one = x.segment(first, a.d_head);
-        x.segment(first, a.d_head) = normalised(one, norm);
-      }
+      const Vector one = x.segment(first, a.d_head);
+      x.segment(first, a.d_head) = normalised(one, norm);
       rotate(a.rope, row, x.data() + first);
     }
 
@@ -212,7 +217,7 @@ class Reference : public HostMemory {
       Vector weights(visible - first);
       for (Position p = first; p < visible; ++p) {
         kv.get_key(kv_head, sequence.row_of(i, p), values);
-        weights[p - first] = stored.cast<double>().dot(q) * a.scale;
+        weights[p - first] = capped(stored.cast<double>().dot(q) * a.scale, a.softcap);
       }
       weights = (weights.array() - weights.maxCoeff<Eigen::PropagateNaN>()).exp();
       weights /= weights.sum();
@@ -222,6 +227,10 @@ class Reference : public HostMemory {
         sums += weights[p - first] * stored.cast<double>();
       }
       return sums;
+    }
+
+    static double capped(double x, float softcap) noexcept {
+      return softcap == 0.0f ? x : double{softcap} * std::tanh(x / double{softcap});
     }
 
     static double activate(Activation activation, double x) noexcept {

@@ -9,9 +9,15 @@
 #include <foredraft/io/gguf.hpp>
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/config_reader.hpp>
+#include <foredraft/model/family/gemma2.hpp>
 #include <foredraft/model/family/gemma3.hpp>
+#include <foredraft/model/family/granite.hpp>
 #include <foredraft/model/family/llama.hpp>
+#include <foredraft/model/family/mistral3.hpp>
+#include <foredraft/model/family/olmo2.hpp>
+#include <foredraft/model/family/phi3.hpp>
 #include <foredraft/model/family/qwen2.hpp>
+#include <foredraft/model/family/qwen3.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -44,7 +50,7 @@ struct List {
   }
 };
 
-using All = List<Llama, Qwen2, Gemma3>;
+using All = List<Llama, Mistral3, Qwen2, Qwen3, Gemma2, Gemma3, Granite, Olmo2, Phi3>;
 
 }  // namespace family
 
