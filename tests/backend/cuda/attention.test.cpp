@@ -19,6 +19,7 @@ struct Case {
   std::vector<RowPlace> rows;  // row i is row i of the pass
   std::vector<int> nodes;
   int window;
+  float softcap = 0.0f;
 };
 
 struct Inputs {
@@ -48,6 +49,7 @@ std::vector<float> attend(const Case& c, const Inputs& in) {
                         .n_kv_heads = kKvHeads,
                         .d_head = kHead,
                         .scale = kScale,
+                        .softcap = c.softcap,
                         .window = c.window,
                         .n_parts = n_parts,
                         .parts = parts.data(),
@@ -74,7 +76,10 @@ std::vector<double> expected(const Case& c, const Inputs& in, std::size_t row, s
     for (std::size_t d = 0; d < kHead; ++d) {
       dot += static_cast<double>(q[d]) * static_cast<double>(in.k[offset + d]);
     }
-    const double weight = std::exp(dot * static_cast<double>(kScale));
+    double score = dot * static_cast<double>(kScale);
+    const double cap = static_cast<double>(c.softcap);
+    if (cap != 0) score = cap * std::tanh(score / cap);
+    const double weight = std::exp(score);
     all += weight;
     for (std::size_t d = 0; d < kHead; ++d)
       sums[d] += weight * static_cast<double>(in.v[offset + d]);
@@ -94,6 +99,7 @@ TEST_CASE("softmax over what a row sees, in one part and in several") {
        {0, 0, 3, 5, 0, 3, 9, 14},
        0},
       {{{0, 0, 200, 200, 201, -1}}, {}, 0},
+      {{{0, 0, 80, 80, 81, -1}}, {}, 0, 0.7f},
       // windows that begin within a part, and at its border
       {{{0, 0, 100, 100, 101, -1}, {1, 0, 127, 100, 128, -1}}, {}, 64},
       {{{0, 0, 5, 5, 6, -1}, {1, 0, 199, 190, 200, -1}}, {}, 3}};

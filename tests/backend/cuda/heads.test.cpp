@@ -51,8 +51,8 @@ TEMPLATE_TEST_CASE("heads are normed, turned and stored where their row belongs"
   const std::vector<float> sin = mini::normals(kRows * kTurning / 2, 7);
   for (const fd::RopeKind rope : {fd::RopeKind::kAdjacent, fd::RopeKind::kHalves}) {
     for (const bool normed : {false, true}) {
-      const on_host::Array<float> to(q), keys(k), values(v), by_q(q_weight), by_k(k_weight), c(cos),
-          s(sin);
+      const on_host::Array<float> queries(q), to(q.size()), keys(k), values(v), by_q(q_weight),
+          by_k(k_weight), c(cos), s(sin);
       const on_host::Array<TestType> cache_k(2 * kKvHeads * kPlaces * kHead),
           cache_v(2 * kKvHeads * kPlaces * kHead);
       // The second row first, of the second sequence.
@@ -63,11 +63,13 @@ TEMPLATE_TEST_CASE("heads are normed, turned and stored where their row belongs"
                             .n_heads = kHeads,
                             .n_kv_heads = kKvHeads,
                             .d_head = kHead,
-                            .q = to.data(),
+                            .q = queries.data(),
                             .k = keys.data(),
                             .v = values.data(),
+                            .to_q = to.data(),
                             .q_norm = {normed ? by_q.data() : nullptr, kEpsilon},
                             .k_norm = {normed ? by_k.data() : nullptr, kEpsilon},
+                            .norms_all_heads = false,
                             .rope = rope,
                             .n_rot = kTurning,
                             .cos = c.data(),

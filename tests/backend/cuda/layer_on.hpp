@@ -51,7 +51,7 @@ class Layer {
       const auto values = mini::normals(idx(n), ++seed, 0.3f);
       (void)vectors_.back().write(values);
     }
-    for (const int n : {shape().d_head, shape().d_head}) {
+    for (const int n : {int{shape().d_head}, int{shape().d_head}, d_q, d_kv}) {
       vectors_.emplace_back();
       (void)vectors_.back().write(mini::normals(idx(n), ++seed, 1.0f));
     }
@@ -125,7 +125,7 @@ class Layer {
       hand_out(worker, x, shape().d_model, out.embedded);
       worker.qkv(fd::QkvArgs<Worker, R>{.x = x,
                                         .n_rows = n_rows,
-                                        .norm = norm(3),
+                                        .norm = norm(3, !c.scales),
                                         .wq = &matrices_[1],
                                         .wk = &matrices_[2],
                                         .wv = &matrices_[3],
@@ -139,8 +139,9 @@ class Layer {
                                         .sequences = sequences,
                                         .kv = kv,
                                         .q = q,
-                                        .q_norm = norm(8, c.norms),
-                                        .k_norm = norm(9, c.norms)});
+                                        .q_norm = norm(c.scales ? 10 : 8, c.norms || c.scales),
+                                        .k_norm = norm(c.scales ? 11 : 9, c.norms || c.scales),
+                                        .norms_all_heads = c.scales});
       hand_out(worker, q, shape().d_q, out.q);
       worker.attend(fd::AttendArgs<Worker, R>{.q = q,
                                               .n_rows = n_rows,
@@ -153,16 +154,19 @@ class Layer {
                                               .wo = &matrices_[4],
                                               .x = x,
                                               .window = c.window,
-                                              .post_norm = norm(4, c.norms)});
+                                              .post_norm = norm(4, c.norms),
+                                              .softcap = c.scales ? 2.0f : 0.0f,
+                                              .residual = c.scales ? 0.7f : 1.0f});
       hand_out(worker, x, shape().d_model, out.attended);
       worker.feed_forward(fd::FeedForwardArgs<Worker>{.x = x,
                                                       .n_rows = n_rows,
-                                                      .norm = norm(5),
+                                                      .norm = norm(5, !c.scales),
                                                       .activation = c.activation,
                                                       .gate = &matrices_[5],
                                                       .up = &matrices_[6],
                                                       .down = &matrices_[7],
-                                                      .post_norm = norm(6, c.norms)});
+                                                      .post_norm = norm(6, c.norms),
+                                                      .residual = c.scales ? 0.3f : 1.0f});
       hand_out(worker, x, shape().d_model, out.fed);
       worker.head(fd::HeadArgs<Worker>{.x = x,
                                        .rows = rows,
@@ -171,7 +175,9 @@ class Layer {
                                        .argmax = out.argmax,
                                        .logits = logits,
                                        .maxima = maxima,
-                                       .sums = sums});
+                                       .sums = sums,
+                                       .scale = c.scales ? 0.5f : 1.0f,
+                                       .softcap = c.scales ? 1.5f : 0.0f});
     });
     return out;
   }

@@ -32,8 +32,9 @@ struct AttendPart {
     int n_kv_heads;
     int d_head;
     float scale;
-    int window;   // 0: all positions
-    int n_parts;  // of the row that sees most
+    float softcap;  // 0: none
+    int window;     // 0: all positions
+    int n_parts;    // of the row that sees most
     /// Written [n_rows, n_heads, n_parts, 2 + d_head]: the greatest score, the sum of weights
     /// relative to it, and the sum of values with these weights. Nothing where a row sees no
     /// position of the part.
@@ -79,7 +80,9 @@ struct AttendPart {
         dot = t.fma(t.load(q + d), load_element(t, key + d), dot);
       }
       dot = t.warp_sum(dot);
-      if (lane_of(t) == 0) t.store(scores + i, t.mul(dot, a.scale));
+      if (lane_of(t) == 0) {
+        t.store(scores + i, capped(t, t.mul(dot, a.scale), a.softcap));
+      }
     }
     t.sync();
 

@@ -107,4 +107,10 @@ FOREDRAFT_DEVICE int warp_of(T& t) {
   return t.thread() / kWarp;
 }
 
+/// A score or logit whose magnitude stays below `cap`; 0: as it is.
+template <typename T>
+FOREDRAFT_DEVICE float capped(T& t, float value, float cap) {
+  return cap == 0.0f ? value : t.mul(cap, t.tanh(t.divide(value, cap)));
+}
+
 }  // namespace foredraft::inline v0::cuda
