@@ -6,8 +6,8 @@
 #include <foredraft/constraint/gbnf.hpp>
 #include <foredraft/constraint/grammar_constraint.hpp>
 #include <foredraft/constraint/json_schema.hpp>
+#include <foredraft/constraint/piece_trie.hpp>
 #include <foredraft/constraint/regex.hpp>
-#include <foredraft/constraint/token_trie.hpp>
 
 #include "arguments.hpp"
 
@@ -62,7 +62,7 @@ void ConstraintArguments::read() {
 
 fd::AnyConstraint ConstraintArguments::constraint(const fd::Tokenizer& tokenizer) const {
   if (!grammar_) return {};
-  const auto trie = std::make_shared<const fd::TokenTrie>(
+  const auto trie = std::make_shared<const fd::PieceTrie>(
       static_cast<int>(tokenizer.vocabulary().size()),
       [&](fd::TokenId token) { return std::string(tokenizer.piece(token)); });
   return fd::GrammarConstraint(*grammar_, trie);

@@ -101,8 +101,8 @@ std::string any_schema(fuzz::Choices& choices, int depth) {
   return "{" + text + "}";
 }
 
-const std::shared_ptr<const fd::TokenTrie>& tokens() {
-  static const auto trie = std::make_shared<const fd::TokenTrie>(300, [](fd::TokenId token) {
+const std::shared_ptr<const fd::PieceTrie>& tokens() {
+  static const auto trie = std::make_shared<const fd::PieceTrie>(300, [](fd::TokenId token) {
     static constexpr std::string_view kLonger[] = {"\": ", "{\"", "aa", "ab", "\",", "12", "\n  "};
     if (token < 256) return std::string(1, static_cast<char>(token));
     const auto i = static_cast<std::size_t>(token) - 256;
