@@ -26,16 +26,13 @@ class Call {
   Call(Options asked, const T& target, const A& acceptance, Rng* rng = nullptr)
       : options_(std::move(asked)), rng_(rng), philox_(options_.seed, options_.sequence) {
     check(options_);
-    if (options_.min_tokens > 0) hold_back_ends_of(target);
     need_ = acceptance.needs(options_.sampling);
-    need_early_ = acceptance.needs(sampling(0));
     uses_law_ = acceptance.uses_law();
     if (options_.logprobs >= 0) {
       check_logprobs(target.vocab_size());
       need_ = std::max(need_, RowNeed::kLogits);
     }
     if (options_.constraint) need_ = std::max(need_, RowNeed::kLogits);
-    need_early_ = std::max(need_early_, need_);
     if constexpr (TextTarget<T>) {
       if (!options_.piece) {
         options_.piece = [&target](TokenId token) { return std::string(target.piece(token)); };
@@ -50,6 +47,8 @@ class Call {
                   "stop at tokens instead: Options::end_tokens");
     }
     if (options_.constraint) constrain(target.vocab_size());
+    if (options_.min_tokens > 0) ends_ = ends_among(target.vocab_size());
+    need_early_ = std::max(need_, acceptance.needs(sampling(0)));
   }
 
   /// As asked for; `piece` is the target's where the caller has none.
@@ -95,6 +94,17 @@ class Call {
                 "at most the " + std::to_string(n_vocab) + " tokens there are", "ask for fewer");
   }
 
+  /// A token may come before which the text must not end.
+  bool early() const noexcept { return !ends_.empty() && stats.emitted < options_.min_tokens; }
+
+  std::vector<TokenId> ends_among(int n_vocab) const {
+    std::vector<TokenId> ends;
+    for (TokenId token = 0; token < n_vocab; ++token) {
+      if (is_end(token)) ends.push_back(token);
+    }
+    return ends;
+  }
+
   void constrain(int n_vocab) {
     if (options_.constraint.vocab_size() > n_vocab) {
       throw Error(
@@ -103,26 +113,8 @@ class Call {
           "at most the " + std::to_string(n_vocab) + " of the target",
           "make the constraint with the target's own vocabulary");
     }
-    auto ends = std::make_shared<std::vector<TokenId>>();
-    for (TokenId token = 0; token < n_vocab; ++token) {
-      if (is_end(token)) ends->push_back(token);
-    }
+    auto ends = std::make_shared<std::vector<TokenId>>(ends_among(n_vocab));
     constraint_ = ConstraintPath(options_.constraint, std::move(ends));
-  }
-
-  /// A token may come before which the text must not end.
-  bool early() const noexcept { return !ends_.empty() && stats.emitted < options_.min_tokens; }
-
-  template <typename T>
-  void hold_back_ends_of(const T& target) {
-    std::vector<TokenId> ends = options_.end_tokens;
-    if constexpr (TextTarget<T>) {
-      const int n_vocab = options_.end_tokens.empty() ? target.vocab_size() : 0;
-      for (TokenId token = 0; token < n_vocab; ++token) {
-        if (target.is_end(token)) ends.push_back(token);
-      }
-    }
-    ends_ = std::move(ends);
   }
 
   Options options_;

@@ -45,7 +45,7 @@ class Sequence {
     std::vector<Emitted> undelivered;
     std::optional<FinishReason> unreported;
     bool cold = true;
-    ConstraintPath constraint;
+    ConstraintPath constraint = {};
     Mirostat mirostat = {};
 
     /// What outlives a process; the rest is there within a call alone.
@@ -54,6 +54,7 @@ class Sequence {
       archive(self.cache);
       archive(self.drafter);
       archive(self.cold);
+      archive(self.mirostat);
     }
   };
 

@@ -38,6 +38,10 @@ TEST_CASE("a lookback reaches as far as it is told, and as there is text") {
   CHECK(text.reach(0) == 0);
   CHECK(text.reach(2) == 2);
   CHECK(text.reach(9) == 3);
+  // Drafted tokens are among those that it reaches, not beside them.
+  fd::DraftTree draft;
+  draft.reset(3);
+  CHECK(fd::Lookback({tokens, &draft, draft.add(0, 4)}).reach(2) == 2);
 }
 
 TEST_CASE("a lookback finds what the text ends with, across the border of the draft") {

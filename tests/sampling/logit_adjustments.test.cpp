@@ -98,7 +98,10 @@ TEST_CASE("a forced token is all that a row allows, whatever else is asked for")
       .reasoning = {.tokens = 1, .open = {0}, .close = {3}},
   };
   CHECK(allowed(options, {0, 1}) == std::vector<float>{kNever, kNever, kNever, 0.0f});
-  // A row that does not know the token is left as it is.
+  // A row that forbids the token, or does not know it, is left as it is.
+  fd::SamplingOptions budget;
+  budget.reasoning = {.tokens = 1, .open = {0}, .close = {3}};
+  CHECK(allowed(budget, {0, 1}, {1, 2, 3, kNever}) == std::vector<float>{1, 2, 3, kNever});
   fd::SamplingOptions other;
   other.reasoning = {.tokens = 1, .open = {0}, .close = {9}};
   CHECK(allowed(other, {0, 1}) == std::vector<float>{1, 2, 3, 4});
@@ -113,6 +116,7 @@ TEST_CASE("adjusted rows equal the definition, at temperature 0 and above it") {
     if (random() % 2 == 0) options.held_back = {{0, 3}, 7};
     if (random() % 2 == 0) options.reasoning = {3, {1}, {2}, {3, 3}};
     if (random() % 2 == 0) options.repeat_penalty = 1.7f;
+    if (random() % 2 == 0) options.frequency_penalty = 0.6f;
     if (random() % 2 == 0) options.dry_multiplier = 0.9f;
     std::vector<float> logits(7);
     for (float& x : logits) x = static_cast<float>(random() % 1000) / 250.0f - 2.0f;

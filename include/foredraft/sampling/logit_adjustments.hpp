@@ -47,11 +47,18 @@ inline TokenId forced_by(const ReasoningBudget& budget, const Lookback& text) no
 /// change nothing: a draft model may know fewer tokens.
 class LogitAdjustments {
  public:
-  /// Biases, bad words, tokens that are held back, and the reasoning budget, which decides alone.
+  /// The reasoning budget, which decides alone unless the row itself forbids what it forces, as that
+  /// of a constraint may; then biases, bad words and tokens that are held back.
   /// @shape logits [n_vocab] @cost O(items of the lists); O(n_vocab) where a token is forced
   static void allow(const SamplingOptions& options, const Lookback& text,
                     std::span<float> logits) noexcept {
     constexpr float kNever = -std::numeric_limits<float>::infinity();
+    const TokenId forced = forced_by(options.reasoning, text);
+    if (forced >= 0 && idx(forced) < logits.size() && logits[idx(forced)] != kNever) {
+      std::fill(logits.begin(), logits.end(), kNever);
+      logits[idx(forced)] = 0.0f;
+      return;
+    }
     const auto forbid = [&](TokenId token) {
       if (idx(token) < logits.size()) logits[idx(token)] = kNever;
     };
@@ -64,10 +71,6 @@ class LogitAdjustments {
     if (text.size() < idx(options.held_back.until)) {
       for (const TokenId token : options.held_back.tokens) forbid(token);
     }
-    const TokenId forced = forced_by(options.reasoning, text);
-    if (forced < 0 || idx(forced) >= logits.size()) return;
-    std::fill(logits.begin(), logits.end(), kNever);
-    logits[idx(forced)] = 0.0f;
   }
 
   /// Repeat, presence and frequency penalties.

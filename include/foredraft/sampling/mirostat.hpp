@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cmath>
-#include <optional>
+#include <limits>
 
 #include <foredraft/core/sampling_options.hpp>
 
@@ -15,7 +15,7 @@ class Mirostat {
  public:
   /// @units bits
   double most_surprise(const SamplingOptions& options) const noexcept {
-    return mu_.value_or(2.0 * options.mirostat_tau);
+    return mu_ == kNone ? 2.0 * options.mirostat_tau : mu_;
   }
 
   /// @param p of the token, after all transforms; a token that cannot be moves nothing
@@ -26,8 +26,12 @@ class Mirostat {
 
   friend bool operator==(const Mirostat&, const Mirostat&) = default;
 
+  /// What a saved snapshot holds of it.
+  static void parts(auto& self, auto& archive) { archive(self.mu_); }
+
  private:
-  std::optional<double> mu_;  // nothing: no token so far
+  static constexpr double kNone = std::numeric_limits<double>::infinity();  // no token so far
+  double mu_ = kNone;
 };
 
 }  // namespace foredraft::inline v0

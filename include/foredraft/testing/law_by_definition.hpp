@@ -80,7 +80,8 @@ inline std::vector<double> allowed(std::span<const float> logits, const Sampling
                                    Text text) {
   std::vector<double> x(logits.begin(), logits.end());
   const double never = -std::numeric_limits<double>::infinity();
-  const TokenId forced = forced_after(options.reasoning, text);
+  TokenId forced = forced_after(options.reasoning, text);
+  if (forced >= 0 && (idx(forced) >= x.size() || x[idx(forced)] == never)) forced = -1;
   for (std::size_t id = 0; id < x.size(); ++id) {
     const auto token = static_cast<TokenId>(id);
     for (const LogitBias& bias : options.logit_bias) {
