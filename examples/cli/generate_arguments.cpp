@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <foredraft/core/draft_tree.hpp>
+#include <foredraft/io/chat_format.hpp>
 
 namespace cli {
 
@@ -17,6 +18,14 @@ namespace {
 
 constexpr int kMostDepth = fd::DraftTree::kMaxNodes - 1;
 constexpr int kMostInt = std::numeric_limits<int>::max();
+
+std::vector<std::string> chat_format_names() {
+  std::vector<std::string> names;
+  for (const fd::ChatMarks& marks : fd::kChatMarks) {
+    if (marks.format != fd::ChatFormat::kRaw) names.emplace_back(marks.name);
+  }
+  return names;
+}
 
 /// One of `types`, or some drafters with commas between, each once. @errors UsageError
 void limit_list(CLI::Option* option, const std::vector<std::string>& types) {
@@ -249,9 +258,9 @@ void GenerateArguments::add_to(CLI::App& command) {
   command.add_flag("--raw", raw,
                    "no chat format: the prompt as it is, behind BOS where the model asks for it; "
                    "names of special tokens in it are those tokens, with a chat format, too");
-  add_choice(command, "--chat-format NAME", chat_format, {"chatml", "llama3", "gemma"},
-             "turns of a chat, for models whose file has no template, or one that is not known: "
-             "chatml, llama3 or gemma [what the template says]");
+  add_choice(command, "--chat-format NAME", chat_format, chat_format_names(),
+             "turns of a chat, for models whose file has no template, or one that is not known: " +
+                 fd::chat_format::names() + " [what the template says]");
   add_number(command, "-n,--predict,--n-predict N", options.max_tokens, -1, kMostInt,
              "most tokens to generate; -1: until the context is full [" +
                  std::to_string(options.max_tokens) + "]");

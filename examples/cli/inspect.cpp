@@ -37,7 +37,7 @@ Json to_json(const Findings& found, const fd::Gguf& file) {
                               {"memory", Json()}});
   if (found.survey) {
     const fd::ModelConfig& c = found.survey->config;
-    const auto& [attention, feed_forward] = c.layers.front();  // all are alike
+    const auto& [attention, feed_forward, recurrent] = c.layers.front();  // all are alike
     object["dimensions"] = {{"n_vocab", int{c.n_vocab}},
                             {"n_ctx", int{c.n_ctx}},
                             {"n_layers", c.layers.size()},
@@ -74,7 +74,7 @@ std::string overview(const Findings& found, const fd::Gguf& file) {
   out += line("runs", found.runs() ? "yes" : "no: " + visible(found.why_not));
   if (found.survey) {
     const fd::ModelConfig& c = found.survey->config;
-    const auto& [attention, feed_forward] = c.layers.front();
+    const auto& [attention, feed_forward, recurrent] = c.layers.front();
     out += line("shape", std::to_string(c.layers.size()) + " layers, d_model " +
                              std::to_string(c.d_model) + ", " + std::to_string(attention.n_heads) +
                              " heads of " + std::to_string(attention.d_head) + " (" +

@@ -20,8 +20,16 @@ struct PassShape {
   Dim d_kv = 0;    ///< all heads of keys, or of values: n_kv_heads * d_head
   Dim d_head = 0;  ///< at most kMostHead
 
+  // Of mixtures of experts; 0 where there are none.
+  Dim n_experts = 0;
+  Dim n_used = 0;    ///< experts that a row takes
+  Dim d_expert = 0;  ///< d_ff of one; n_experts * d_expert and n_experts * d_model are dimensions
+
   /// Columns of the widest activations.
-  Dim widest() const noexcept { return std::max({int{d_model}, int{d_ff}, int{d_q}, int{d_kv}}); }
+  Dim widest() const noexcept {
+    const int of_experts = int{n_used} * std::max(int{d_expert}, int{d_model});
+    return std::max({int{d_model}, int{d_ff}, int{d_q}, int{d_kv}, int{n_experts}, of_experts});
+  }
 };
 
 /// Greatest d_head: operators count the elements of a block of keys in an `int`.
@@ -56,6 +64,12 @@ concept AttendsOver =
       { worker.qkv(qkv) } noexcept;
       { worker.attend(attend) } noexcept;
     };
+
+/// A worker that can also mix experts. A model with such layers is refused over another one.
+template <typename W>
+concept MixesExperts = requires(W& worker, const MixtureArgs<W>& mixture) {
+  { worker.mixture(mixture) } noexcept;
+};
 
 /// Where the arithmetic of a model takes place: packed weights and the fused operators of
 /// backend/ops.hpp.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -10,6 +11,7 @@
 #include <foredraft/backend/ops.hpp>
 #include <foredraft/cache/key_value_cache.hpp>
 #include <foredraft/core/concepts.hpp>
+#include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/rope.hpp>
@@ -22,7 +24,7 @@ struct LayerWeights {
   using Matrix = typename B::Matrix;
   using Vector = typename B::Vector;
 
-  Vector attn_norm;  // [d_model]
+  Vector attn_norm;  // [d_model] or empty
   Matrix wq;         // [d_q, d_model]
   Matrix wk;         // [d_kv, d_model]
   Matrix wv;         // [d_kv, d_model]
@@ -30,15 +32,16 @@ struct LayerWeights {
   Vector q_bias;     // [d_q] or empty
   Vector k_bias;     // [d_kv] or empty
   Vector v_bias;     // [d_kv] or empty
-  Vector ffn_norm;   // [d_model]
-  Matrix gate;       // [d_ff, d_model]
-  Matrix up;         // [d_ff, d_model]
-  Matrix down;       // [d_model, d_ff]
+  Vector ffn_norm;   // [d_model] or empty
+  Matrix gate;       // [d_ff, d_model]; of a mixture all experts', one behind the other
+  Matrix up;         // [d_ff, d_model], likewise
+  Matrix down;       // [d_model, d_ff], likewise
 
-  Vector q_norm = {};          // [d_head] or empty
-  Vector k_norm = {};          // [d_head] or empty
-  Vector post_attn_norm = {};  // [d_model] or empty
-  Vector post_ffn_norm = {};   // [d_model] or empty
+  Vector q_norm = {};                 // [d_head], [d_q] if norms_all_heads, or empty
+  Vector k_norm = {};                 // [d_head], [d_kv], or empty
+  Vector post_attn_norm = {};         // [d_model] or empty
+  Vector post_ffn_norm = {};          // [d_model] or empty
+  std::optional<Matrix> router = {};  // [n_experts, d_model] of a mixture
 };
 
 /// Layers one behind the other, each of its own shape: what a model is between its embedding and
@@ -50,13 +53,21 @@ class LayerStack {
 
  public:
   /// @param turns  each kind of turning that a layer uses
+  /// @errors kUnsupportedModel for a mixture of experts on a backend that has none
   LayerStack(Dim d_model, float norm_epsilon, std::vector<RopeRotations> turns,
              std::vector<LayerShape> shapes, std::vector<LayerWeights<B>> weights)
       : d_model_(d_model),
         norm_epsilon_(norm_epsilon),
         turns_(std::move(turns)),
         shapes_(std::move(shapes)),
-        weights_(std::move(weights)) {}
+        weights_(std::move(weights)) {
+    int attending = 0;
+    int recurrent = 0;
+    for (const LayerShape& shape : shapes_) {
+      places_.push_back(shape.attends() ? attending++ : recurrent++);
+    }
+    check_experts();
+  }
 
   int size() const noexcept { return static_cast<int>(shapes_.size()); }
   const std::vector<LayerWeights<B>>& weights() const noexcept { return weights_; }
@@ -65,11 +76,14 @@ class LayerStack {
   PassShape shape() const {
     PassShape most{.d_model = d_model_};
     const auto grow = [](Dim& dimension, Dim to) { dimension = std::max<int>(dimension, to); };
-    for (const auto& [attention, feed_forward] : shapes_) {
+    for (const auto& [attention, feed_forward, recurrent] : shapes_) {
       grow(most.d_ff, feed_forward.d_ff);
       grow(most.d_q, attention.d_q);
       grow(most.d_kv, attention.d_kv);
       grow(most.d_head, attention.d_head);
+      grow(most.n_experts, feed_forward.n_experts);
+      grow(most.n_used, feed_forward.n_used);
+      if (feed_forward.n_experts > 0) grow(most.d_expert, feed_forward.d_ff);
     }
     return most;
   }
@@ -92,16 +106,18 @@ class LayerStack {
   struct Pass {
     int n_rows = 0;
     std::vector<SequenceRows> sequences = {};
-    std::vector<typename R::Layer> kv = {};     // [n_layers, n_sequences]
+    std::vector<typename R::Layer> kv = {};     // [layers with attention, n_sequences]
     std::vector<RopeTable<Worker>> ropes = {};  // [turns]
     Out<Worker> q = nullptr;                    // [n_rows, d_q]
 
-    std::span<const typename R::Layer> kv_of(int layer) const noexcept {
-      return std::span(kv).subspan(idx(layer) * sequences.size(), sequences.size());
+    /// @param place  of a layer among those with attention
+    std::span<const typename R::Layer> kv_of(int place) const noexcept {
+      return std::span(kv).subspan(idx(place) * sequences.size(), sequences.size());
     }
   };
 
-  /// Make a pass for the rows of all requests. @param first_layer  of each cache, for this stack
+  /// Make a pass for the rows of all requests.
+  /// @param first_layer  of each cache's layers of keys and values, for this stack
   /// @errors std::bad_alloc; nothing has happened then
   template <KeyValueCache C>
   Pass<typename C::Rows> prepare(std::span<Request<C>> requests, Workspace& work,
@@ -116,8 +132,9 @@ class LayerStack {
       }
     }
     for (int layer = 0; layer < size(); ++layer) {
+      if (!shapes_[idx(layer)].attends()) continue;
       for (const Request<C>& request : requests) {
-        pass.kv.push_back(request.cache->layer(first_layer + layer));
+        pass.kv.push_back(request.cache->layer(first_layer + places_[idx(layer)]));
       }
     }
     for (std::size_t i = 0; i < turns_.size(); ++i) {
@@ -139,7 +156,11 @@ class LayerStack {
   void run(Worker& worker, const Pass<R>& pass, Out<Worker> x, F&& after) const noexcept {
     for (int layer = 0; layer < size(); ++layer) {
       attend(worker, pass, x, layer);
-      feed_forward(worker, pass.n_rows, x, layer);
+      if (shapes_[idx(layer)].feed_forward.n_experts > 0) {
+        mix(worker, pass.n_rows, x, layer);
+      } else {
+        feed_forward(worker, pass.n_rows, x, layer);
+      }
       after(layer);
     }
   }
@@ -163,10 +184,11 @@ class LayerStack {
                                   .d_head = a.d_head,
                                   .rope = pass.ropes[idx(a.rope)],
                                   .sequences = pass.sequences,
-                                  .kv = pass.kv_of(layer),
+                                  .kv = pass.kv_of(places_[idx(layer)]),
                                   .q = pass.q,
                                   .q_norm = norm(w.q_norm),
-                                  .k_norm = norm(w.k_norm)});
+                                  .k_norm = norm(w.k_norm),
+                                  .norms_all_heads = a.norms_all_heads});
     worker.attend(AttendArgs<Worker, R>{.q = pass.q,
                                         .n_rows = pass.n_rows,
                                         .n_heads = a.n_heads,
@@ -174,24 +196,51 @@ class LayerStack {
                                         .d_head = a.d_head,
                                         .scale = a.scale,
                                         .sequences = pass.sequences,
-                                        .kv = pass.kv_of(layer),
+                                        .kv = pass.kv_of(places_[idx(layer)]),
                                         .wo = &w.wo,
                                         .x = x,
                                         .window = a.window,
-                                        .post_norm = norm(w.post_attn_norm)});
+                                        .post_norm = norm(w.post_attn_norm),
+                                        .softcap = a.softcap,
+                                        .residual = a.residual});
   }
 
   void feed_forward(Worker& worker, int n_rows, Out<Worker> x, int layer) const noexcept {
+    const FeedForwardShape& f = shapes_[idx(layer)].feed_forward;
     const LayerWeights<B>& w = weights_[idx(layer)];
-    worker.feed_forward(
-        FeedForwardArgs<Worker>{.x = x,
-                                .n_rows = n_rows,
-                                .norm = norm(w.ffn_norm),
-                                .activation = shapes_[idx(layer)].feed_forward.activation,
-                                .gate = &w.gate,
-                                .up = &w.up,
-                                .down = &w.down,
-                                .post_norm = norm(w.post_ffn_norm)});
+    worker.feed_forward(FeedForwardArgs<Worker>{.x = x,
+                                                .n_rows = n_rows,
+                                                .norm = norm(w.ffn_norm),
+                                                .activation = f.activation,
+                                                .gate = &w.gate,
+                                                .up = &w.up,
+                                                .down = &w.down,
+                                                .post_norm = norm(w.post_ffn_norm),
+                                                .residual = f.residual});
+  }
+
+  void mix(Worker& worker, int n_rows, Out<Worker> x, int layer) const noexcept {
+    if constexpr (MixesExperts<Worker>) {
+      const FeedForwardShape& f = shapes_[idx(layer)].feed_forward;
+      const LayerWeights<B>& w = weights_[idx(layer)];
+      worker.mixture(MixtureArgs<Worker>{.x = x,
+                                         .n_rows = n_rows,
+                                         .norm = norm(w.ffn_norm),
+                                         .activation = f.activation,
+                                         .router = &*w.router,
+                                         .gate = &w.gate,
+                                         .up = &w.up,
+                                         .down = &w.down,
+                                         .n_experts = f.n_experts,
+                                         .n_used = f.n_used});
+    }
+  }
+
+  /// @errors kUnsupportedModel where a layer mixes experts and the backend cannot
+  void check_experts() const {
+    if (MixesExperts<Worker> || shape().n_experts == 0) return;
+    throw Error(ErrorCode::kUnsupportedModel, "a mixture of experts", "a dense model",
+                "choose another backend, or another model");
   }
 
   RmsNorm<Worker> norm(const typename B::Vector& weight) const noexcept {
@@ -206,6 +255,7 @@ class LayerStack {
   float norm_epsilon_;
   std::vector<RopeRotations> turns_;
   std::vector<LayerShape> shapes_;
+  std::vector<int> places_;  // of each layer among those of its kind: with attention, or recurrent
   std::vector<LayerWeights<B>> weights_;
 };
 

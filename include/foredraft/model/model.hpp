@@ -95,7 +95,9 @@ class Model {
                                    .argmax = head.argmax,
                                    .logits = head.logits,
                                    .maxima = head.maxima,
-                                   .sums = head.sums});
+                                   .sums = head.sums,
+                                   .scale = config_.logit_scale,
+                                   .softcap = config_.logit_softcap});
     });
     hand_out(requests, head);
   }

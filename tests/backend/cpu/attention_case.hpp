@@ -19,6 +19,7 @@ template <typename K, typename V = K>
 struct AttentionCase {
   int window = 0;  // 0: every row sees all positions before it
   int ring = 0;    // rows that positions take in turn; 0: each has its own
+  float softcap = 0.0f;
   int d_head;
   int group;
   int size;
@@ -105,6 +106,7 @@ struct AttentionCase {
     task.v = reinterpret_cast<const std::byte*>(values);
     task.window = window;
     task.ring = ring;
+    task.softcap = softcap;
     task.d_head = d_head;
     task.group = group;
     task.scale = 1.0f / std::sqrt(static_cast<float>(d_head));
@@ -141,6 +143,7 @@ struct AttentionCase {
     AttentionCase one(d_head, group, size + static_cast<int>(up.size()) - 1, {-1}, 0);
     one.window = window;
     one.ring = ring;
+    one.softcap = softcap;
     const auto copy_row = [&](int to, int from) {
       const auto copy = [&]<typename T>(const std::vector<T>& rows, std::vector<T>& others) {
         const std::size_t n = row_size<T>();
@@ -202,6 +205,7 @@ struct AttentionCase {
     for (const int row : rows) {
       double score = 0;
       for (int d = 0; d < d_head; ++d) score += q_row[at(d)] * value(k, row, d);
+      if (softcap != 0.0f) score = double{softcap} * std::tanh(score / double{softcap});
       const double weight = std::exp(score);
       sum += weight;
       for (int d = 0; d < d_head; ++d) out[at(d)] += weight * value(v, row, d);

@@ -6,6 +6,7 @@
 #include <foredraft/backend/cpu/activations.hpp>
 #include <foredraft/backend/cpu/attention_keys.hpp>
 #include <foredraft/backend/cpu/attention_values.hpp>
+#include <foredraft/backend/cpu/elementwise.hpp>
 #include <foredraft/backend/cpu/key_blocks.hpp>
 #include <foredraft/backend/cpu/quantize_row.hpp>
 #include <foredraft/backend/cpu/query_tile.hpp>
@@ -37,6 +38,7 @@ struct AttendTask {
   int begin = 0;                             // queries begin .. end - 1
   int end = 0;
   float* workspace = nullptr;  // [attend_workspace(d_head)]
+  float softcap = 0.0f;        // of scores; 0: none
 
   /// Positions up to a row's own, which it sees as far back as the window reaches.
   [[gnu::always_inline]] int visible(int row) const noexcept {
@@ -236,6 +238,9 @@ class Attention {
   void attend_block(int n, int begin, int first, int last) noexcept {
     const std::int32_t next = next_place();
     keys_.score(tile_, first, last, next);
+    if (task_.softcap != 0.0f) {
+      soft_cap<Arch>(tile_.scores + first * kBlock, (last - first) * kBlock, task_.softcap);
+    }
     // Later rows of a chain see more of the block than earlier ones.
     const auto seen = [&](int query) {
       const int most = task_.visible(row_of(query)) - begin;

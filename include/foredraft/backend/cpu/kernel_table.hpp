@@ -26,6 +26,7 @@ struct KernelTable {
   void (*store_half)(const float* from, int n, std::uint16_t* to) noexcept;
   void (*attend)(const AttendTask& task) noexcept;
   void (*gated_activation)(Activation activation, float* gate, const float* up, int n) noexcept;
+  void (*soft_cap)(float* values, int n, float cap) noexcept;
   float (*argmax)(const float* values, int n, TokenId first_id, Best& best) noexcept;
 };
 
@@ -43,6 +44,7 @@ const KernelTable& kernel_table() noexcept {
       .store_half = &cpu::store_half<Arch>,
       .attend = &cpu::attend<Arch>,
       .gated_activation = &cpu::gated_activation<Arch>,
+      .soft_cap = &cpu::soft_cap<Arch>,
       .argmax = &cpu::argmax<Arch>,
   };
   return table;
