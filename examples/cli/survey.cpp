@@ -93,9 +93,9 @@ void check_cache_formats(fd::RowFormats formats, const fd::ModelConfig& model,
                         std::to_string(d_head) + " dimensions",
                     "a multiple of " + std::to_string(multiple), "use " + kCacheFormats[0]);
   };
-  for (const fd::LayerShape& layer : model.layers) {
-    check("--cache-type-k", formats.k, layer.attention.d_head);
-    check("--cache-type-v", formats.v, layer.attention.d_head);
+  for (const fd::KeyValueShape& layer : model.cache_shape().layers) {
+    check("--cache-type-k", formats.k, layer.d_head);
+    check("--cache-type-v", formats.v, layer.d_head);
   }
 }
 

@@ -510,7 +510,7 @@ class Generate(CliTest):
                 self.assertEqual(found["tokens"], plain["tokens"])
                 self.assertGreater(found["stats"]["accepted"], 0)
         narrow = self.alphabet("narrow.gguf", after_z=ord("a"))
-        self.fails(1, "--cache-type-v-draft q8_0 with heads of", *base, "-md", narrow, "-ctvd", "q8_0")
+        self.fails(2, "--cache-type-v-draft q8_0 with heads of", *base, "-md", narrow, "-ctvd", "q8_0")
 
     def test_draft_model_with_a_shorter_context(self):
         base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "abc", "-n", 600)
