@@ -10,8 +10,8 @@
 #include <foredraft/constraint/automaton.hpp>
 #include <foredraft/constraint/grammar.hpp>
 #include <foredraft/constraint/grammar_constraint.hpp>
+#include <foredraft/constraint/piece_trie.hpp>
 #include <foredraft/constraint/pushdown_states.hpp>
-#include <foredraft/constraint/token_trie.hpp>
 
 /// A grammar asked about whole texts.
 class Texts {
@@ -39,8 +39,8 @@ class Texts {
   foredraft::PushdownStates states_;
 };
 
-inline std::shared_ptr<const foredraft::TokenTrie> trie_of(const std::vector<std::string>& pieces) {
-  return std::make_shared<const foredraft::TokenTrie>(
+inline std::shared_ptr<const foredraft::PieceTrie> trie_of(const std::vector<std::string>& pieces) {
+  return std::make_shared<const foredraft::PieceTrie>(
       static_cast<int>(pieces.size()),
       [&pieces](foredraft::TokenId token) { return pieces[static_cast<std::size_t>(token)]; });
 }

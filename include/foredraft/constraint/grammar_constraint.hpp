@@ -13,8 +13,8 @@
 
 #include <foredraft/constraint/automaton.hpp>
 #include <foredraft/constraint/grammar.hpp>
+#include <foredraft/constraint/piece_trie.hpp>
 #include <foredraft/constraint/pushdown_states.hpp>
-#include <foredraft/constraint/token_trie.hpp>
 #include <foredraft/core/constraint.hpp>
 #include <foredraft/core/error.hpp>
 
@@ -41,7 +41,7 @@ class GrammarConstraint {
   /// @param most_bytes  for what is kept, give or take what one mask takes
   /// @errors kInvalidConstraint where the grammar is left-recursive, has no text, or no token of the
   /// vocabulary begins one
-  GrammarConstraint(const Grammar& grammar, std::shared_ptr<const TokenTrie> tokens,
+  GrammarConstraint(const Grammar& grammar, std::shared_ptr<const PieceTrie> tokens,
                     std::size_t most_bytes = kMostBytes)
       : kept_(std::make_shared<Kept>()) {
     kept_->tokens = std::move(tokens);
@@ -141,7 +141,7 @@ class GrammarConstraint {
       return state;
     }
 
-    std::shared_ptr<const TokenTrie> tokens;
+    std::shared_ptr<const PieceTrie> tokens;
     std::shared_ptr<const Automaton> automaton;
     std::size_t most_bytes = 0;
     std::mutex mutex;

@@ -18,11 +18,11 @@ namespace foredraft::inline v0 {
 /// The bytes of all tokens of a vocabulary as a tree: a node for each beginning of a token. Nodes
 /// come in the order in which a walk meets them, so a walk that leaves out what is below a node goes
 /// on at a later one.
-class TokenTrie {
+class PieceTrie {
  public:
   /// @param piece  bytes of a token; tokens without any (control tokens, say) are not in the tree
   /// @cost O(bytes of all tokens), once a vocabulary
-  TokenTrie(int n_vocab, const std::function<std::string(TokenId)>& piece) : n_vocab_(n_vocab) {
+  PieceTrie(int n_vocab, const std::function<std::string(TokenId)>& piece) : n_vocab_(n_vocab) {
     begin_of_.reserve(idx(n_vocab) + 1);
     for (TokenId token = 0; token < n_vocab; ++token) {
       begin_of_.push_back(bytes_.size());

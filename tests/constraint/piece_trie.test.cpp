@@ -1,4 +1,4 @@
-#include <foredraft/constraint/token_trie.hpp>
+#include <foredraft/constraint/piece_trie.hpp>
 
 #include <algorithm>
 #include <string>
