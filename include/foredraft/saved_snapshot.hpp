@@ -44,6 +44,7 @@ void save_snapshot(std::ostream& out, const S& snapshot, const SnapshotOwner& ow
   archive(owner.drafters);
   archive(note);
   archive(snapshot.tokens);
+  archive(snapshot.mirostat);
   archive(snapshot.cold);
   archive(snapshot.cache);
   PayloadWriter drafters;
@@ -76,6 +77,7 @@ LoadedSnapshot<S> load_snapshot(std::istream& in, S like, const SnapshotOwner& o
   archive(found.drafters);
   archive(loaded.note);
   archive(snapshot.tokens);
+  archive(snapshot.mirostat);
   archive(snapshot.cold);
   archive(snapshot.cache);
   std::vector<std::byte> drafters;

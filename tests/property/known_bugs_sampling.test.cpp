@@ -2,6 +2,7 @@
 // transforms with a memory, minimum lengths, budgets; and where text is handed over. Each test is named
 // after the public issue, reads without it, and fails if that very mistake is made here.
 
+#include <foredraft/constraint/token_list.hpp>
 #include <foredraft/foredraft.hpp>
 
 #include <algorithm>
@@ -90,6 +91,23 @@ TEST_CASE(
         CHECK(run(target, half_right(all, 8), fd::Greedy{}, asking(processor.sampling, depth))
                   .tokens == truth);
       }
+    }
+  }
+}
+
+TEST_CASE("under a constraint, too, what looks back gives one text at every depth") {
+  toy::Target target(8, 2, 1.5);
+  const std::vector<fd::TokenId> allowed{0, 1, 2, 4, 6, 7};
+  for (const Processor& processor : processors(1.0f)) {
+    fd::Options options = asking(processor.sampling, 0);
+    options.constraint = fd::AllowedTokens(8, allowed);
+    const Tokens truth = plain(target, options).tokens;
+    CHECK(std::count(truth.begin(), truth.end(), 3) == 0);
+    for (const int depth : {1, 3, 7}) {
+      CAPTURE(processor.name, depth);
+      options.n_draft = depth;
+      CHECK(run(target, half_right(joined(kPrompt, truth), 8), fd::SampleAndMatch{}, options)
+                .tokens == truth);
     }
   }
 }

@@ -1,5 +1,7 @@
 #include <foredraft/sampling/mirostat.hpp>
 
+#include <foredraft/core/state_archive.hpp>
+
 #include "support/catch.hpp"
 
 namespace fd = foredraft;
@@ -26,4 +28,19 @@ TEST_CASE("states of mirostat are values") {
   CHECK(a == b);
   a.observe(options, 0.5);
   CHECK_FALSE(a == b);
+}
+
+TEST_CASE("a saved state of mirostat is read as it was") {
+  const fd::SamplingOptions options{.temperature = 1.0f, .mirostat = 2};
+  fd::Mirostat moved;
+  moved.observe(options, 0.3);
+  for (const fd::Mirostat& state : {fd::Mirostat(), moved}) {
+    fd::PayloadWriter payload;
+    fd::StateWriter{payload}(state);
+    fd::PayloadReader in(payload.bytes(), 0);
+    fd::Mirostat read;
+    read.observe(options, 0.9);
+    fd::StateReader{in}(read);
+    CHECK(read == state);
+  }
 }

@@ -93,6 +93,8 @@ class StateWriter {
       out_.put(static_cast<std::uint8_t>(value));
     } else if constexpr (std::integral<T>) {
       out_.put(value);
+    } else if constexpr (std::floating_point<T>) {
+      out_.append(std::as_bytes(std::span(&value, 1)));
     } else if constexpr (std::same_as<T, std::string>) {
       out_.put(static_cast<std::uint64_t>(value.size()));
       out_.append(std::as_bytes(std::span(value)));
@@ -133,6 +135,8 @@ class StateReader {
       value = in_.take_within<std::uint8_t>(0, 1, "flag") != 0;
     } else if constexpr (std::integral<T>) {
       value = in_.take<T>("number");
+    } else if constexpr (std::floating_point<T>) {
+      in_.take_bytes(std::as_writable_bytes(std::span(&value, 1)), "number");
     } else if constexpr (std::same_as<T, std::string>) {
       value.resize(in_.take_count(1, "characters"));
       in_.take_bytes(std::as_writable_bytes(std::span(value)), "characters");
