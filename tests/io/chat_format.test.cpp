@@ -253,3 +253,19 @@ TEST_CASE("formats have names") {
   CHECK(fd::name_of(fd::ChatFormat::kRaw) == "raw");
   CHECK(fd::name_of(fd::ChatFormat::kGemma) == "gemma");
 }
+
+TEST_CASE("a reply goes on behind an answer as the whole conversation would read") {
+  for (const auto& text : {kSmolLM2, kQwen, kLlama3, kGemma}) {
+    const auto chat = fd::recognize_chat_template(text);
+    Messages talk = {{"user", "Hi"}};
+    std::string grown = fd::format_chat(chat, talk);
+    for (const char* answer : {"Hello.", "What?"}) {
+      talk.push_back({"assistant", answer});
+      talk.push_back({"user", " And\nnow? "});
+      grown += answer + fd::format_reply(chat, talk.back().content);
+      CHECK(grown == fd::format_chat(chat, talk));
+    }
+  }
+  fd::ChatTemplate raw;
+  CHECK(fd::format_reply(raw, "next") == "next");
+}

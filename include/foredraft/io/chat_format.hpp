@@ -228,4 +228,19 @@ inline std::string format_chat(const ChatTemplate& chat, std::span<const ChatMes
   return out;
 }
 
+/// What follows an answer in the conversation: the mark that closes it, the user's next message, and
+/// the opening of the next answer. So a conversation goes on behind the tokens of its answers as
+/// they were generated; to encode their text again may give others.
+/// @errors as format_chat; kUnsupportedModel for a format that changes what came before
+inline std::string format_reply(const ChatTemplate& chat, std::string_view text) {
+  const ChatMessage talk[] = {{"user", "-"}, {"assistant", "-"}, {"user", std::string(text)}};
+  const std::string before = format_chat(chat, std::span(talk).first(1)) + "-";
+  const std::string all = format_chat(chat, talk);
+  if (!all.starts_with(before)) {
+    throw Error(ErrorCode::kUnsupportedModel, "turns that change those before them",
+                "a format to which turns are added");
+  }
+  return all.substr(before.size());
+}
+
 }  // namespace foredraft::inline v0

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/backend/recurrent_ops.hpp>
 #include <foredraft/core/dimension.hpp>
 #include <foredraft/core/types.hpp>
 
@@ -35,21 +37,38 @@ struct AttentionShape {
 
 struct FeedForwardShape {
   Activation activation = Activation::kSilu;
-  Dim d_ff = 0;
+  Dim d_ff = 0;           ///< 0: the layer has no such part
   float residual = 1.0f;  ///< factor on what is added to x
   Dim n_experts = 0;      ///< of a mixture, each of d_ff; 0: the part is one
   Dim n_used = 0;         ///< experts that a row takes
 };
 
+/// What a recurrent layer computes in place of attention; std::monostate: it is attention.
+using RecurrentShape = std::variant<std::monostate, ShortConvShape, SelectiveScanShape>;
+
 /// Each layer has a shape of its own, so a file must not choose any number of them.
 inline constexpr int kMostLayers = 1 << 16;
 
-/// A layer: attention, then a gated feed-forward part, each with a norm before it and behind it
-/// where there are weights for one.
+/// A layer: attention or a recurrent part, then a gated feed-forward part, each with a norm before
+/// it, and behind it where there are weights for one.
 struct LayerShape {
   AttentionShape attention = {};
   FeedForwardShape feed_forward = {};
+  RecurrentShape recurrent = {};  ///< in place of attention, where it is one
+
+  bool attends() const noexcept { return std::holds_alternative<std::monostate>(recurrent); }
 };
+
+/// What a layer keeps where it is recurrent. @pre not layer.attends()
+inline StateShape state_shape(const LayerShape& layer) {
+  StateShape shape;
+  std::visit(
+      [&](const auto& recurrent) {
+        if constexpr (requires { recurrent.state(); }) shape = recurrent.state();
+      },
+      layer.recurrent);
+  return shape;
+}
 
 /// What the decoder template has to know of a model beyond its weights. A family makes it
 /// (model/family/); nothing behind it asks for the family's name.
@@ -68,10 +87,15 @@ struct ModelConfig {
   /// factors of other contexts, which is left unread.
   std::string rope_factors = "rope_freqs.weight";
   std::string other_rope_factors = {};
+  std::string output_norm = "output_norm.weight";  ///< the tensor's name
 
   CacheShape cache_shape() const {
     CacheShape shape({}, n_ctx);
     for (const LayerShape& layer : layers) {
+      if (!layer.attends()) {
+        shape.states.push_back(state_shape(layer));
+        continue;
+      }
       const AttentionShape& a = layer.attention;
       shape.layers.push_back({a.n_kv_heads, a.d_head, a.window});
     }

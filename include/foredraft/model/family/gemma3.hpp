@@ -37,7 +37,7 @@ struct Gemma3 : Llama {
     const Dim window = reader.dimension("attention.sliding_window");
     const Dim period = reader.dimension("attention.sliding_window_pattern", 6);
     for (std::size_t n = 0; n < config.layers.size(); ++n) {
-      auto& [attention, feed_forward] = config.layers[n];
+      auto& [attention, feed_forward, recurrent] = config.layers[n];
       feed_forward.activation = Activation::kGeluTanh;
       if (config.layers.size() == kLayersOf27B) {
         attention.scale =
