@@ -11,6 +11,10 @@
 #include <vector>
 
 #include <foredraft/core/draft_tree.hpp>
+#include <foredraft/io/chat_format.hpp>
+
+#include "model_path.hpp"
+#include "survey.hpp"
 
 namespace cli {
 
@@ -18,6 +22,14 @@ namespace {
 
 constexpr int kMostDepth = fd::DraftTree::kMaxNodes - 1;
 constexpr int kMostInt = std::numeric_limits<int>::max();
+
+std::vector<std::string> chat_format_names() {
+  std::vector<std::string> names;
+  for (const fd::ChatMarks& marks : fd::kChatMarks) {
+    if (marks.format != fd::ChatFormat::kRaw) names.emplace_back(marks.name);
+  }
+  return names;
+}
 
 /// One of `types`, or some drafters with commas between, each once. @errors UsageError
 void limit_list(CLI::Option* option, const std::vector<std::string>& types) {
@@ -49,7 +61,6 @@ Method GenerateArguments::resolve() {
   Method method{.speculation = chosen_speculation(),
                 .rule = acceptance ? rule_named(*acceptance) : rules().front(),
                 .cache_format = cache_type_k};
-  prompt.check();
   if (raw && !chat_format.empty()) {
     throw UsageError("--chat-format with --raw", "turns of a chat, or none",
                      "leave one of them out");
@@ -83,6 +94,7 @@ Method GenerateArguments::resolve() {
   check_lookup(method);
   method.lookup_min = lookup_min.value_or(0);
   check_state(method);
+  check_shift();
   draft_load.check(!draft.empty());
   return method;
 }
@@ -121,6 +133,36 @@ void GenerateArguments::check_state(const Method& method) const {
   if (state.empty() || method.speculation != kNone) return;
   throw UsageError("--spec-state with --spec-type " + method.speculation, "a way to draft",
                    "leave one of them out");
+}
+
+void GenerateArguments::check_shift() const {
+  if (keep && !context_shift) {
+    throw UsageError("--keep without --context-shift, which it is for", "both, or none of them",
+                     "add --context-shift");
+  }
+  if (context_shift && !trace.empty()) {
+    throw UsageError("--trace with --context-shift", "rounds at positions of one text",
+                     "leave one of them out");
+  }
+}
+
+ModelSettings GenerateArguments::models(const Method& method) const {
+  const auto isa = machine.isa();
+  return {.target = find_model(model),
+          .draft = draft.empty() ? std::filesystem::path() : find_model(draft),
+          .draft_options = draft_load.options(machine.keep_packed),
+          .threads = machine.threads,
+          .isa = isa,
+          .n_ctx = n_ctx,
+          .cache_format = method.cache_format,
+          .check =
+              [this, &method](const fd::ModelConfig& c) {
+                check_context(n_ctx, c.n_ctx);
+                for (const auto& [n_kv_heads, d_head, window] : c.cache_shape().layers) {
+                  check_cache_format(method.cache_format, d_head);
+                }
+              },
+          .keep_packed = machine.keep_packed};
 }
 
 std::vector<int> GenerateArguments::chosen_tree(const Method& method) const {
@@ -243,21 +285,8 @@ void GenerateArguments::add_to(CLI::App& command) {
   command.add_flag("--raw", raw,
                    "no chat format: the prompt as it is, behind BOS where the model asks for it; "
                    "names of special tokens in it are those tokens, with a chat format, too");
-  add_choice(command, "--chat-format NAME", chat_format, {"chatml", "llama3", "gemma"},
-             "turns of a chat, for models whose file has no template, or one that is not known: "
-             "chatml, llama3 or gemma [what the template says]");
-  add_number(command, "-n,--predict,--n-predict N", options.max_tokens, -1, kMostInt,
-             "most tokens to generate; -1: until the context is full [" +
-                 std::to_string(options.max_tokens) + "]");
-  add_number(command, "-c,--ctx-size N", n_ctx, 0, kMostInt,
-             "context in tokens; 0: 4096 at most, more if prompt and -n need it [0]");
-  for (const auto& [name, type, of] : {std::tuple{"--cache-type-k", &cache_type_k, "keys"},
-                                       std::tuple{"--cache-type-v", &cache_type_v, "values"}}) {
-    add_choice(command, name + std::string(" TYPE"), *type, kCacheFormats,
-               std::string("storage of the target's ") + of +
-                   ": f16, or q8_0: half the memory, less precise; one for both [f16]");
-  }
-  command.add_flag("--ignore-eos", options.ignore_end, "go on after an end token");
+  add_turns(command);
+  add_limits(command);
   add_number(command, "--samples N", samples, 1, 1 << 20,
              "N texts with the seeds SEED, SEED + 1, ... behind one prompt, which is read once; "
              "with --json one object a line [1]");
@@ -271,8 +300,49 @@ void GenerateArguments::add_to(CLI::App& command) {
   require_text(add_value(command, "--trace FILE", trace,
                          "write what each round drafted and kept to FILE, one JSON object a line; "
                          "'foredraft report FILE' makes a page of it"));
+  require_text(add_value(command, "--prompt-cache FILE", prompt_cache,
+                         "what was computed for the prompt: read where it exists, so that only "
+                         "what is new in this prompt is read, and written behind the prompt"));
   machine.add_to(command);
   add_json_flag(command, json);
+}
+
+void GenerateArguments::add_to_chat(CLI::App& command) {
+  options.max_tokens = -1;
+  add_model_option(command, model);
+  add_turns(command);
+  add_limits(command);
+  add_sampling(command);
+  add_penalties(command);
+  add_speculation(command);
+  machine.add_to(command);
+}
+
+void GenerateArguments::add_turns(CLI::App& command) {
+  add_choice(command, "--chat-format NAME", chat_format, chat_format_names(),
+             "turns of a chat, for models whose file has no template, or one that is not known: " +
+                 fd::chat_format::names() + " [what the template says]");
+}
+
+void GenerateArguments::add_limits(CLI::App& command) {
+  add_number(command, "-n,--predict,--n-predict N", options.max_tokens, -1, kMostInt,
+             "most tokens to generate; -1: until the context is full [" +
+                 std::to_string(options.max_tokens) + "]");
+  add_number(command, "-c,--ctx-size N", n_ctx, 0, kMostInt,
+             "context in tokens; 0: 4096 at most, more if prompt and -n need it [0]");
+  for (const auto& [name, type, of] : {std::tuple{"--cache-type-k", &cache_type_k, "keys"},
+                                       std::tuple{"--cache-type-v", &cache_type_v, "values"}}) {
+    add_choice(command, name + std::string(" TYPE"), *type, kCacheFormats,
+               std::string("storage of the target's ") + of +
+                   ": f16, or q8_0: half the memory, less precise; one for both [f16]");
+  }
+  command.add_flag("--ignore-eos", options.ignore_end, "go on after an end token");
+  command.add_flag("--context-shift", context_shift,
+                   "where the context is full, keep its first tokens and the newest half of the "
+                   "others, read them again and go on; the text is another than with a longer "
+                   "context");
+  add_number(command, "--keep N", keep, 0, kMostInt,
+             "first tokens that --context-shift keeps [4, or all before the first message]");
 }
 
 void GenerateArguments::add_sampling(CLI::App& command) {

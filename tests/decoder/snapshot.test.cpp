@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "support/catch.hpp"
+#include "support/forward_cache.hpp"
 #include "support/oracle_drafter.hpp"
 #include "support/toy_target.hpp"
 
@@ -18,33 +19,8 @@ namespace {
 const std::vector<fd::TokenId> kPrompt{3, 1, 4, 1, 5, 9, 2, 6, 3, 1, 4, 1};
 constexpr int kVocab = 12;
 
-/// A cache that can only go forwards, as recurrent states do.
-class ForwardCache : private toy::TokenCache {
- public:
-  using toy::TokenCache::capacity;
-  using toy::TokenCache::commit;
-  using toy::TokenCache::discard;
-  using toy::TokenCache::max_staged;
-  using toy::TokenCache::restore;
-  using toy::TokenCache::size;
-  using toy::TokenCache::Snapshot;
-  using toy::TokenCache::snapshot;
-  using toy::TokenCache::stage;
-  using toy::TokenCache::staged;
-  toy::TokenCache& tokens() { return *this; }
-};
-static_assert(fd::Cache<ForwardCache> && !fd::Truncatable<ForwardCache>);
-
-struct Target : toy::Target {
-  using toy::Target::forward;
-  using toy::Target::Target;
-  void forward(std::span<fd::Request<ForwardCache>> requests) {
-    for (auto& r : requests) {
-      fd::Request<toy::TokenCache> request{&r.cache->tokens(), r.first, r.count, r.want, r.scores};
-      toy::Target::forward({&request, 1});
-    }
-  }
-};
+using forwards::ForwardCache;
+using forwards::Target;
 
 /// A draft model with a cache of its own.
 fd::ModelDrafter<Target, toy::TokenCache> model_drafter(Target& model) {

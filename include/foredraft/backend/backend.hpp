@@ -21,13 +21,21 @@ struct PassShape {
   Dim d_kv = 0;    ///< all heads of keys, or of values: n_kv_heads * d_head
   Dim d_head = 0;  ///< at most kMostHead
 
-  Dim d_in = 0;     ///< what a recurrent layer makes of a row to begin with
+  // Of mixtures of experts; 0 where there are none.
+  Dim n_experts = 0;
+  Dim n_used = 0;    ///< experts that a row takes
+  Dim d_expert = 0;  ///< d_ff of one; n_experts * d_expert and n_experts * d_model are dimensions
+
+  // Of recurrent layers; 0 where there are none.
+  Dim d_in = 0;     ///< what one makes of a row to begin with
   Dim d_mixed = 0;  ///< what it hands to its last matrix product, at most d_in
   Dim d_state = 0;  ///< one of its states
 
   /// Columns of the widest activations.
   Dim widest() const noexcept {
-    return std::max({int{d_model}, int{d_ff}, int{d_q}, int{d_kv}, int{d_in}});
+    const int of_experts = int{n_used} * std::max(int{d_expert}, int{d_model});
+    return std::max(
+        {int{d_model}, int{d_ff}, int{d_q}, int{d_kv}, int{d_in}, int{n_experts}, of_experts});
   }
 };
 
@@ -63,6 +71,12 @@ concept AttendsOver =
       { worker.qkv(qkv) } noexcept;
       { worker.attend(attend) } noexcept;
     };
+
+/// A worker that can also mix experts. A model with such layers is refused over another one.
+template <typename W>
+concept MixesExperts = requires(W& worker, const MixtureArgs<W>& mixture) {
+  { worker.mixture(mixture) } noexcept;
+};
 
 /// A worker with recurrent layers over states that are stored as V stores them.
 template <typename W, typename V>

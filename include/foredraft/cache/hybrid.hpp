@@ -38,6 +38,11 @@ class HybridCache : public RowCache<RowsIn<S>> {
 
   struct Snapshot : Base::Snapshot {
     typename RecurrentRows<V>::Snapshot states = {};
+
+    static void parts(auto& self, auto& archive) {
+      Base::Snapshot::parts(self, archive);
+      archive(self.states);
+    }
   };
 
   /// @param n_ctx as in LinearCache: positions that layers without a window can hold

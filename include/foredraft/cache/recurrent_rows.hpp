@@ -30,6 +30,13 @@ class RecurrentRows {
     int n_rows = 0;
     int unapplied = 0;
     bool with_state = false;
+
+    static void parts(auto& self, auto& archive) {
+      archive(self.values);
+      archive(self.n_rows);
+      archive(self.unapplied);
+      archive(self.with_state);
+    }
   };
 
   RecurrentRows() noexcept = default;

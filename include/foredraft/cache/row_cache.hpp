@@ -33,6 +33,12 @@ class RowCache {
     int size = 0;
     std::vector<value_type> k;  // [n_layers, n_kv_heads, rows kept of size, row_elements(d_head)]
     std::vector<value_type> v;  // the same
+
+    static void parts(auto& self, auto& archive) {
+      archive(self.size);
+      archive(self.k);
+      archive(self.v);
+    }
   };
 
   /// What is moved from is left without room for anything.
@@ -67,9 +73,15 @@ class RowCache {
   void truncate(int n) noexcept {
     discard();
     if constexpr (RingStorage<Rows>) {
-      if (n < size() && !rows_.holds(std::max(n, 0))) n = 0;
+      if (n < size() && !holds(n)) n = 0;
     }
     rows_.truncate(n);
+  }
+
+  /// Whether truncate(n), n of at most size(), leaves n positions.
+  bool holds(int n) const noexcept {
+    if constexpr (RingStorage<Rows>) return rows_.holds(std::max(n, 0));
+    return true;
   }
 
   Snapshot snapshot() const {

@@ -19,6 +19,8 @@ class TokenCache {
  public:
   struct Snapshot {
     std::vector<TokenId> tokens = {};
+
+    static void parts(auto& self, auto& archive) { archive(self.tokens); }
   };
 
   explicit TokenCache(int capacity = 1024, int max_staged = 512)

@@ -29,6 +29,7 @@ enum class TableKind : std::uint32_t {
   kSuffixTree = 3,      ///< texts of past requests, for suffix decoding
   kTokenRecycling = 4,  ///< what followed each token
   kController = 5,      ///< ControllerState
+  kSnapshot = 6,        ///< a decoder's, see saved_snapshot.hpp
 };
 
 constexpr std::string_view name_of(TableKind kind) noexcept {
@@ -38,6 +39,7 @@ constexpr std::string_view name_of(TableKind kind) noexcept {
     case TableKind::kSuffixTree: return "suffix";
     case TableKind::kTokenRecycling: return "recycling";
     case TableKind::kController: return "controller";
+    case TableKind::kSnapshot: return "snapshot";
   }
   return "unknown";
 }

@@ -97,6 +97,13 @@ class PayloadReader {
                 "at most " + std::to_string(most) + ", for which there are bytes");
   }
 
+  /// The next bytes as they are. @errors kCorruptFile where there are fewer
+  void take_bytes(std::span<std::byte> into, std::string_view what) {
+    if (remaining() < into.size()) throw error("no more " + std::string(what), "more bytes");
+    std::copy_n(bytes_.data() + offset_, into.size(), into.data());
+    offset_ += into.size();
+  }
+
   /// The payload is over.
   /// @errors kCorruptFile
   void end() const {

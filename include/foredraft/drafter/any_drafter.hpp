@@ -1,12 +1,12 @@
 #pragma once
 
-#include <any>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 
+#include <foredraft/core/any_state.hpp>
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/error.hpp>
 
@@ -22,7 +22,7 @@ class AnyDrafter {
   static constexpr Proposal proposal = Proposal::kLaw;
   static constexpr Shape shape = S;
   static constexpr bool controls = false;
-  using Snapshot = std::any;
+  using Snapshot = AnyState;
 
   template <Drafter D>
     requires(!std::same_as<D, AnyDrafter>)
@@ -49,6 +49,7 @@ class AnyDrafter {
   void truncate(int n) noexcept { drafter_->truncate(n); }
   void reset() noexcept { drafter_->reset(); }
   Snapshot snapshot() const { return drafter_->snapshot(); }
+  /// An empty one is that of a drafter that has read nothing.
   /// @errors kInvalidOption where the snapshot comes from another kind of drafter
   void restore(const Snapshot& snapshot) { drafter_->restore(snapshot); }
 
@@ -74,8 +75,8 @@ class AnyDrafter {
     virtual void commit(const Round&) noexcept = 0;
     virtual void truncate(int) noexcept = 0;
     virtual void reset() noexcept = 0;
-    virtual std::any snapshot() const = 0;
-    virtual void restore(const std::any&) = 0;
+    virtual AnyState snapshot() const = 0;
+    virtual void restore(const AnyState&) = 0;
   };
 
   template <typename D>
@@ -95,12 +96,10 @@ class AnyDrafter {
     void commit(const Round& round) noexcept override { drafter.commit(round); }
     void truncate(int n) noexcept override { drafter.truncate(n); }
     void reset() noexcept override { drafter.reset(); }
-    std::any snapshot() const override {
-      // In place: a snapshot that is itself an std::any would be copied, not held.
-      return std::any(std::in_place_type<typename D::Snapshot>, drafter.snapshot());
-    }
-    void restore(const std::any& snapshot) override {
-      const auto* held = std::any_cast<typename D::Snapshot>(&snapshot);
+    AnyState snapshot() const override { return AnyState::of(drafter.snapshot()); }
+    void restore(const AnyState& snapshot) override {
+      if (snapshot.empty()) return drafter.reset();
+      const auto* held = snapshot.template get<typename D::Snapshot>();
       if (held == nullptr) {
         throw Error(ErrorCode::kInvalidOption, "the snapshot of another kind of drafter",
                     "one of the drafter that is held", "restore it where it was taken");

@@ -46,7 +46,9 @@ template <Drafter D, Shape S = D::shape>
 class ControlledDrafters {
  public:
   struct Snapshot {
-    std::vector<typename D::Snapshot> parts;
+    std::vector<typename D::Snapshot> drafters;
+
+    static void parts(auto& self, auto& archive) { archive(self.drafters); }
   };
 
   static constexpr Proposal proposal = D::proposal;
@@ -141,19 +143,19 @@ class ControlledDrafters {
   }
   Snapshot snapshot() const {
     Snapshot snapshot;
-    for (const Part& part : parts_) snapshot.parts.push_back(part.drafter.snapshot());
+    for (const Part& part : parts_) snapshot.drafters.push_back(part.drafter.snapshot());
     return snapshot;
   }
   /// What was learned of costs and acceptance stays: it is not part of a text.
   /// @errors kInvalidOption where the snapshot is that of other drafters
   void restore(const Snapshot& snapshot) {
-    if (snapshot.parts.empty()) return reset();
-    if (snapshot.parts.size() != parts_.size()) {
+    if (snapshot.drafters.empty()) return reset();
+    if (snapshot.drafters.size() != parts_.size()) {
       throw Error(ErrorCode::kInvalidOption,
-                  "a snapshot of " + std::to_string(snapshot.parts.size()) + " drafters",
+                  "a snapshot of " + std::to_string(snapshot.drafters.size()) + " drafters",
                   "one of " + std::to_string(parts_.size()), "restore it where it was taken");
     }
-    for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i].drafter.restore(snapshot.parts[i]);
+    for (std::size_t i = 0; i < parts_.size(); ++i) parts_[i].drafter.restore(snapshot.drafters[i]);
     begin_text();
   }
 
@@ -321,11 +323,18 @@ class ControlledDrafters {
     try {
       part.drafter.propose(context, limit, tree);
       check_draft(tree, context, limit, is_drawn(tree) ? S : D::shape);
+      if (context.constraint != nullptr) drop_forbidden(behind_assumed(context), tree);
     } catch (const std::exception&) {
       if (parts_.size() == 1) throw;
       tree.reset(context.end());
       control_.failed(i);
     }
+  }
+
+  static ConstraintPath behind_assumed(const Context& context) {
+    ConstraintPath path = *context.constraint;
+    for (const TokenId token : context.assumed) path.step(token);
+    return path;
   }
 
   static bool is_drawn(const DraftTree& tree) noexcept {

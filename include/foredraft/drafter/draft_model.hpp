@@ -53,6 +53,8 @@ class DraftModel {
  public:
   struct Snapshot {
     typename C::Snapshot cache;
+
+    static void parts(auto& self, auto& archive) { archive(self.cache); }
   };
 
   DraftModel(T& model, C cache) : model_(&model), cache_(std::move(cache)) {}
@@ -77,6 +79,7 @@ class DraftModel {
   int begin(std::span<const TokenId> tokens, int read = std::numeric_limits<int>::max()) {
     cache_.discard();  // of a round that failed
     const int n_tokens = static_cast<int>(tokens.size());
+    if (cache_.size() >= n_tokens) truncate(n_tokens - 1);  // restored from who knows where
     const int lacking = backlog(n_tokens);
     const auto first = tokens.begin() + cache_.size();
     lagging_.assign(first, first + std::min(lacking, read));

@@ -75,9 +75,11 @@ class KeyFeedback {
   }
 
   Slots slots() const { return slots_; }
-  /// @param slots  what slots() returned, or empty
+  /// @param slots  what slots() returned, or empty. It may come from a file: other sizes are taken for
+  /// empty, and lengths held to what is possible
   void restore(const Slots& slots) {
-    slots_ = slots.empty() ? Slots(kSlots) : slots;
+    slots_ = slots.size() == kSlots ? slots : Slots(kSlots);
+    for (Slot& slot : slots_) slot.length = std::clamp(slot.length, 0, longest_);
     expect_nothing();
   }
 

@@ -46,6 +46,9 @@ class ModelTreeDrafter : public DrafterBase {
   struct Snapshot {
     typename DraftModel<T, C>::Snapshot model;
     DraftChoice choice;
+
+    /// Not the choice: it is learnt again, and not worth a format.
+    static void parts(auto& self, auto& archive) { archive(self.model); }
   };
 
   static constexpr Proposal proposal = Proposal::kLaw;

@@ -26,6 +26,8 @@ class NgramMapK : public DrafterBase {
   static constexpr Shape shape = Shape::kChain;
   struct Snapshot {
     KeyFeedback::Slots feedback = {};
+
+    static void parts(auto& self, auto& archive) { archive(self.feedback); }
   };
 
   NgramMapK() : NgramMapK(NgramSettings{}) {}

@@ -40,6 +40,8 @@ class NgramMapK4V : public DrafterBase {
   static constexpr std::size_t kValues = 4;  ///< continuations that are told apart
   struct Snapshot {
     KeyFeedback::Slots feedback = {};
+
+    static void parts(auto& self, auto& archive) { archive(self.feedback); }
   };
 
   NgramMapK4V() : NgramMapK4V(Settings{}) {}

@@ -16,23 +16,31 @@ struct RopeShape {
   RopeKind kind = RopeKind::kAdjacent;
   Dim n_rot = 0;
   double base = 10000.0;
-  double scale = 1.0;  ///< positions are multiplied by it (linear scaling)
+  double scale = 1.0;                ///< positions are multiplied by it (linear scaling)
+  double magnitude = 1.0;            ///< what has turned is multiplied by it
+  std::vector<double> stretch = {};  ///< [n_rot / 2]: frequencies are divided by it; or empty
 };
 
 struct AttentionShape {
   Dim n_heads = 0;
   Dim n_kv_heads = 0;
   Dim d_head = 0;
-  Dim d_q = 0;         ///< n_heads * d_head
-  Dim d_kv = 0;        ///< n_kv_heads * d_head
-  float scale = 1.0f;  ///< of the scores
-  int rope = 0;        ///< which of ModelConfig::ropes
-  Dim window = 0;      ///< newest positions that a row sees, its own included; 0: all
+  Dim d_q = 0;                   ///< n_heads * d_head
+  Dim d_kv = 0;                  ///< n_kv_heads * d_head
+  float scale = 1.0f;            ///< of the scores
+  int rope = 0;                  ///< which of ModelConfig::ropes
+  Dim window = 0;                ///< newest positions that a row sees, its own included; 0: all
+  float softcap = 0.0f;          ///< scores are softcap * tanh(score / softcap); 0: as they are
+  float residual = 1.0f;         ///< factor on what is added to x
+  bool norms_all_heads = false;  ///< norms on q and k, if any, are of all heads together
 };
 
 struct FeedForwardShape {
   Activation activation = Activation::kSilu;
-  Dim d_ff = 0;  ///< 0: the layer has no such part
+  Dim d_ff = 0;           ///< 0: the layer has no such part
+  float residual = 1.0f;  ///< factor on what is added to x
+  Dim n_experts = 0;      ///< of a mixture, each of d_ff; 0: the part is one
+  Dim n_used = 0;         ///< experts that a row takes
 };
 
 /// What a recurrent layer computes in place of attention; std::monostate: it is attention.
@@ -71,8 +79,14 @@ struct ModelConfig {
   Dim d_model = 0;
   float norm_epsilon = 1e-5f;
   float embedding_scale = 1.0f;
+  float logit_scale = 1.0f;
+  float logit_softcap = 0.0f;  ///< logits are softcap * tanh(logit / softcap); 0: as they are
   std::vector<RopeShape> ropes = {};  ///< each kind of turning that a layer uses
   std::vector<LayerShape> layers = {};
+  /// The tensor of factors that frequencies are divided by, if the file has it, and one with the
+  /// factors of other contexts, which is left unread.
+  std::string rope_factors = "rope_freqs.weight";
+  std::string other_rope_factors = {};
   std::string output_norm = "output_norm.weight";  ///< the tensor's name
 
   CacheShape cache_shape() const {

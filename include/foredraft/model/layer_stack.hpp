@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -30,7 +31,7 @@ struct LayerWeights {
   using Matrix = typename B::Matrix;
   using Vector = typename B::Vector;
 
-  Vector attn_norm;  // [d_model]
+  Vector attn_norm;  // [d_model] or empty
   Matrix wq;         // [d_q, d_model]
   Matrix wk;         // [d_kv, d_model]
   Matrix wv;         // [d_kv, d_model]
@@ -38,15 +39,16 @@ struct LayerWeights {
   Vector q_bias;     // [d_q] or empty
   Vector k_bias;     // [d_kv] or empty
   Vector v_bias;     // [d_kv] or empty
-  Vector ffn_norm;   // [d_model]
-  Matrix gate;       // [d_ff, d_model]
-  Matrix up;         // [d_ff, d_model]
-  Matrix down;       // [d_model, d_ff]
+  Vector ffn_norm;   // [d_model] or empty
+  Matrix gate;       // [d_ff, d_model]; of a mixture all experts', one behind the other
+  Matrix up;         // [d_ff, d_model], likewise
+  Matrix down;       // [d_model, d_ff], likewise
 
-  Vector q_norm = {};          // [d_head] or empty
-  Vector k_norm = {};          // [d_head] or empty
-  Vector post_attn_norm = {};  // [d_model] or empty
-  Vector post_ffn_norm = {};   // [d_model] or empty
+  Vector q_norm = {};                 // [d_head], [d_q] if norms_all_heads, or empty
+  Vector k_norm = {};                 // [d_head], [d_kv], or empty
+  Vector post_attn_norm = {};         // [d_model] or empty
+  Vector post_ffn_norm = {};          // [d_model] or empty
+  std::optional<Matrix> router = {};  // [n_experts, d_model] of a mixture
 
   RecurrentWeights<B> recurrent = {};  // in place of wq, wk, wv and wo
 };
@@ -81,6 +83,7 @@ class LayerStack {
 
  public:
   /// @param turns  each kind of turning that a layer uses
+  /// @errors kUnsupportedModel for a mixture of experts on a backend that has none
   LayerStack(Dim d_model, float norm_epsilon, std::vector<RopeRotations> turns,
              std::vector<LayerShape> shapes, std::vector<LayerWeights<B>> weights)
       : d_model_(d_model),
@@ -93,6 +96,7 @@ class LayerStack {
     for (const LayerShape& shape : shapes_) {
       places_.push_back(shape.attends() ? attending++ : recurrent++);
     }
+    check_experts();
   }
 
   int size() const noexcept { return static_cast<int>(shapes_.size()); }
@@ -107,6 +111,9 @@ class LayerStack {
       grow(most.d_q, attention.d_q);
       grow(most.d_kv, attention.d_kv);
       grow(most.d_head, attention.d_head);
+      grow(most.n_experts, feed_forward.n_experts);
+      grow(most.n_used, feed_forward.n_used);
+      if (feed_forward.n_experts > 0) grow(most.d_expert, feed_forward.d_ff);
       std::visit(
           [&](const auto& mixer) {
             if constexpr (!is_attention<decltype(mixer)>) {
@@ -205,7 +212,12 @@ class LayerStack {
             }
           },
           shapes_[idx(layer)].recurrent);
-      if (shapes_[idx(layer)].feed_forward.d_ff > 0) feed_forward(worker, pass.n_rows, x, layer);
+      const FeedForwardShape& f = shapes_[idx(layer)].feed_forward;
+      if (f.n_experts > 0) {
+        mix(worker, pass.n_rows, x, layer);
+      } else if (f.d_ff > 0) {
+        feed_forward(worker, pass.n_rows, x, layer);
+      }
       after(layer);
     }
   }
@@ -293,7 +305,8 @@ class LayerStack {
                                   .kv = pass.kv_of(places_[idx(layer)]),
                                   .q = pass.q,
                                   .q_norm = norm(w.q_norm),
-                                  .k_norm = norm(w.k_norm)});
+                                  .k_norm = norm(w.k_norm),
+                                  .norms_all_heads = a.norms_all_heads});
     worker.attend(AttendArgs<Worker, R>{.q = pass.q,
                                         .n_rows = pass.n_rows,
                                         .n_heads = a.n_heads,
@@ -305,20 +318,47 @@ class LayerStack {
                                         .wo = &w.wo,
                                         .x = x,
                                         .window = a.window,
-                                        .post_norm = norm(w.post_attn_norm)});
+                                        .post_norm = norm(w.post_attn_norm),
+                                        .softcap = a.softcap,
+                                        .residual = a.residual});
   }
 
   void feed_forward(Worker& worker, int n_rows, Out<Worker> x, int layer) const noexcept {
+    const FeedForwardShape& f = shapes_[idx(layer)].feed_forward;
     const LayerWeights<B>& w = weights_[idx(layer)];
-    worker.feed_forward(
-        FeedForwardArgs<Worker>{.x = x,
-                                .n_rows = n_rows,
-                                .norm = norm(w.ffn_norm),
-                                .activation = shapes_[idx(layer)].feed_forward.activation,
-                                .gate = &w.gate,
-                                .up = &w.up,
-                                .down = &w.down,
-                                .post_norm = norm(w.post_ffn_norm)});
+    worker.feed_forward(FeedForwardArgs<Worker>{.x = x,
+                                                .n_rows = n_rows,
+                                                .norm = norm(w.ffn_norm),
+                                                .activation = f.activation,
+                                                .gate = &w.gate,
+                                                .up = &w.up,
+                                                .down = &w.down,
+                                                .post_norm = norm(w.post_ffn_norm),
+                                                .residual = f.residual});
+  }
+
+  void mix(Worker& worker, int n_rows, Out<Worker> x, int layer) const noexcept {
+    if constexpr (MixesExperts<Worker>) {
+      const FeedForwardShape& f = shapes_[idx(layer)].feed_forward;
+      const LayerWeights<B>& w = weights_[idx(layer)];
+      worker.mixture(MixtureArgs<Worker>{.x = x,
+                                         .n_rows = n_rows,
+                                         .norm = norm(w.ffn_norm),
+                                         .activation = f.activation,
+                                         .router = &*w.router,
+                                         .gate = &w.gate,
+                                         .up = &w.up,
+                                         .down = &w.down,
+                                         .n_experts = f.n_experts,
+                                         .n_used = f.n_used});
+    }
+  }
+
+  /// @errors kUnsupportedModel where a layer mixes experts and the backend cannot
+  void check_experts() const {
+    if (MixesExperts<Worker> || shape().n_experts == 0) return;
+    throw Error(ErrorCode::kUnsupportedModel, "a mixture of experts", "a dense model",
+                "choose another backend, or another model");
   }
 
   RmsNorm<Worker> norm(const typename B::Vector& weight) const noexcept {

@@ -97,7 +97,9 @@ class Model {
                                    .argmax = head.argmax,
                                    .logits = head.logits,
                                    .maxima = head.maxima,
-                                   .sums = head.sums});
+                                   .sums = head.sums,
+                                   .scale = config_.logit_scale,
+                                   .softcap = config_.logit_softcap});
     });
     if constexpr (StateCache<C>) {
       for (const Request<C>& request : requests) request.cache->applied();

@@ -73,15 +73,27 @@ class WeightReader {
   /// A matrix as the options want it. @param tokens the rows to keep; empty: all
   typename B::Matrix matrix(const std::string& name, Dim n_out, Dim n_in,
                             std::span<const TokenId> tokens = {}) {
-    typename B::Matrix packed = changed(name, n_out, n_in, tokens);
+    typename B::Matrix packed = changed(name, checked_view(name, n_out, n_in), tokens);
     report(name);
+    return packed;
+  }
+
+  /// One of several matrices that lie in a tensor of n_out rows one behind the other: `count` rows
+  /// from `first` on. Take them in order.
+  typename B::Matrix rows(const std::string& name, Dim n_out, Dim n_in, int first, int count) {
+    TensorView view = checked_view(name, n_out, n_in);
+    const std::size_t bytes = view.data.size() / view.n_out;  // rows are whole blocks
+    view.n_out = idx(count);
+    view.data = view.data.subspan(idx(first) * bytes, idx(count) * bytes);
+    typename B::Matrix packed = changed(name, view, {});
+    if (first + count == n_out) report(name);
     return packed;
   }
 
   /// The output head where another part of the model has the same tensor and reports it.
   typename B::Matrix second_copy(const std::string& name, Dim n_out, Dim n_in,
                                  std::span<const TokenId> tokens) {
-    return changed(name, n_out, n_in, tokens);
+    return changed(name, checked_view(name, n_out, n_in), tokens);
   }
 
   bool changes(const std::string& name) const {
@@ -131,6 +143,14 @@ class WeightReader {
     return values;
   }
 
+  /// Take note of a tensor, if the file has it, that this configuration has no use for.
+  void leave(const std::string& name) {
+    if (const auto* tensor = file_.find_tensor(name)) {
+      read_[static_cast<std::size_t>(tensor - file_.tensors().data())] = true;
+      report(name);
+    }
+  }
+
   /// Refuse a file with a tensor that nothing took: it belongs to a step that this model leaves
   /// out, so the text would look whole and be wrong.
   void require_all_read() const {
@@ -152,9 +172,8 @@ class WeightReader {
     return to && shrinks(view.type, view.n_in, *to) ? *to : view.type;
   }
 
-  typename B::Matrix changed(const std::string& name, Dim n_out, Dim n_in,
+  typename B::Matrix changed(const std::string& name, const TensorView& view,
                              std::span<const TokenId> tokens) {
-    const TensorView view = checked_view(name, n_out, n_in);
     const TensorType to = wanted_type(view);
     typename B::Matrix packed = to == view.type && tokens.empty()
                                     ? pack(view)
@@ -253,8 +272,9 @@ ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
     weights.head = reader.second_copy(embedding, c.n_vocab, c.d_model, weights.head_tokens);
   }
   if (!c.ropes.empty()) {
-    weights.rope_factors = reader.optional_numbers("rope_freqs.weight", c.ropes[0].n_rot / 2);
+    weights.rope_factors = reader.optional_numbers(c.rope_factors, c.ropes[0].n_rot / 2);
   }
+  reader.leave(c.other_rope_factors);
   // Every layer has tensors of its own, so a count beyond theirs is a lie: found out before memory
   // is asked for.
   if (c.layers.size() > file.tensors().size()) {

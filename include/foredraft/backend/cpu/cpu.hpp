@@ -105,7 +105,7 @@ class Cpu : public HostMemory {
   cpu::Scratch scratch_;
 };
 
-static_assert(Backend<Cpu>);
+static_assert(Backend<Cpu> && MixesExperts<cpu::Worker>);
 static_assert(AttendsOver<cpu::Worker, cpu::Rows<float>> &&
               AttendsOver<cpu::Worker, cpu::Rows<f16>> &&
               AttendsOver<cpu::Worker, cpu::Rows<q8_0>>);

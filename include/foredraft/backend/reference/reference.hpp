@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include <foredraft/backend/backend.hpp>
@@ -52,8 +53,15 @@ class Reference : public HostMemory {
           Vector q = product(*a.wq, x, a.q_bias);
           Vector k = product(*a.wk, x, a.k_bias);
           const Vector v = product(*a.wv, x, a.v_bias);
-          for (int head = 0; head < a.n_heads; ++head) turn(a, a.q_norm, row, head, q);
-          for (int head = 0; head < a.n_kv_heads; ++head) turn(a, a.k_norm, row, head, k);
+          const RmsNorm<Worker> none;
+          if (a.norms_all_heads) {
+            q = normalised(q, a.q_norm);
+            k = normalised(k, a.k_norm);
+          }
+          for (int head = 0; head < a.n_heads; ++head)
+            turn(a, a.norms_all_heads ? none : a.q_norm, row, head, q);
+          for (int head = 0; head < a.n_kv_heads; ++head)
+            turn(a, a.norms_all_heads ? none : a.k_norm, row, head, k);
           Eigen::Map<Eigen::VectorXf>(a.q + row * q.size(), q.size()) = q.cast<float>();
           typename R::Layer kv = a.kv[s];
           const int place = a.sequences[s].row_of(a.sequences[s].first_node + i);
@@ -78,7 +86,7 @@ class Reference : public HostMemory {
             attended.segment(head * a.d_head, a.d_head) =
                 attend_head(a, a.kv[s], sequence, i, head);
           }
-          add_product(*a.wo, attended, a.post_norm, a.x, row);
+          add_product(*a.wo, attended, a.post_norm, a.residual, a.x, row);
         }
       }
     }
@@ -92,7 +100,39 @@ class Reference : public HostMemory {
         for (Eigen::Index n = 0; n < gate.size(); ++n) {
           hidden[n] = activate(a.activation, gate[n]) * up[n];
         }
-        add_product(*a.down, hidden, a.post_norm, a.x, row);
+        add_product(*a.down, hidden, a.post_norm, a.residual, a.x, row);
+      }
+    }
+
+    void mixture(const MixtureArgs<Worker>& a) noexcept {
+      const Eigen::Index d_model = a.router->cols();
+      const Eigen::Index d_ff = a.down->cols();
+      for (int row = 0; row < a.n_rows; ++row) {
+        const Vector x = normalised(a.x, row, a.norm, d_model);
+        const Vector scores = product(*a.router, x, nullptr);
+        std::vector<int> ranked(idx(a.n_experts));
+        std::iota(ranked.begin(), ranked.end(), 0);
+        std::stable_sort(ranked.begin(), ranked.end(),
+                         [&](int i, int j) { return scores[i] > scores[j]; });
+        Vector weights(a.n_used);
+        for (int i = 0; i < a.n_used; ++i) {
+          weights[i] = std::exp(scores[ranked[idx(i)]] - scores[ranked[0]]);
+        }
+        weights /= weights.sum();
+        Vector sum = Vector::Zero(d_model);
+        for (int i = 0; i < a.n_used; ++i) {
+          const int expert = ranked[idx(i)];
+          const Vector gate = product(a.gate->middleRows(expert * d_ff, d_ff), x, nullptr);
+          const Vector up = product(a.up->middleRows(expert * d_ff, d_ff), x, nullptr);
+          Vector hidden(d_ff);
+          for (Eigen::Index n = 0; n < d_ff; ++n) {
+            hidden[n] = activate(a.activation, gate[n]) * up[n];
+          }
+          sum +=
+              weights[i] * product(a.down->middleRows(expert * d_model, d_model), hidden, nullptr);
+        }
+        Eigen::Map<Eigen::VectorXf> to(a.x + row * d_model, d_model);
+        to = (to.cast<double>() + sum).cast<float>();
       }
     }
 
@@ -166,8 +206,8 @@ class Reference : public HostMemory {
 
     void head(const HeadArgs<Worker>& a) noexcept {
       for (std::size_t i = 0; i < a.rows.size(); ++i) {
-        const Vector logits =
-            product(*a.w, normalised(a.x, a.rows[i], a.norm, a.w->cols()), nullptr);
+        Vector logits = product(*a.w, normalised(a.x, a.rows[i], a.norm, a.w->cols()), nullptr);
+        logits = (logits * a.scale).unaryExpr([&](double x) { return capped(x, a.softcap); });
         float greatest = -std::numeric_limits<float>::infinity();
         TokenId best = -1;
         bool damaged = false;
@@ -213,24 +253,26 @@ class Reference : public HostMemory {
       return normalised(input(x, row, n), norm);
     }
     static Vector normalised(const Vector& in, const RmsNorm<Worker>& norm) {
+      if (norm.weight == nullptr) return in;
       const double scale =
           1.0 / std::sqrt(in.squaredNorm() / static_cast<double>(in.size()) + norm.epsilon);
       return in.cwiseProduct(input(norm.weight, 0, in.size())) * scale;
     }
 
-    static Vector product(const Matrix& w, const Vector& x, const float* bias) {
+    template <typename Rows>
+    static Vector product(const Rows& w, const Vector& x, const float* bias) {
       Vector y(w.rows());
       for (Eigen::Index n = 0; n < w.rows(); ++n) {
-        y[n] = w.row(n).cast<double>().dot(x.transpose()) + (bias == nullptr ? 0.0 : bias[n]);
+        y[n] =
+            w.row(n).template cast<double>().dot(x.transpose()) + (bias == nullptr ? 0.0 : bias[n]);
       }
       return y;
     }
 
-    /// x += w * in, or the norm of that, of one row of x.
+    /// x += w * in, or the norm of that, times `residual`, of one row of x.
     static void add_product(const Matrix& w, const Vector& in, const RmsNorm<Worker>& norm,
-                            float* x, int row) {
-      Vector y = product(w, in, nullptr);
-      if (norm.weight != nullptr) y = normalised(y, norm);
+                            float residual, float* x, int row) {
+      const Vector y = normalised(product(w, in, nullptr), norm) * residual;
       Eigen::Map<Eigen::VectorXf> sum(x + row * y.size(), y.size());
       sum = (sum.cast<double>() + y).cast<float>();
     }
@@ -240,10 +282,8 @@ class Reference : public HostMemory {
     static void turn(const QkvArgs<Worker, R>& a, const RmsNorm<Worker>& norm, int row, int head,
                      Vector& x) {
       const Eigen::Index first = Eigen::Index{head} * a.d_head;
-      if (norm.weight != nullptr) {
-        const Vector one = x.segment(first, a.d_head);
-        x.segment(first, a.d_head) = normalised(one, norm);
-      }
+      const Vector one = x.segment(first, a.d_head);
+      x.segment(first, a.d_head) = normalised(one, norm);
       rotate(a.rope, row, x.data() + first);
     }
 
@@ -277,7 +317,7 @@ class Reference : public HostMemory {
       Vector weights(visible - first);
       for (Position p = first; p < visible; ++p) {
         kv.get_key(kv_head, sequence.row_of(i, p), values);
-        weights[p - first] = stored.cast<double>().dot(q) * a.scale;
+        weights[p - first] = capped(stored.cast<double>().dot(q) * a.scale, a.softcap);
       }
       weights = (weights.array() - weights.maxCoeff<Eigen::PropagateNaN>()).exp();
       weights /= weights.sum();
@@ -287,6 +327,10 @@ class Reference : public HostMemory {
         sums += weights[p - first] * stored.cast<double>();
       }
       return sums;
+    }
+
+    static double capped(double x, float softcap) noexcept {
+      return softcap == 0.0f ? x : double{softcap} * std::tanh(x / double{softcap});
     }
 
     /// The first `width` values that row i and those before it put in, weighted.
@@ -353,7 +397,7 @@ class Reference : public HostMemory {
   }
 };
 
-static_assert(Backend<Reference>);
+static_assert(Backend<Reference> && MixesExperts<Reference::Worker>);
 static_assert(RecursOver<Reference::Worker, Slots> && RecursOver<Reference::Worker, Replay>);
 
 }  // namespace foredraft::inline v0

@@ -1,0 +1,150 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <list>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <foredraft/core/concepts.hpp>
+#include <foredraft/core/index.hpp>
+#include <foredraft/core/state_archive.hpp>
+#include <foredraft/core/token_trie.hpp>
+
+namespace foredraft::inline v0 {
+
+/// Snapshots of decoders, found by what a text begins with, so that a beginning which was read once
+/// is not read again: the system prompt of many conversations, an earlier turn, another sample.
+///
+/// A snapshot lies under the tokens that its cache has computed. Any cache and drafter will do, one
+/// that cannot be truncated, too, for nothing is taken from a snapshot but all of it. What is reused
+/// is what reading would compute again, so no bit of a text changes.
+///
+/// Together they take at most `budget` bytes; those go first that were not used for longest. Whoever
+/// uses a snapshot also uses those that its text begins with, so what many texts begin with stays.
+///
+/// Decoders of one kind over the same models share a store. It is used from one thread at a time: a
+/// caller with several puts a lock around each call, and works with a copy of what find() returns.
+/// @tparam D  a Decoder
+template <typename D>
+class PrefixStore {
+ public:
+  using Snapshot = typename D::Snapshot;
+
+  /// @param budget  @units bytes
+  explicit PrefixStore(std::size_t budget) : budget_(budget) {}
+  PrefixStore(const PrefixStore&) = delete;
+  PrefixStore& operator=(const PrefixStore&) = delete;
+
+  /// Keep what the decoder has computed, for texts that begin like it.
+  /// @return false where there is nothing, or more than the whole budget
+  /// @cost that of Decoder::snapshot, where it is not there already
+  bool keep(const D& decoder) {
+    const auto computed = decoder.tokens().first(idx(decoder.cache().size()));
+    if (computed.empty()) return false;
+    if (const auto* known = by_tokens_.deepest(computed)) {
+      if ((*known)->tokens.size() == computed.size()) {
+        touch(computed);
+        return true;
+      }
+    }
+    Snapshot snapshot = decoder.snapshot();
+    const std::size_t bytes = StateMemory::of(snapshot) + computed.size_bytes();
+    if (bytes > budget_) return false;
+    entries_.push_front({{computed.begin(), computed.end()}, std::move(snapshot), bytes});
+    by_tokens_.put(computed, entries_.begin());
+    bytes_ += bytes;
+    touch(computed);
+    while (bytes_ > budget_) drop_oldest();
+    return true;
+  }
+
+  /// The deepest snapshot of which all that was computed begins `tokens`; null where there is none.
+  /// It stays until the next keep() or clear().
+  const Snapshot* find(std::span<const TokenId> tokens) {
+    const Entry* entry = deepest(tokens);
+    if (entry == nullptr) return nullptr;
+    touch(entry->tokens);
+    return &entry->snapshot;
+  }
+
+  /// Before decoder.generate(prompt): restore the deepest snapshot of `prompt`, unless the decoder
+  /// has as much of it itself.
+  /// @return tokens of the prompt that generate() need not read
+  /// @errors what Decoder::restore throws
+  int recall(D& decoder, std::span<const TokenId> prompt) {
+    if (prompt.empty()) return 0;
+    const auto read = prompt.first(prompt.size() - 1);  // the last one is the anchor
+    const int own = shared(decoder, read);
+    const Entry* entry = deepest(read);
+    const int stored = entry == nullptr ? 0 : static_cast<int>(entry->tokens.size());
+    if (stored > own) decoder.restore(entry->snapshot);
+    if (entry != nullptr) touch(entry->tokens);
+    return std::max(stored, own);
+  }
+
+  void clear() noexcept {
+    while (!entries_.empty()) drop_oldest();
+  }
+
+  /// Snapshots, and what they take.
+  std::size_t size() const noexcept { return entries_.size(); }
+  std::size_t bytes() const noexcept { return bytes_; }
+  std::size_t budget() const noexcept { return budget_; }
+
+ private:
+  struct Entry {
+    std::vector<TokenId> tokens;  // computed: those of the cache
+    Snapshot snapshot;
+    std::size_t bytes;
+  };
+  using Place = typename std::list<Entry>::iterator;
+
+  /// Tokens of `read` that the decoder's cache holds and can go back to.
+  static int shared(const D& decoder, std::span<const TokenId> read) noexcept {
+    const auto& cache = decoder.cache();
+    const auto tokens = decoder.tokens().first(idx(cache.size()));
+    const auto common = static_cast<int>(
+        std::mismatch(read.begin(), read.end(), tokens.begin(), tokens.end()).first - read.begin());
+    if (common == cache.size()) return common;
+    if constexpr (requires { cache.holds(common); }) {
+      return cache.holds(common) ? common : 0;
+    } else {
+      return Truncatable<std::remove_cvref_t<decltype(cache)>> ? common : 0;
+    }
+  }
+
+  const Entry* deepest(std::span<const TokenId> tokens) noexcept {
+    const Place* place = by_tokens_.deepest(tokens);
+    return place == nullptr ? nullptr : &**place;
+  }
+
+  /// All that begin these tokens were used, the longest most of all.
+  void touch(std::span<const TokenId> tokens) noexcept {
+    Place behind = entries_.begin();
+    while (const Place* place = by_tokens_.deepest(tokens)) {
+      const Place entry = *place;
+      if (entry == behind) {
+        ++behind;
+      } else {
+        entries_.splice(behind, entries_, entry);
+      }
+      tokens = tokens.first(entry->tokens.size() - 1);  // which is not empty, see keep()
+    }
+  }
+
+  void drop_oldest() noexcept {
+    const Entry& oldest = entries_.back();
+    by_tokens_.erase(oldest.tokens);
+    bytes_ -= oldest.bytes;
+    entries_.pop_back();
+  }
+
+  std::size_t budget_;
+  std::size_t bytes_ = 0;
+  std::list<Entry> entries_;  // the one used last comes first
+  TokenTrie<Place> by_tokens_;
+};
+
+}  // namespace foredraft::inline v0

@@ -1,0 +1,111 @@
+// Texts behind a prefix that was read once are those of decoders that read it themselves: for caches
+// of rows, with rings and without, and for drafters with a state of their own.
+
+#include <foredraft/models.hpp>
+
+#include <foredraft/drafter/chain.hpp>
+#include <foredraft/foredraft.hpp>
+#include <foredraft/prefix_store.hpp>
+#include <foredraft/saved_snapshot.hpp>
+#include <random>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/tiny_pair.hpp"
+
+namespace fd = foredraft;
+
+namespace {
+
+using Model = fd::Model<fd::Cpu>;
+using Tokens = std::vector<fd::TokenId>;
+
+TinyModel tiny_gemma() {
+  TinyModel tiny;
+  tiny.family = "gemma3";
+  tiny.n_layers = 4;
+  tiny.window = 8;
+  tiny.d_head = 64;
+  tiny.n_heads = 2;
+  tiny.n_kv_heads = 1;
+  return tiny;
+}
+
+/// A model drafts, and a map of n-grams that remembers what came of its drafts.
+fd::Chain<> drafters(Model& draft) {
+  return fd::Chain{fd::NgramMapK{{.size_n = 2}},
+                   fd::ModelDrafter<Model, fd::RotatingCache<fd::f16>>{draft}};
+}
+
+/// Prompts of a few beginnings, each of which is a beginning of a longer one.
+Tokens prompt_of(std::mt19937& random) {
+  Tokens prompt;
+  const int blocks = 2 + static_cast<int>(random() % 4);
+  for (int block = 0; block < blocks; ++block) {
+    const int kind = static_cast<int>(random() % 2);
+    for (int i = 0; i < 25; ++i) prompt.push_back((kind * 31 + block * 7 + i * i) % 250);
+  }
+  return prompt;
+}
+
+template <typename C>
+void check(TinyPair& pair, C (*cache)(const Model&)) {
+  using Decoder = fd::Decoder<Model, C, fd::Chain<>, fd::Greedy>;
+  const auto make = [&] {
+    return Decoder(pair.target, cache(pair.target), drafters(pair.draft), {});
+  };
+  std::mt19937 random(7);
+  // Room for a few of them, so that some are gone when they would serve again.
+  Decoder one = make();
+  one.prefill(Tokens(100, 1));
+  fd::PrefixStore<Decoder> store(4 * fd::StateMemory::of(one.snapshot()));
+  Decoder decoder = make();
+  int reused = 0;
+  for (int turn = 0; turn < 40; ++turn) {
+    CAPTURE(turn);
+    const Tokens prompt = prompt_of(random);
+    const fd::Options options{
+        .max_tokens = 24, .n_draft = static_cast<int>(random() % 5), .ignore_end = true};
+    reused += store.recall(decoder, prompt);
+    const Tokens found = decoder.generate(prompt, options).tokens;
+    fd::Options plain = options;
+    plain.n_draft = 0;
+    CHECK(found == make().generate(prompt, plain).tokens);
+    store.keep(decoder);
+    CHECK(store.bytes() <= store.budget());
+    if (turn % 3 == 0) {  // a beginning of its own
+      decoder.prefill(std::span(prompt).first(26));
+      store.keep(decoder);
+    }
+    if (turn % 5 != 0) continue;
+    // Through a file, into another decoder, and on.
+    std::stringstream file;
+    const fd::SnapshotOwner owner{{.n_vocab = 307}, "tiny", "map, model"};
+    fd::save_snapshot(file, decoder.snapshot(), owner);
+    Decoder other = make();
+    other.restore(fd::load_snapshot(file, other.snapshot(), owner).snapshot);
+    CHECK(other.resume(options).tokens == decoder.resume(plain).tokens);
+  }
+  CHECK(reused > 500);
+}
+
+fd::LinearCache<fd::f16> linear(const Model& model) {
+  return fd::LinearCache<fd::f16>{model.shape(), 400};
+}
+fd::RotatingCache<fd::q8_0> rotating(const Model& model) {
+  return fd::RotatingCache<fd::q8_0>{model.shape(), 400, 64};
+}
+
+}  // namespace
+
+TEST_CASE("prefixes reused, linear cache") {
+  TinyPair pair;
+  check(pair, linear);
+}
+
+TEST_CASE("prefixes reused, layers with a window in rings") {
+  TinyPair pair{tiny_gemma()};
+  check(pair, rotating);
+}
