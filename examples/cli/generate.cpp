@@ -102,6 +102,7 @@ int run(GenerateArguments& a) {
       encode_prompt(models.target.tokenizer(), std::move(text), a.raw, a.chat_format);
   method.n_ctx = resolve_context(a, models.target.config().n_ctx, prompt.size());
   method.ngrams = read_tables(a.lookup_static, a.lookup_dynamic, models.target.tokenizer());
+  a.more_sampling.complete(a.options, models.target.tokenizer());
 
   const RunFacts facts{a, method, models};
   Summary summary;
@@ -109,8 +110,8 @@ int run(GenerateArguments& a) {
     const InterruptGuard guard;
     const auto session = make_session(models, method);
     if (a.context_shift) session->shift_context(fd::ContextShift{a.keep.value_or(4)});
-    const StateFile::Run what{settings.target, settings.draft, a.draft_load,
-                              a.machine.keep_packed, method};
+    const StateFile::Run what{settings.target, settings.draft, a.draft_load, a.machine.keep_packed,
+                              method};
     StateFile state(a.state, models, what);
     state.give_to(*session);
     if (const auto note = models.note(); !note.empty()) std::cerr << "foredraft: " << note << '\n';
