@@ -33,9 +33,10 @@ TinyModel tiny_gemma() {
   return tiny;
 }
 
-/// A model drafts, and a map of n-grams that remembers what came of its drafts.
+/// A model drafts, a map of n-grams that remembers what came of its drafts, and some that know the
+/// text by heart.
 fd::Chain<> drafters(Model& draft) {
-  return fd::Chain{fd::NgramMapK{{.size_n = 2}},
+  return fd::Chain{fd::NgramMapK{{.size_n = 2}}, fd::PromptLookup{}, fd::SuffixAutomaton{},
                    fd::ModelDrafter<Model, fd::RotatingCache<fd::f16>>{draft}};
 }
 
