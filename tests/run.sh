@@ -17,6 +17,7 @@ themselves; ctest's summary names them.
                   kernels of portable and avx2; clang (CXX=clang++) compiles it in half the time
   --threads       build with ThreadSanitizer, into build/tsan, likewise
   --werror        treat warnings as errors
+  --from-nothing  compile what most tests include once: a build from nothing is quicker, and ccache keeps none of it
   --only FOLDER   build and run the tests of tests/FOLDER alone; may be repeated
   --match REGEX   build and run the programs test.REGEX alone, such as 'model[.].*|decoder'
   --no-install    install no packages
@@ -38,6 +39,7 @@ while (( $# > 0 )); do
     --sanitize) preset=dev ;;
     --threads) preset=tsan ;;
     --werror) configure+=(-DFOREDRAFT_WERROR=ON) ;;
+    --from-nothing) configure+=(-DFOREDRAFT_PRECOMPILE_TESTS=ON) ;;
     --only) [[ $# -ge 2 ]] || { usage >&2; exit 2; }; only+=("$2"); shift ;;
     --match) [[ $# -ge 2 ]] || { usage >&2; exit 2; }; match=$2; shift ;;
     --no-install) install=no ;;

@@ -222,7 +222,6 @@ class Measurement {
   static constexpr int kContext = 4096;
 
   fd::Position anchor_position() const { return static_cast<fd::Position>(tokens_.size()) - 1; }
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   /// Of the token `i` of a chain in the tree of all chains.
   static fd::NodeIndex node(int kind, int i) {
     return i < 0 ? 0 : static_cast<fd::NodeIndex>(1 + i * kDraftKinds + kind);
@@ -237,7 +236,7 @@ class Measurement {
       for (int kind = 0; kind < kDraftKinds; ++kind) {
         const fd::NodeIndex parent = node(kind, i - 1);
         const auto logits = draft_model_.scores().logits(draft_model_.row(parent));
-        bench::Chain& chain = chains_[at(kind)];
+        bench::Chain& chain = chains_[fd::idx(kind)];
         if (kind == kArgmax) {
           chain.tokens.push_back(fd::Scores::argmax_of(logits));
         } else {
@@ -277,13 +276,13 @@ class Measurement {
   RoundSamples judge(fd::Rng& rng) {
     std::array<int, kMethods.size()> counted{};
     for (int kind = 0; kind < kDraftKinds; ++kind) {
-      bench::Chain& chain = chains_[at(kind)];
+      bench::Chain& chain = chains_[fd::idx(kind)];
       chain_draft_.reset(tokens_.back());
       rows_.reset({fd::RowNeed::kLogits, {}}, a_.depth + 1, target_.vocab_size());
       rows_.set_row(0, std::as_const(anchor_scores_).logits(0));
       for (int i = 0; i < a_.depth; ++i) {
-        if (kind == kDrawn) chain_draft_.drawn_from(i) = chain.q[at(i)];
-        chain_draft_.extend(chain.tokens[at(i)]);
+        if (kind == kDrawn) chain_draft_.drawn_from(i) = chain.q[fd::idx(i)];
+        chain_draft_.extend(chain.tokens[fd::idx(i)]);
         rows_.set_row(i + 1, std::as_const(scores_).logits(node(kind, i) - 1));
       }
       sampler_.begin(sampling_, rows_, chain_draft_, tokens_);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <foredraft/core/draft_tree.hpp>
+#include <foredraft/io/chat_format.hpp>
 
 #include "model_path.hpp"
 #include "survey.hpp"
@@ -21,6 +22,14 @@ namespace {
 
 constexpr int kMostDepth = fd::DraftTree::kMaxNodes - 1;
 constexpr int kMostInt = std::numeric_limits<int>::max();
+
+std::vector<std::string> chat_format_names() {
+  std::vector<std::string> names;
+  for (const fd::ChatMarks& marks : fd::kChatMarks) {
+    if (marks.format != fd::ChatFormat::kRaw) names.emplace_back(marks.name);
+  }
+  return names;
+}
 
 /// One of `types`, or some drafters with commas between, each once. @errors UsageError
 void limit_list(CLI::Option* option, const std::vector<std::string>& types) {
@@ -149,7 +158,9 @@ ModelSettings GenerateArguments::models(const Method& method) const {
           .check =
               [this, &method](const fd::ModelConfig& c) {
                 check_context(n_ctx, c.n_ctx);
-                check_cache_format(method.cache_format, c.layers.front().attention.d_head);
+                for (const auto& [n_kv_heads, d_head, window] : c.cache_shape().layers) {
+                  check_cache_format(method.cache_format, d_head);
+                }
               },
           .keep_packed = machine.keep_packed};
 }
@@ -308,9 +319,9 @@ void GenerateArguments::add_to_chat(CLI::App& command) {
 }
 
 void GenerateArguments::add_turns(CLI::App& command) {
-  add_choice(command, "--chat-format NAME", chat_format, {"chatml", "llama3", "gemma"},
-             "turns of a chat, for models whose file has no template, or one that is not known: "
-             "chatml, llama3 or gemma [what the template says]");
+  add_choice(command, "--chat-format NAME", chat_format, chat_format_names(),
+             "turns of a chat, for models whose file has no template, or one that is not known: " +
+                 fd::chat_format::names() + " [what the template says]");
 }
 
 void GenerateArguments::add_limits(CLI::App& command) {

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include <foredraft/cache/linear.hpp>
+#include <foredraft/cache/hybrid.hpp>
 #include <foredraft/core/scores.hpp>
 
 #include "models.hpp"
@@ -10,7 +10,7 @@
 namespace cli {
 
 /// The cache of passes that no decoder makes: those of `logits` and `bench`.
-using PlainCache = fd::LinearCache<fd::f16>;
+using PlainCache = fd::HybridCache<fd::f16>;
 
 /// Forward `tokens` behind what the cache holds, and commit them. The last `n_read` rows are wanted
 /// as `need` says, and `scores` has them.

@@ -37,11 +37,9 @@ fd::Error corrupt(const std::string& found, const std::string& expected) {
 }  // namespace
 
 fd::ChatTemplate chat_template(const fd::Tokenizer& tokenizer, const std::string& named) {
-  for (const auto format :
-       {fd::ChatFormat::kChatML, fd::ChatFormat::kLlama3, fd::ChatFormat::kGemma}) {
-    if (fd::name_of(format) != named) continue;
+  if (const auto format = fd::chat_format_of(named)) {
     fd::ChatTemplate chat;
-    chat.format = format;
+    chat.format = *format;
     return chat;
   }
   return fd::recognize_chat_template(tokenizer.vocabulary().chat_template());

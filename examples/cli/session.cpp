@@ -4,8 +4,7 @@
 #include <string>
 #include <utility>
 
-#include <foredraft/cache/linear.hpp>
-#include <foredraft/cache/rotating.hpp>
+#include <foredraft/cache/hybrid.hpp>
 #include <foredraft/decoder.hpp>
 #include <foredraft/drafter/ngram_cache.hpp>
 #include <foredraft/prefix_store.hpp>
@@ -20,7 +19,7 @@ template <typename T, fd::Shape S, typename Rule>
 class SessionIn final : public Session {
  public:
   SessionIn(Models& models, const Method& method, Rule rule)
-      : decoder_(models.target, fd::RotatingCache<T>(models.target.shape(), method.n_ctx),
+      : decoder_(models.target, fd::HybridCache<T>(models.target.shape(), method.n_ctx),
                  make_drafters<S>(models, method), std::move(rule)) {}
 
   fd::Result generate(std::span<const fd::TokenId> prompt, const fd::Options& options,
@@ -69,13 +68,13 @@ class SessionIn final : public Session {
   }
 
  private:
-  using Decoder = fd::Decoder<Model, fd::RotatingCache<T>, Drafters<S>, Rule>;
+  using Decoder = fd::Decoder<Model, fd::HybridCache<T>, Drafters<S>, Rule>;
 
   void recall(std::span<const fd::TokenId> prompt) {
     if (store_) store_->recall(decoder_, prompt);
   }
 
-  // Linear in all layers of a model without windows.
+  // Linear in all layers of a model without windows, and without states where none is recurrent.
   Decoder decoder_;
   std::optional<fd::ContextShift> shift_;
   std::optional<fd::PrefixStore<Decoder>> store_;
@@ -86,9 +85,9 @@ class SessionIn final : public Session {
 std::unique_ptr<Session> make_session(Models& models, const Method& method) {
   return with_cache_format(method.cache_format, [&]<typename T>(T) -> std::unique_ptr<Session> {
     // Looked at when the models were loaded, too, but there the context was known only with -c.
-    double bytes = fd::RotatingCache<T>::full_bytes(models.target.shape(), method.n_ctx);
+    double bytes = fd::HybridCache<T>::full_bytes(models.target.shape(), method.n_ctx);
     if (models.draft) {
-      bytes += fd::LinearCache<fd::f16>::full_bytes(models.draft->shape(),
+      bytes += fd::HybridCache<fd::f16>::full_bytes(models.draft->shape(),
                                                     models.draft_context(method.n_ctx));
     }
     require_memory(bytes, "a context of " + std::to_string(method.n_ctx),

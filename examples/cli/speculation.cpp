@@ -5,6 +5,7 @@
 #include <foredraft/acceptance/block_verification.hpp>
 #include <foredraft/acceptance/rejection_sampling.hpp>
 #include <foredraft/acceptance/sample_and_match.hpp>
+#include <foredraft/cache/hybrid.hpp>
 #include <foredraft/drafter/lookahead.hpp>
 #include <foredraft/drafter/model_drafter.hpp>
 #include <foredraft/drafter/model_heterogeneous.hpp>
@@ -28,16 +29,20 @@ namespace {
 
 constexpr fd::Shape kTree = fd::Shape::kTree;
 
+/// Whatever layers the draft model has.
+using DraftCache = fd::HybridCache<fd::f16>;
+
 TreeDrafter translating_drafter(Models& models, const Method& method, int n_ctx) {
   if (!method.tree.empty()) {
     throw UsageError("--spec-tree with a draft model of another tokenizer, which drafts chains",
                      "a draft model with the target's tokenizer", "leave --spec-tree out");
   }
-  return fd::HeterogeneousDrafter{*models.draft,
-                                  fd::codec_of(models.target.tokenizer()),
-                                  fd::codec_of(models.draft->tokenizer()),
-                                  {.translation = method.translation, .law = method.draft_law},
-                                  n_ctx};
+  return fd::HeterogeneousDrafter<Model, DraftCache>{
+      *models.draft,
+      fd::codec_of(models.target.tokenizer()),
+      fd::codec_of(models.draft->tokenizer()),
+      {.translation = method.translation, .law = method.draft_law},
+      n_ctx};
 }
 
 TreeDrafter model_drafter(Models& models, const Method& method) {
@@ -48,9 +53,9 @@ TreeDrafter model_drafter(Models& models, const Method& method) {
                      "drafts to translate", "leave it out");
   }
   if (method.tree.empty()) {
-    return fd::ModelDrafter{*models.draft, {.law = method.draft_law}, n_ctx};
+    return fd::ModelDrafter<Model, DraftCache>{*models.draft, {.law = method.draft_law}, n_ctx};
   }
-  return fd::ModelTreeDrafter{
+  return fd::ModelTreeDrafter<Model, DraftCache>{
       *models.draft, {.branching = method.tree, .law = method.draft_law}, n_ctx};
 }
 

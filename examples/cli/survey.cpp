@@ -6,8 +6,7 @@
 #include <vector>
 
 #include <foredraft/backend/cpu/panel_layout.hpp>
-#include <foredraft/cache/linear.hpp>
-#include <foredraft/cache/rotating.hpp>
+#include <foredraft/cache/hybrid.hpp>
 #include <foredraft/model/weights.hpp>
 
 namespace cli {
@@ -34,8 +33,6 @@ struct MeasuringBackend {
 
   std::size_t bytes = 0;
 };
-
-constexpr int kStagedRows = 512;  // default of the caches
 
 }  // namespace
 
@@ -65,17 +62,20 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options) {
 double Survey::cache_bytes(std::int64_t n_ctx, const std::string& format) const {
   const auto positions = static_cast<int>(std::min<std::int64_t>(n_ctx, fd::Dim::kMost));
   return with_cache_format(format, [&]<typename T>(T) {
-    return fd::RotatingCache<T>::full_bytes(config.cache_shape(), positions, kStagedRows);
+    return fd::HybridCache<T>::full_bytes(config.cache_shape(), positions);
   });
 }
 
 double Survey::draft_cache_bytes(int n_ctx) const {
-  return fd::LinearCache<fd::f16>::full_bytes(config.cache_shape(), n_ctx + kStagedRows);
+  return fd::HybridCache<fd::f16>::full_bytes(config.cache_shape(), n_ctx);
 }
 
 double Survey::pass_bytes(int rows, int logit_rows) const {
-  const fd::LayerShape& layer = config.layers.front();  // all are alike
-  const double row = 2.0 * config.d_model + 2.0 * layer.attention.d_q + layer.feed_forward.d_ff;
+  double widest = 0;
+  for (const fd::LayerShape& layer : config.layers) {
+    widest = std::max(widest, 2.0 * layer.attention.d_q + layer.feed_forward.d_ff);
+  }
+  const double row = 2.0 * config.d_model + widest;
   return sizeof(float) * (rows * row + static_cast<double>(logit_rows) * config.n_vocab);
 }
 

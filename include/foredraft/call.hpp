@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <foredraft/core/concepts.hpp>
+#include <foredraft/core/constraint_path.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/core/stats.hpp>
 
@@ -29,6 +32,7 @@ class Call {
       check_logprobs(target.vocab_size());
       need_ = std::max(need_, RowNeed::kLogits);
     }
+    if (options_.constraint) need_ = std::max(need_, RowNeed::kLogits);
     if constexpr (TextTarget<T>) {
       if (!options_.piece) {
         options_.piece = [&target](TokenId token) { return std::string(target.piece(token)); };
@@ -42,6 +46,7 @@ class Call {
                   "Options::piece, the bytes of a token",
                   "stop at tokens instead: Options::end_tokens");
     }
+    if (options_.constraint) constrain(target.vocab_size());
   }
 
   /// As asked for; `piece` is the target's where the caller has none.
@@ -51,6 +56,9 @@ class Call {
   RowNeed need() const noexcept { return need_; }
   /// The acceptance rule makes use of q.
   bool uses_law() const noexcept { return uses_law_; }
+
+  /// The constraint's beginning; without one where there is none.
+  const ConstraintPath& constraint() const noexcept { return constraint_; }
 
   bool cancelled() const { return options_.cancelled && options_.cancelled(); }
   bool is_end(TokenId token) const {
@@ -74,11 +82,27 @@ class Call {
                 "at most the " + std::to_string(n_vocab) + " tokens there are", "ask for fewer");
   }
 
+  void constrain(int n_vocab) {
+    if (options_.constraint.vocab_size() > n_vocab) {
+      throw Error(
+          ErrorCode::kVocabularyMismatch,
+          "a constraint over " + std::to_string(options_.constraint.vocab_size()) + " tokens",
+          "at most the " + std::to_string(n_vocab) + " of the target",
+          "make the constraint with the target's own vocabulary");
+    }
+    auto ends = std::make_shared<std::vector<TokenId>>();
+    for (TokenId token = 0; token < n_vocab; ++token) {
+      if (is_end(token)) ends->push_back(token);
+    }
+    constraint_ = ConstraintPath(options_.constraint, std::move(ends));
+  }
+
   Options options_;
   Rng* rng_;
   Philox philox_;
   RowNeed need_ = RowNeed::kNothing;
   bool uses_law_ = false;
+  ConstraintPath constraint_;
   std::function<bool(TokenId)> is_end_;  // of the target; empty: Options::end_tokens says
 };
 

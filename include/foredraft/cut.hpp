@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <foredraft/call.hpp>
+#include <foredraft/core/constraint_path.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/result.hpp>
 #include <foredraft/core/text_stream.hpp>
@@ -21,6 +22,7 @@ struct Cut {
   std::vector<TokenId> tokens;   // final tokens, as many as rows of the path are kept
   std::vector<Emitted> emitted;  // the same with their text
   TextStream text;               // state behind them
+  ConstraintPath constraint;     // the same
   std::optional<FinishReason> reason;
 
   int kept() const noexcept { return static_cast<int>(tokens.size()); }
@@ -31,10 +33,11 @@ struct Cut {
 
 /// @param text state before the round
 /// @param context_left tokens that the cache has room for
+/// @param constraint state before the round, if the call has one
 inline Cut cut(const Verdict& verdict, const DraftTree& draft, const Call& call,
-               const TextStream& text, int context_left) {
+               const TextStream& text, int context_left, const ConstraintPath& constraint = {}) {
   const Options& options = call.options();
-  Cut cut{verdict, {}, {}, text, {}};
+  Cut cut{verdict, {}, {}, text, constraint, {}};
   const int most = std::min(call.tokens_left(), context_left);
   const auto longest = idx(verdict.accepted()) + 1;
   cut.tokens.reserve(longest);
@@ -49,6 +52,9 @@ inline Cut cut(const Verdict& verdict, const DraftTree& draft, const Call& call,
       if (step.stopped) cut.reason = FinishReason::kStop;
     }
     if (call.is_end(token)) cut.reason = FinishReason::kEnd;
+    if (options.constraint && cut.constraint.step(token).over() && !cut.reason) {
+      cut.reason = FinishReason::kEnd;
+    }
     if (!cut.reason && i + 1 == most) {
       cut.reason = most == call.tokens_left() ? FinishReason::kLength : FinishReason::kContext;
     }

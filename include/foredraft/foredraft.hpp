@@ -10,12 +10,14 @@
 #include <foredraft/acceptance/rejection_sampling.hpp>
 #include <foredraft/acceptance/sample_and_match.hpp>
 #include <foredraft/cache/token_cache.hpp>
+#include <foredraft/constraint/token_list.hpp>
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/core/result.hpp>
 #include <foredraft/decoder.hpp>
 #include <foredraft/drafter/any_drafter.hpp>
 #include <foredraft/drafter/draft_choice.hpp>
+#include <foredraft/drafter/forced_tokens.hpp>
 #include <foredraft/drafter/lookahead.hpp>
 #include <foredraft/drafter/ngram_cache.hpp>
 #include <foredraft/drafter/ngram_map_k.hpp>

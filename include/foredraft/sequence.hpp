@@ -44,6 +44,7 @@ class Sequence {
     std::vector<Emitted> undelivered;
     std::optional<FinishReason> unreported;
     bool cold = true;
+    ConstraintPath constraint;
 
     /// What outlives a process; the rest is there within a call alone.
     static void parts(auto& self, auto& archive) {
@@ -127,7 +128,8 @@ class Sequence {
             text_,
             {undelivered, undelivered_.end()},
             unreported_,
-            cold_};
+            cold_,
+            constraint_};
   }
 
   /// Where a part throws, the sequence is left without tokens, as when it was made.
@@ -160,6 +162,7 @@ class Sequence {
     undelivered_ = std::move(undelivered);
     unreported_ = snapshot.unreported;
     cold_ = snapshot.cold;
+    constraint_ = snapshot.constraint;
   }
 
   /// Hand final tokens to the user. A token counts as delivered once emit was entered; if emit
@@ -170,10 +173,11 @@ class Sequence {
   }
 
   /// Why the text ended, or `call` has to: an end of the text is said once.
-  std::optional<FinishReason> take_end(const Call& call) noexcept {
+  std::optional<FinishReason> take_end(const Call& call) {
     if (unreported_) return std::exchange(unreported_, std::nullopt);
     if (call.tokens_left() <= 0) return FinishReason::kLength;
     if (context_left() <= 0) return FinishReason::kContext;
+    if (call.options().constraint && constraint_of(call).over()) return FinishReason::kEnd;
     return std::nullopt;
   }
 
@@ -188,8 +192,20 @@ class Sequence {
   friend class Turn<Sequence>;
 
   Context context(Call& call) const {
-    return {tokens_,         {},          call.options().sampling,
-            call.uses_law(), &call.rng(), target_.vocab_size()};
+    return {tokens_,
+            {},
+            call.options().sampling,
+            call.uses_law(),
+            &call.rng(),
+            target_.vocab_size(),
+            call.options().constraint ? &constraint_of(call) : nullptr};
+  }
+
+  /// Where the text stands under the call's constraint: at its beginning, if an earlier call had
+  /// another one.
+  const ConstraintPath& constraint_of(const Call& call) const noexcept {
+    const bool same = constraint_.constraint() == call.options().constraint;
+    return same ? constraint_ : call.constraint();
   }
 
   void check_tokens(std::span<const TokenId> tokens) const {
@@ -209,6 +225,7 @@ class Sequence {
     delivered_ = 0;
     unreported_.reset();
     cold_ = true;
+    constraint_ = {};
   }
 
   T& target_;
@@ -222,6 +239,7 @@ class Sequence {
   std::size_t delivered_ = 0;
   std::optional<FinishReason> unreported_;  // how the text ended, until somebody was told
   bool cold_ = true;                        // no round since the prompt was read
+  ConstraintPath constraint_;               // behind the last final token
 
   // Buffers, overwritten by every turn.
   DraftTree draft_;

@@ -67,7 +67,7 @@ class Turn {
       }
     }
     s_.drafter_.propose(context_, limit_, s_.draft_);
-    check_draft(s_.draft_, context_, limit_, S::Drafter::shape);
+    end_draft();
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
@@ -113,9 +113,10 @@ class Turn {
     Cut cut;
     {
       const Stopwatch watch(stats.seconds.accept);
-      s_.rows_.begin(context_.sampling, s_.scores_, s_.draft_, s_.tokens_);
+      s_.rows_.begin(context_.sampling, s_.scores_, s_.draft_, s_.tokens_, context_.constraint);
       const Verdict verdict = s_.acceptance_.verify(s_.draft_, s_.rows_, call_->rng());
-      cut = foredraft::cut(verdict, s_.draft_, *call_, s_.text_, s_.context_left());
+      cut = foredraft::cut(verdict, s_.draft_, *call_, s_.text_, s_.context_left(),
+                           s_.constraint_of(*call_));
       note_logprobs(cut);
     }
     // Final from here: until the observer is told, nothing throws.
@@ -144,7 +145,12 @@ class Turn {
 
   void end_step() {
     drafting_ = s_.drafter_.request().has_value();
-    if (!drafting_) check_draft(s_.draft_, context_, limit_, S::Drafter::shape);
+    if (!drafting_) end_draft();
+  }
+
+  void end_draft() {
+    check_draft(s_.draft_, context_, limit_, S::Drafter::shape);
+    if (context_.constraint != nullptr) drop_forbidden(*context_.constraint, s_.draft_);
   }
 
   /// Log probabilities of what the cut kept, where they were asked for. The row of emitted token i
@@ -172,6 +178,7 @@ class Turn {
     s_.undelivered_ = std::move(cut.emitted);
     s_.delivered_ = 0;
     s_.text_ = std::move(cut.text);
+    s_.constraint_ = std::move(cut.constraint);
     // A limit is found again by whoever asks; an end has to be remembered until it is reported.
     const bool ended = cut.reason == FinishReason::kEnd || cut.reason == FinishReason::kStop;
     s_.unreported_ = ended ? cut.reason : std::nullopt;

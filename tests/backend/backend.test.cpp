@@ -29,7 +29,14 @@ const std::vector<std::vector<TensorType>> kMixes = {
      TensorType::kQ8_0, TensorType::kQ5_0, TensorType::kQ4_1, TensorType::kBF16},
 };
 
-/// A model with all that a layer may have besides: norms and a window.
+/// A model with all that a layer may have besides norms and a window.
+mini::Config with_scales(const std::vector<TensorType>& types) {
+  mini::Config config = mini::with_types(types);
+  config.scales = true;
+  return config;
+}
+
+/// A model with norms and a window.
 mini::Config with_more_steps(const std::vector<TensorType>& types) {
   mini::Config config = mini::with_types(types);
   config.norms = true;
@@ -169,6 +176,7 @@ TEST_CASE("Cpu: neither the number of rows nor that of workers changes a row") {
   std::vector<mini::Config> configs{odd};
   for (const std::vector<TensorType>& mix : kMixes) configs.push_back(mini::with_types(mix));
   configs.push_back(with_more_steps(kMixes[1]));
+  configs.push_back(with_scales(kMixes[1]));
   configs[2].shape.d_model = 512;  // 33 rows are more than a worker norms for itself
   REQUIRE(!fd::cpu::Scratch::own_inputs(33, 512));
   for (const fd::cpu::Isa isa : usable_isas()) {
@@ -185,9 +193,11 @@ TEMPLATE_TEST_CASE("Cpu and Reference agree on a cache of either kind", "", floa
   fd::Cpu cpu;
   fd::Reference reference;
   mini::Config config;  // float weights
-  config.norms = GENERATE(false, true);
+  const int steps = GENERATE(0, 1, 2);
+  CAPTURE(steps);
+  config.norms = steps == 1;
   config.window = config.norms ? 9 : 0;
-  CAPTURE(config.norms);
+  config.scales = steps == 2;
   mini::Model<fd::Cpu> ours(cpu, config);
   mini::Model<fd::Reference> exact(reference, config);
   mini::Sequence<TestType> by_cpu(config);

@@ -26,6 +26,9 @@ struct Config {
   int n_layers = 1;
   bool bias = true;
   bool norms = false;  // of the heads of queries and keys, and behind both parts of a layer
+  // No norms before the parts of a layer, one norm of all heads, soft-caps, and factors on what is
+  // added to x and on logits.
+  bool scales = false;
   int window = 0;
   fd::RopeKind rope = fd::RopeKind::kHalves;
   fd::Activation activation = fd::Activation::kSilu;
@@ -85,7 +88,7 @@ struct Model {
   struct Layer {
     typename B::Matrix wq, wk, wv, wo, gate, up, down;
     std::vector<float> norm, ff_norm, q_bias, k_bias, v_bias;
-    std::vector<float> q_norm, k_norm, post_norm, post_ff_norm;
+    std::vector<float> q_norm, k_norm, post_norm, post_ff_norm, all_q_norm, all_k_norm;
   };
 
   Model(B& b, const Config& c)
@@ -106,7 +109,8 @@ struct Model {
                         normals(static_cast<std::size_t>(d_kv), seed + 3, 0.3f),
                         normals(static_cast<std::size_t>(d_kv), seed + 4, 0.3f),
                         around_one(s.d_head, seed + 5), around_one(s.d_head, seed + 6),
-                        around_one(s.d_model, seed + 7), around_one(s.d_model, seed + 8)});
+                        around_one(s.d_model, seed + 7), around_one(s.d_model, seed + 8),
+                        around_one(d_q, seed + 9), around_one(d_kv, seed + 10)});
     }
     norm = around_one(s.d_model, 9);
   }
@@ -258,6 +262,12 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
         qkv.q_norm = {w.q_norm.data(), 1e-5f};
         qkv.k_norm = {w.k_norm.data(), 1e-5f};
       }
+      if (c.scales) {
+        qkv.norm.weight = nullptr;
+        qkv.norms_all_heads = true;
+        qkv.q_norm = {w.all_q_norm.data(), 1e-5f};
+        qkv.k_norm = {w.all_k_norm.data(), 1e-5f};
+      }
       worker.qkv(qkv);
       fd::AttendArgs<L, R> attend;
       attend.q = q.data();
@@ -272,14 +282,27 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
       attend.x = x.data();
       attend.window = c.window;
       if (c.norms) attend.post_norm = {w.post_norm.data(), 1e-5f};
+      if (c.scales) {
+        attend.softcap = 2.0f;
+        attend.residual = 0.7f;
+      }
       worker.attend(attend);
       fd::FeedForwardArgs<L> feed_forward{
           x.data(), n_rows, {w.ff_norm.data(), 1e-5f}, c.activation, &w.gate, &w.up, &w.down};
       if (c.norms) feed_forward.post_norm = {w.post_ff_norm.data(), 1e-5f};
+      if (c.scales) {
+        feed_forward.norm.weight = nullptr;
+        feed_forward.residual = 0.3f;
+      }
       worker.feed_forward(feed_forward);
     }
-    worker.head(fd::HeadArgs<L>{
-        x.data(), wanted, {model.norm.data(), 1e-5f}, &model.head, output.argmax, logits});
+    fd::HeadArgs<L> head{x.data(),    wanted,        {model.norm.data(), 1e-5f},
+                         &model.head, output.argmax, logits};
+    if (c.scales) {
+      head.scale = 0.5f;
+      head.softcap = 1.5f;
+    }
+    worker.head(head);
   });
   output.x = x;
   return output;

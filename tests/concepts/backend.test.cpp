@@ -52,7 +52,31 @@ static_assert(!CanForward<Remote, fd::LinearCache<float>>);  // its keys lie els
 static_assert(!CanForward<fd::Model<fd::Cpu>, fd::LinearCache<archetype::RemoteRows>>);
 static_assert(!CanForward<fd::Model<fd::Cpu>, fd::TokenCache>);
 
+/// What KeyValueCache asks for, and nothing else: not even to be truncated.
+class LeastCache : fd::LinearCache<float> {
+  using Base = fd::LinearCache<float>;
+
+ public:
+  using Base::Base;
+  using Base::Rows, Base::Snapshot;
+  using Base::size, Base::capacity, Base::max_staged, Base::staged;
+  using Base::stage, Base::commit, Base::discard, Base::snapshot, Base::restore;
+  using Base::token, Base::position, Base::rows, Base::layer;
+};
+static_assert(fd::KeyValueCache<LeastCache> && !fd::Truncatable<LeastCache>);
+
 }  // namespace
+
+TEST_CASE("a model asks of a cache what the concept says, and no more") {
+  const auto bytes = TinyModel{.family = "qwen2", .type = fd::TensorType::kF32}.file();
+  fd::Reference reference;
+  auto model = fd::load(reference, fd::Gguf::parse(bytes));
+  const std::vector<fd::TokenId> prompt{10, 20, 30, 10, 20};
+  const fd::Options options{.max_tokens = 30, .n_draft = 4};
+  fd::Decoder least{model, LeastCache{model.shape(), 100}, fd::PromptLookup{}, fd::Greedy{}};
+  fd::Decoder whole{model, fd::LinearCache<float>{model.shape(), 100}, fd::NoDraft{}, fd::Greedy{}};
+  CHECK(least.generate(prompt, options).tokens == whole.generate(prompt, options).tokens);
+}
 
 TEST_CASE("a model asks nothing of its backend's memory that only the host's can do") {
   const TinyModel tiny{.family = "qwen2", .type = fd::TensorType::kF32};

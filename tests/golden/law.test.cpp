@@ -38,14 +38,12 @@ constexpr int kRuns = 1'000'000;
 constexpr int child(int context, int rank) { return context * kRanks + 1 + rank; }
 static_assert(child(kContexts - 1, kRanks - 1) == kContexts + kTexts - 1);
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
 /// The kRanks likeliest tokens of a row, the likeliest first, ties to the lower id.
 std::vector<fd::TokenId> likeliest(const std::vector<float>& row) {
   std::vector<fd::TokenId> ids(row.size());
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<fd::TokenId>(i);
   std::partial_sort(ids.begin(), ids.begin() + kRanks, ids.end(), [&](auto a, auto b) {
-    return row[at(a)] != row[at(b)] ? row[at(a)] > row[at(b)] : a < b;
+    return row[fd::idx(a)] != row[fd::idx(b)] ? row[fd::idx(a)] > row[fd::idx(b)] : a < b;
   });
   ids.resize(kRanks);
   return ids;
@@ -79,7 +77,7 @@ std::vector<std::vector<float>> rows_of_contexts(Model& model,
         const auto ids = likeliest(row);
         rows.emplace_back();
         for (const fd::TokenId id : ids) {
-          rows.back().push_back(row[at(id)]);
+          rows.back().push_back(row[fd::idx(id)]);
           level.push_back({id, context});
         }
         fd::Transforms transforms;
@@ -88,7 +86,7 @@ std::vector<std::vector<float>> rows_of_contexts(Model& model,
         transforms.apply(cut, row, {}, full);
         transforms.apply(cut, rows.back(), {}, ranked);
         for (int rank = 0; rank < kRanks; ++rank)
-          moved = std::max(moved, std::abs(full(ids[at(rank)]) - ranked(rank)));
+          moved = std::max(moved, std::abs(full(ids[fd::idx(rank)]) - ranked(rank)));
       }
     }
   }
@@ -119,19 +117,19 @@ void propose(const Drafts& how, fd::Position anchor, fd::Rng& rng, fd::DraftTree
   contexts[0] = 0;
   std::vector<double> weights;
   for (fd::NodeIndex node = 0; draft.depth(node) < kDepth; ++node) {  // nodes come level by level
-    const int context = contexts[at(node)];
+    const int context = contexts[fd::idx(node)];
     const auto add = [&](fd::TokenId rank) {
-      contexts[at(draft.add(node, rank))] = child(context, rank);
+      contexts[fd::idx(draft.add(node, rank))] = child(context, rank);
     };
-    const int children = how.branching[at(draft.depth(node))];
+    const int children = how.branching[fd::idx(draft.depth(node))];
     if (how.source == Source::kFound) {
       for (int i = 0; i < children; ++i) add((context % 2 + i) % kRanks);
       continue;
     }
-    const fd::Law& q = how.q[at(context)];
+    const fd::Law& q = how.q[fd::idx(context)];
     if (how.source == Source::kDrawn) {
       draft.drawn_from(node, how.said_made.value_or(how.made)) =
-          how.said.empty() ? q : how.said[at(context)];
+          how.said.empty() ? q : how.said[fd::idx(context)];
     }
     weights = q.p;
     for (int i = 0; i < children; ++i) {
@@ -180,9 +178,9 @@ Outcome test_law(const std::vector<std::vector<float>>& rows, const SamplingOpti
   std::vector<double> reached(kContexts + kTexts);
   reached[0] = 1;
   for (int context = 0; context < kContexts; ++context) {
-    p.push_back(law::sparse(law::p_of(rows[at(context)], sampling)));
+    p.push_back(law::sparse(law::p_of(rows[fd::idx(context)], sampling)));
     for (int rank = 0; rank < kRanks; ++rank)
-      reached[at(child(context, rank))] = reached[at(context)] * p.back()(rank);
+      reached[fd::idx(child(context, rank))] = reached[fd::idx(context)] * p.back()(rank);
   }
   std::vector<double> wanted(reached.begin() + kContexts, reached.end());
   for (double& cell : wanted) cell *= kRuns;
@@ -200,19 +198,19 @@ Outcome test_law(const std::vector<std::vector<float>>& rows, const SamplingOpti
     propose(drafts, anchor, rng, draft, contexts);
     scores.reset({fd::RowNeed::kLogits, {}}, draft.size(), kRanks);
     for (fd::NodeIndex node = 0; node < draft.size(); ++node)
-      scores.set_row(node, rows[at(contexts[at(node)])]);
+      scores.set_row(node, rows[fd::idx(contexts[fd::idx(node)])]);
     sampler.begin(sampling, scores, draft, tokens);
     const fd::Verdict verdict = rule.verify(draft, sampler, rng);
     accepted += verdict.accepted();
-    int text = child(contexts[at(verdict.end())], verdict.last);
+    int text = child(contexts[fd::idx(verdict.end())], verdict.last);
     // Rounds differ in length, and a length is no event of p. So each text is sampled to its end,
     // with keys that no rule uses (their node is 0).
     for (fd::Position position = anchor + verdict.path_size + 1; text < kContexts; ++position) {
-      const fd::Law& next = p[at(text)];
+      const fd::Law& next = p[fd::idx(text)];
       const fd::RngKey key{fd::Purpose::kTargetSample, position, 1};
       text = child(text, next.ids[rng.categorical(key, next.ids, next.p)]);
     }
-    seen[at(text - kContexts)] += 1;
+    seen[fd::idx(text - kContexts)] += 1;
   }
   return {statistics::g_test(seen, wanted), accepted / kRuns};
 }
@@ -232,13 +230,16 @@ TEST_CASE("smollm2-135m: what every rule emits has the law p, one false alarm in
   // zero where p has mass.
   std::vector<fd::Law> wide, narrow, unwarped;
   for (int context = 0; context < kContexts; ++context) {
-    auto mixed = law::p_of(rows[at(context)], {.temperature = 1.7f});
-    const auto other = law::p_of(rows[at((context * 37 + 11) % kContexts)], {.temperature = 1.0f});
+    auto mixed = law::p_of(rows[fd::idx(context)], {.temperature = 1.7f});
+    const auto other =
+        law::p_of(rows[fd::idx((context * 37 + 11) % kContexts)], {.temperature = 1.0f});
     for (int rank = 0; rank < kRanks; ++rank)
-      mixed[at(rank)] = 0.7 * mixed[at(rank)] + 0.3 * other[at((rank + context) % kRanks)];
+      mixed[fd::idx(rank)] =
+          0.7 * mixed[fd::idx(rank)] + 0.3 * other[fd::idx((rank + context) % kRanks)];
     wide.push_back(law::sparse(mixed));
-    narrow.push_back(law::sparse(law::p_of(rows[at(context)], {.temperature = 0.6f, .top_k = 3})));
-    unwarped.push_back(law::sparse(law::p_of(rows[at(context)], {.temperature = 1.0f})));
+    narrow.push_back(
+        law::sparse(law::p_of(rows[fd::idx(context)], {.temperature = 0.6f, .top_k = 3})));
+    unwarped.push_back(law::sparse(law::p_of(rows[fd::idx(context)], {.temperature = 1.0f})));
   }
 
   using Source = Drafts::Source;

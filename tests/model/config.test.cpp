@@ -13,3 +13,15 @@ TEST_CASE("a cache is shaped by each layer") {
   CHECK(shape.n_ctx == 99);
   CHECK(shape.layers == std::vector<fd::KeyValueShape>{{2, 64}, {1, 256, 5}});
 }
+
+TEST_CASE("a recurrent layer has a state in place of keys and values") {
+  fd::ModelConfig config;
+  config.n_ctx = 99;
+  config.layers = {{.recurrent = fd::ShortConvShape{.width = 64, .kernel = 3}},
+                   {.attention = {.n_kv_heads = 2, .d_head = 64}}};
+  CHECK_FALSE(config.layers[0].attends());
+  CHECK(config.layers[1].attends());
+  const fd::CacheShape shape = config.cache_shape();
+  CHECK(shape.layers == std::vector<fd::KeyValueShape>{{2, 64}});
+  CHECK(shape.states == std::vector<fd::StateShape>{{.n_inputs = 64, .window = 2}});
+}

@@ -42,7 +42,8 @@ fd::LayerWeights<B> weights(B& backend, const fd::LayerShape& shape, unsigned se
     for (float& value : values) value += around;
     return values;
   };
-  const auto& [a, f] = shape;
+  const fd::AttentionShape& a = shape.attention;
+  const fd::FeedForwardShape& f = shape.feed_forward;
   return {.attn_norm = vector(kModel, 1),
           .wq = matrix(a.d_q, kModel),
           .wk = matrix(a.d_kv, kModel),
@@ -70,7 +71,7 @@ fd::LayerStack<B> stack(B& backend, int first, int last) {
 
 Cache cache() {
   fd::CacheShape shape({}, 32);
-  for (const auto& [attention, feed_forward] : kShapes) {
+  for (const auto& [attention, feed_forward, recurrent] : kShapes) {
     shape.layers.push_back({attention.n_kv_heads, attention.d_head});
   }
   return Cache(shape);

@@ -21,6 +21,14 @@ TEST_CASE("rotations follow position and frequency, in any order of positions") 
   }
 }
 
+TEST_CASE("what has turned is multiplied by a magnitude") {
+  fd::RopeRotations rotations(
+      {.kind = fd::RopeKind::kHalves, .n_rot = 2, .base = 10.0, .magnitude = 1.25});
+  rotations.turn_to(std::vector<fd::Position>{2});
+  CHECK(rotations.cos()[0] == static_cast<float>(1.25 * std::cos(2.0)));
+  CHECK(rotations.sin()[0] == static_cast<float>(1.25 * std::sin(2.0)));
+}
+
 TEST_CASE("frequencies are scaled and divided by factors") {
   const std::vector<float> factors{1.0f, 4.0f};
   fd::RopeRotations rotations({fd::RopeKind::kAdjacent, 4, 100.0, 0.5}, factors);

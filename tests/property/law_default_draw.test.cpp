@@ -35,7 +35,6 @@ constexpr int kDepth = 2;
 constexpr int kLength = kDepth + 1;  // of a text
 constexpr float kTemperature = 0.8f;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
 int context_after(fd::TokenId token) { return token % kContexts; }
 
 /// Runs of every kind, and some likely tokens: half of these in one run, from its first token to
@@ -61,7 +60,7 @@ std::vector<float> logits_of(int context) {
   for (int i = 0; i < 8; ++i) {
     const int within = begin + i / 2 * last / 3;
     const int anywhere = static_cast<int>(random() % kVocab);
-    logits[at(i % 2 == 0 ? within : anywhere)] = 0.5f - 0.25f * static_cast<float>(i);
+    logits[fd::idx(i % 2 == 0 ? within : anywhere)] = 0.5f - 0.25f * static_cast<float>(i);
   }
   return logits;
 }
@@ -75,7 +74,8 @@ struct Truth {
       p.push_back(law::p_of(row, {.temperature = kTemperature}));
       auto& ids = likeliest.emplace_back(kVocab);
       std::iota(ids.begin(), ids.end(), 0);
-      std::ranges::stable_sort(ids, std::greater<>(), [&](fd::TokenId id) { return row[at(id)]; });
+      std::ranges::stable_sort(ids, std::greater<>(),
+                               [&](fd::TokenId id) { return row[fd::idx(id)]; });
       // q is steeper than p, lacks tokens that p has, and has some that p hardly has or lacks.
       std::vector<float> other = row;
       for (std::size_t i = 0; i < other.size(); ++i) {
@@ -109,9 +109,10 @@ class Cells {
     for (int context = 0; context < kContexts; ++context) {
       bool open = false;
       for (int id = 0; id < kVocab; ++id) {
-        const double expected = n * reached[at(context)] * truth().p[at(context)][at(id)];
+        const double expected =
+            n * reached[fd::idx(context)] * truth().p[fd::idx(context)][fd::idx(id)];
         const bool begins =
-            whole_runs ? at(id) % fd::Scores::kRun == 0 : !open || expected >= kLeast;
+            whole_runs ? fd::idx(id) % fd::Scores::kRun == 0 : !open || expected >= kLeast;
         if (begins) expected_.push_back(0);
         expected_.back() += expected;
         open = expected < kLeast && expected_.back() < kLeast;
@@ -121,7 +122,9 @@ class Cells {
     seen_.resize(expected_.size());
   }
 
-  void count(int context, fd::TokenId token) { ++seen_[cell_of_[at(context * kVocab + token)]]; }
+  void count(int context, fd::TokenId token) {
+    ++seen_[cell_of_[fd::idx(context * kVocab + token)]];
+  }
   double p_value() const { return statistics::g_test(seen_, expected_); }
 
  private:
@@ -152,14 +155,14 @@ void propose(const Drafts& how, fd::Position anchor, fd::Rng& rng, fd::DraftTree
   draft.reset(0);
   std::vector<double> weights;
   for (fd::NodeIndex node = 0; draft.depth(node) < kDepth; ++node) {  // nodes come level by level
-    const int context = contexts[at(node)];
-    const int children = how.branching[at(draft.depth(node))];
-    const fd::Law& q = truth().q[at(context)];
+    const int context = contexts[fd::idx(node)];
+    const int children = how.branching[fd::idx(draft.depth(node))];
+    const fd::Law& q = truth().q[fd::idx(context)];
     weights = q.p;
     if (how.source == Source::kDrawn)
-      draft.drawn_from(node, how.made) = how.said_unwarped ? truth().unwarped[at(context)] : q;
+      draft.drawn_from(node, how.made) = how.said_unwarped ? truth().unwarped[fd::idx(context)] : q;
     for (int i = 0; i < children; ++i) {
-      fd::TokenId token = truth().likeliest[at(context)][at(i)];
+      fd::TokenId token = truth().likeliest[fd::idx(context)][fd::idx(i)];
       if (how.source != Source::kFound) {
         const fd::RngKey key =
             how.source == Source::kCoupled
@@ -169,7 +172,7 @@ void propose(const Drafts& how, fd::Position anchor, fd::Rng& rng, fd::DraftTree
         if (how.made == Siblings::kWithoutReplacement) weights[chosen] = 0.0;
         token = q.ids[chosen];
       }
-      contexts[at(draft.add(node, token))] = context_after(token);
+      contexts[fd::idx(draft.add(node, token))] = context_after(token);
     }
   }
 }
@@ -185,17 +188,17 @@ struct Target {
   int lost = -1;    // mutant: the sum of this run is that of none of its tokens
 
   void fill(fd::Scores& scores, int row, int context) const {
-    const std::vector<float>& logits = truth().logits[at(context)];
+    const std::vector<float>& logits = truth().logits[fd::idx(context)];
     // set_row() would look for the best token each time.
     std::ranges::copy(logits, scores.logits(row).begin());
-    scores.argmax()[at(row)] = truth().likeliest[at(context)][0];
+    scores.argmax()[fd::idx(row)] = truth().likeliest[fd::idx(context)][0];
     if (hands == Hands::kNothing) return;
     static const std::vector<RunsOf> known = [] {
       std::vector<RunsOf> runs;
       for (const auto& of : truth().logits) runs.emplace_back(of, kTemperature);
       return runs;
     }();
-    const fd::Runs runs = known[at(context)].all();
+    const fd::Runs runs = known[fd::idx(context)].all();
     const auto maxima = scores.hand_over_maxima(row);
     std::ranges::copy(runs.maxima, maxima.begin());
     for (float& maximum : maxima) maximum -= lower;
@@ -203,7 +206,7 @@ struct Target {
     const auto sums = scores.hand_over_sums(row);
     if (sums.empty()) return;  // nobody wants them
     std::ranges::copy(runs.sums, sums.begin());
-    if (lost >= 0) sums[at(lost)] = 0;
+    if (lost >= 0) sums[fd::idx(lost)] = 0;
   }
 };
 
@@ -224,7 +227,8 @@ Outcome test_law(const A& rule, const Drafts& drafts, const Target& target, int 
     std::vector<double> next(kContexts);
     for (int context = 0; context < kContexts; ++context) {
       for (fd::TokenId id = 0; id < kVocab; ++id)
-        next[at(context_after(id))] += reached[at(context)] * truth().p[at(context)][at(id)];
+        next[fd::idx(context_after(id))] +=
+            reached[fd::idx(context)] * truth().p[fd::idx(context)][fd::idx(id)];
     }
     reached = next;
   }
@@ -245,16 +249,16 @@ Outcome test_law(const A& rule, const Drafts& drafts, const Target& target, int 
     propose(drafts, anchor, rng, draft, contexts);
     scores.reset({rule.needs(sampling), {}, kTemperature}, draft.size(), kVocab);
     for (fd::NodeIndex node = 0; node < draft.size(); ++node)
-      target.fill(scores, node, contexts[at(node)]);
+      target.fill(scores, node, contexts[fd::idx(node)]);
     sampler.begin(sampling, scores, draft, tokens);
     const fd::Verdict verdict = rule.verify(draft, sampler, rng);
     outcome.accepted += verdict.accepted();
     int context = contexts[0];
     for (int i = 0; i < kLength; ++i) {
       fd::TokenId token = verdict.last;
-      if (i < verdict.accepted()) token = draft.token(verdict.path[at(i) + 1]);
-      if (i > verdict.accepted()) token = next[at(context)](rest);
-      for (Cells& cells : places[at(i)]) cells.count(context, token);
+      if (i < verdict.accepted()) token = draft.token(verdict.path[fd::idx(i) + 1]);
+      if (i > verdict.accepted()) token = next[fd::idx(context)](rest);
+      for (Cells& cells : places[fd::idx(i)]) cells.count(context, token);
       context = context_after(token);
     }
   }

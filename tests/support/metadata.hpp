@@ -18,6 +18,17 @@ struct Metadata {
   std::map<std::string, std::string> texts{{"general.architecture", "llama"}};
   std::map<std::string, bool> flags{};
 
+  /// The same keys of another family.
+  static Metadata of(const std::string& family) {
+    Metadata metadata;
+    metadata.numbers.clear();
+    for (const auto& [key, value] : Metadata{}.numbers) {
+      metadata.numbers[family + key.substr(key.find('.'))] = value;
+    }
+    metadata.texts = {{"general.architecture", family}};
+    return metadata;
+  }
+
   foredraft::ModelConfig read() const {
     foredraft::GgufWriter writer;
     for (const auto& [key, value] : numbers) writer.add(key, value);

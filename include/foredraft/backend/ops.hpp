@@ -101,7 +101,7 @@ template <typename W, typename R>
 struct QkvArgs {
   In<W> x = nullptr;  // [n_rows, d_model]
   int n_rows = 0;
-  RmsNorm<W> norm = {};
+  RmsNorm<W> norm = {};                    // or absent
   const typename W::Matrix* wq = nullptr;  // [n_heads * d_head, d_model]
   const typename W::Matrix* wk = nullptr;  // [n_kv_heads * d_head, d_model]
   const typename W::Matrix* wv = nullptr;  // [n_kv_heads * d_head, d_model]
@@ -117,11 +117,14 @@ struct QkvArgs {
   Out<W> q = nullptr;                            // written [n_rows, n_heads, d_head]
   RmsNorm<W> q_norm = {};                        // of each head before it turns, or absent
   RmsNorm<W> k_norm = {};                        // likewise
+  bool norms_all_heads = false;  // these norms are of all heads of a row together, side by side
 };
 
 /// x += wo * attention, where attention is softmax(q k^T * scale) v of each head, causal along each
 /// row's own path and summed in order of absolute position. With a window, a row sees the newest
-/// `window` positions, its own included; with a norm, x += norm(wo * attention).
+/// `window` positions, its own included; with a softcap, the softmax is that of
+/// softcap * tanh(score / softcap); with a norm, x += norm(wo * attention). What is added to x is
+/// multiplied by `residual` first.
 template <typename W, typename R>
 struct AttendArgs {
   In<W> q = nullptr;  // [n_rows, n_heads, d_head]
@@ -136,6 +139,8 @@ struct AttendArgs {
   Out<W> x = nullptr;                            // read and written [n_rows, d_model]
   int window = 0;                                // 0: all positions
   RmsNorm<W> post_norm = {};                     // or absent
+  float softcap = 0.0f;                          // 0: none
+  float residual = 1.0f;
 };
 
 enum class Activation : std::uint8_t {
@@ -143,17 +148,39 @@ enum class Activation : std::uint8_t {
   kGeluTanh
 };
 
-/// x += down * (activation(gate * norm(x)) .* (up * norm(x))), or its norm
+/// x += down * (activation(gate * norm(x)) .* (up * norm(x))), or its norm, times `residual`
 template <typename W>
 struct FeedForwardArgs {
   Out<W> x = nullptr;  // read and written [n_rows, d_model]
   int n_rows = 0;
-  RmsNorm<W> norm = {};
+  RmsNorm<W> norm = {};  // or absent
   Activation activation = Activation::kSilu;
   const typename W::Matrix* gate = nullptr;  // [d_ff, d_model]
   const typename W::Matrix* up = nullptr;    // [d_ff, d_model]
   const typename W::Matrix* down = nullptr;  // [d_model, d_ff]
   RmsNorm<W> post_norm = {};                 // or absent
+  float residual = 1.0f;
+};
+
+/// A feed-forward part for each of many experts, of which a row takes the n_used whose scores
+/// router * norm(x) are greatest, equal ones by number:
+/// x += sum of p_e * down_e * (activation(gate_e * norm(x)) .* (up_e * norm(x))), from the greatest
+/// score on, p being the softmax of the scores of those taken.
+///
+/// The matrices of all experts lie one behind the other in one. d_model and d_ff are multiples of
+/// 16, the panels of backends that have some.
+template <typename W>
+struct MixtureArgs {
+  Out<W> x = nullptr;  // read and written [n_rows, d_model]
+  int n_rows = 0;
+  RmsNorm<W> norm = {};
+  Activation activation = Activation::kSilu;
+  const typename W::Matrix* router = nullptr;  // [n_experts, d_model]
+  const typename W::Matrix* gate = nullptr;    // [n_experts * d_ff, d_model]
+  const typename W::Matrix* up = nullptr;      // [n_experts * d_ff, d_model]
+  const typename W::Matrix* down = nullptr;    // [n_experts * d_model, d_ff]
+  int n_experts = 0;
+  int n_used = 0;
 };
 
 /// A row of activations that somebody wants to see.
@@ -176,7 +203,8 @@ struct SumsOfRuns {
   float temperature = 1.0f;
 };
 
-/// Rows of the output head, for those rows of the pass that somebody reads.
+/// Rows of the output head, for those rows of the pass that somebody reads. A logit is
+/// `scale` * (w * norm(x)); with a softcap, softcap * tanh(that / softcap).
 template <typename W>
 struct HeadArgs {
   In<W> x = nullptr;                        // [n_rows of the pass, d_model]
@@ -190,6 +218,8 @@ struct HeadArgs {
   /// Likewise, written [ceil(n_vocab / Scores::kRun)]: see Runs.
   std::span<float* const> maxima = {};    // [rows.size()] or empty
   std::span<const SumsOfRuns> sums = {};  // [rows.size()] or empty
+  float scale = 1.0f;
+  float softcap = 0.0f;  // 0: none
 };
 
 }  // namespace foredraft::inline v0

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <foredraft/core/error.hpp>
@@ -109,6 +110,25 @@ class DraftTree {
   /// Remove the nodes from `count` on, which leaves a valid tree because parents come first.
   void truncate(int count) noexcept {
     if (count >= 1 && count < size_) size_ = count;
+  }
+
+  /// Keep the nodes whose bits are set, in their order: with a node its ancestors, so node 0 always.
+  void keep_only(std::uint64_t nodes) noexcept {
+    std::array<NodeIndex, kMaxNodes> place{};
+    int kept = 0;
+    for (NodeIndex node = 0; node < size_; ++node) {
+      if ((nodes >> node & 1) == 0) continue;
+      const auto from = idx(node);
+      const auto to = idx(place[from] = kept++);
+      if (to == from) continue;
+      nodes_[to] = {nodes_[from].token, place[idx(nodes_[from].parent)]};
+      depth_[to] = depth_[from];
+      origin_[to] = origin_[from];
+      confidence_[to] = confidence_[from];
+      siblings_[to] = siblings_[from];
+      std::swap(laws_[to], laws_[from]);
+    }
+    size_ = kept;
   }
 
   int size() const noexcept { return size_; }

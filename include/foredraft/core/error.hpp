@@ -23,6 +23,8 @@ enum class ErrorCode {
   kInvalidOption,       ///< an option is out of range, contradicts another, or would have no effect
   kInvalidDraft,        ///< a drafter broke its contract
   kUnsupportedCache,    ///< a cache cannot do what the drafter needs
+  kInvalidConstraint,   ///< a grammar, schema or pattern that cannot be read or followed
+  kDevice,              ///< a GPU or its driver is missing, or a kernel failed
 };
 
 /// Stable spelling of a code, as it stands in messages and in docs/reference/errors.md.
@@ -41,6 +43,8 @@ constexpr std::string_view name_of(ErrorCode code) noexcept {
     case ErrorCode::kInvalidOption: return "invalid-option";
     case ErrorCode::kInvalidDraft: return "invalid-draft";
     case ErrorCode::kUnsupportedCache: return "unsupported-cache";
+    case ErrorCode::kInvalidConstraint: return "invalid-constraint";
+    case ErrorCode::kDevice: return "device";
   }
   return "unknown";
 }

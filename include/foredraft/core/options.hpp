@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <foredraft/core/constraint.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/types.hpp>
 
@@ -62,6 +63,11 @@ struct Options {
   std::vector<std::string> stop = {};
   /// Bytes of a token. Empty: the target's own, where it has a vocabulary.
   std::function<std::string(TokenId)> piece = {};
+
+  /// What the answer may be. Forbidden tokens are taken out of a row before any transform, end tokens
+  /// too where the constraint may not end. A later call with the same constraint goes on in it.
+  /// Empty: no constraint, which costs nothing.
+  AnyConstraint constraint = {};
 
   /// Natural log probability of every token, and of the `logprobs` most probable ones beside it,
   /// under the softmax over the whole vocabulary before any transform; at most n_vocab. -1: none.

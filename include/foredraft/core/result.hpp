@@ -41,7 +41,7 @@ struct Emitted {
 };
 
 enum class FinishReason : std::uint8_t {
-  kEnd,        ///< an end token; it is the last of the tokens
+  kEnd,        ///< an end token, which is the last of the tokens, or the end of the constraint
   kStop,       ///< a stop string; the text ends before it
   kLength,     ///< max_tokens
   kContext,    ///< the cache is full

@@ -5,6 +5,7 @@
 #include <limits>
 #include <span>
 
+#include <foredraft/core/constraint_path.hpp>
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/options.hpp>
@@ -30,6 +31,9 @@ struct Context {
   /// Tokens of the target's vocabulary: no other may be drafted, even if a draft model's is padded
   /// further.
   int n_vocab = std::numeric_limits<int>::max();
+  /// Where the anchor stands under the call's constraint; null where there is none. A drafter may
+  /// ignore it: found tokens that it forbids are taken out of the draft, drawn ones are rejected.
+  const ConstraintPath* constraint = nullptr;
 
   TokenId anchor() const noexcept { return tokens.back(); }
   /// Behind which the draft begins.

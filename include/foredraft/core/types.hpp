@@ -56,10 +56,22 @@ struct KeyValueShape {
   friend bool operator==(const KeyValueShape&, const KeyValueShape&) = default;
 };
 
-/// What a cache of keys and values has to know of a model.
+/// What a recurrent layer keeps of a sequence: what the newest tokens put in, and states that sum up
+/// all before.
+struct StateShape {
+  Dim n_inputs = 0;  ///< values that a token puts in
+  Dim window = 0;    ///< newest tokens before a row whose inputs it reads, as a convolution does
+  Dim n_heads = 0;   ///< states, each changed by itself; 0: the layer has none
+  Dim d_state = 0;   ///< values of one state
+
+  friend bool operator==(const StateShape&, const StateShape&) = default;
+};
+
+/// What a cache has to know of a model.
 struct CacheShape {
   std::vector<KeyValueShape> layers = {};  ///< of each layer that stores keys and values
   Dim n_ctx = 0;  ///< positions that the model was trained for; a cache may be made smaller
+  std::vector<StateShape> states = {};  ///< of each recurrent layer
 
   CacheShape() = default;
   CacheShape(std::vector<KeyValueShape> of_layers, Dim context)

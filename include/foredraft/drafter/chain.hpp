@@ -323,11 +323,18 @@ class ControlledDrafters {
     try {
       part.drafter.propose(context, limit, tree);
       check_draft(tree, context, limit, is_drawn(tree) ? S : D::shape);
+      if (context.constraint != nullptr) drop_forbidden(behind_assumed(context), tree);
     } catch (const std::exception&) {
       if (parts_.size() == 1) throw;
       tree.reset(context.end());
       control_.failed(i);
     }
+  }
+
+  static ConstraintPath behind_assumed(const Context& context) {
+    ConstraintPath path = *context.constraint;
+    for (const TokenId token : context.assumed) path.step(token);
+    return path;
   }
 
   static bool is_drawn(const DraftTree& tree) noexcept {

@@ -202,7 +202,8 @@ class HeterogeneousDrafter : public DrafterBase {
     Context own = context;
     own.tokens = text_.tokens();
     own.n_vocab = text_.draft().n_vocab;
-    SamplingOptions law;  // penalties count the target's tokens
+    own.constraint = nullptr;  // it speaks of the target's tokens
+    SamplingOptions law;       // penalties count the target's tokens
     law.temperature = 0;
     picker_.begin(own, law, DraftSampling::kArgmax, Siblings::kIndependent, model_.vocab_size(),
                   stop_below > 0);

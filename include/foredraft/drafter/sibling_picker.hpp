@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include <foredraft/core/constraint_path.hpp>
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
@@ -50,6 +51,8 @@ class SiblingPicker {
     drawn_ = drawn;
     padded_ = n_vocab > context.n_vocab;
     confident_ = confident;
+    masked_of_ = kNone;
+    if (context_.constraint != nullptr) paths_.begin(*context_.constraint);
   }
 
   /// What add() reads of a row to make `count` children.
@@ -57,7 +60,7 @@ class SiblingPicker {
     if (argmax_suffices(count)) {
       return confident_ ? Want{RowNeed::kSums, {}, 1.0f} : Want{RowNeed::kArgmax, {}};
     }
-    const bool whole_law = !best() && !padded_;
+    const bool whole_law = !best() && whole_row();
     return {whole_law ? std::max(RowNeed::kLogits, RowSampler::need(law_)) : RowNeed::kLogits,
             {},
             law_.temperature};
@@ -71,6 +74,15 @@ class SiblingPicker {
   void add(NodeIndex parent, int count, const Scores& scores, int row, DraftTree& draft) {
     if (count <= 0) return;
     const NodeIndex first = draft.size();
+    masked_of_ = kNone;
+    if (context_.constraint != nullptr) {
+      const ConstraintPath& path = paths_.at(draft, parent);
+      if (path.over()) return;  // nothing follows the end of the text
+      if (!path.dead()) {
+        if (!path.forbid(logits(scores, row), masked_)) return;
+        masked_of_ = row;
+      }
+    }
     try {
       switch (how_) {
         case DraftSampling::kDrawn: add_drawn(parent, count, scores, row, draft); break;
@@ -108,8 +120,10 @@ class SiblingPicker {
     return how_ == DraftSampling::kArgmax || how_ == DraftSampling::kAuto;
   }
   bool argmax_suffices(int count) const noexcept {
-    return best() && count <= 1 && !law_.penalises() && !padded_;
+    return best() && count <= 1 && !law_.penalises() && whole_row();
   }
+  /// Every token of a row may be picked.
+  bool whole_row() const noexcept { return !padded_ && context_.constraint == nullptr; }
 
   /// The law of a row without the padding.
   void apply(const SamplingOptions& options, const Scores& scores, int row, NodeIndex parent,
@@ -118,11 +132,12 @@ class SiblingPicker {
   }
 
   std::span<const float> logits(const Scores& scores, int row) const noexcept {
+    if (masked_of_ == row) return masked_;
     const std::span<const float> all = scores.logits(row);
     return all.first(std::min(all.size(), idx(context_.n_vocab)));
   }
   Runs runs(const Scores& scores, int row) const noexcept {
-    const bool whole = logits(scores, row).size() == scores.logits(row).size();
+    const bool whole = masked_of_ != row && logits(scores, row).size() == scores.logits(row).size();
     return whole ? scores.runs(row) : Runs{};
   }
   History history(NodeIndex parent, const DraftTree& draft) const noexcept {
@@ -204,6 +219,10 @@ class SiblingPicker {
   Siblings drawn_ = Siblings::kIndependent;
   bool padded_ = false;
   bool confident_ = false;
+  static constexpr int kNone = -1;
+  NodePaths paths_;
+  int masked_of_ = kNone;      // the row whose forbidden tokens ...
+  std::vector<float> masked_;  // ... are impossible here; [n_vocab]
   // Buffers.
   Transforms transforms_;
   Law q_;

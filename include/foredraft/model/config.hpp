@@ -1,9 +1,11 @@
 #pragma once
 
 #include <string>
+#include <variant>
 #include <vector>
 
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/backend/recurrent_ops.hpp>
 #include <foredraft/core/dimension.hpp>
 #include <foredraft/core/types.hpp>
 
@@ -14,34 +16,59 @@ struct RopeShape {
   RopeKind kind = RopeKind::kAdjacent;
   Dim n_rot = 0;
   double base = 10000.0;
-  double scale = 1.0;  ///< positions are multiplied by it (linear scaling)
+  double scale = 1.0;                ///< positions are multiplied by it (linear scaling)
+  double magnitude = 1.0;            ///< what has turned is multiplied by it
+  std::vector<double> stretch = {};  ///< [n_rot / 2]: frequencies are divided by it; or empty
 };
 
 struct AttentionShape {
   Dim n_heads = 0;
   Dim n_kv_heads = 0;
   Dim d_head = 0;
-  Dim d_q = 0;         ///< n_heads * d_head
-  Dim d_kv = 0;        ///< n_kv_heads * d_head
-  float scale = 1.0f;  ///< of the scores
-  int rope = 0;        ///< which of ModelConfig::ropes
-  Dim window = 0;      ///< newest positions that a row sees, its own included; 0: all
+  Dim d_q = 0;                   ///< n_heads * d_head
+  Dim d_kv = 0;                  ///< n_kv_heads * d_head
+  float scale = 1.0f;            ///< of the scores
+  int rope = 0;                  ///< which of ModelConfig::ropes
+  Dim window = 0;                ///< newest positions that a row sees, its own included; 0: all
+  float softcap = 0.0f;          ///< scores are softcap * tanh(score / softcap); 0: as they are
+  float residual = 1.0f;         ///< factor on what is added to x
+  bool norms_all_heads = false;  ///< norms on q and k, if any, are of all heads together
 };
 
 struct FeedForwardShape {
   Activation activation = Activation::kSilu;
-  Dim d_ff = 0;
+  Dim d_ff = 0;           ///< 0: the layer has no such part
+  float residual = 1.0f;  ///< factor on what is added to x
+  Dim n_experts = 0;      ///< of a mixture, each of d_ff; 0: the part is one
+  Dim n_used = 0;         ///< experts that a row takes
 };
+
+/// What a recurrent layer computes in place of attention; std::monostate: it is attention.
+using RecurrentShape = std::variant<std::monostate, ShortConvShape, SelectiveScanShape>;
 
 /// Each layer has a shape of its own, so a file must not choose any number of them.
 inline constexpr int kMostLayers = 1 << 16;
 
-/// A layer: attention, then a gated feed-forward part, each with a norm before it, and behind it
-/// where there are weights for one.
+/// A layer: attention or a recurrent part, then a gated feed-forward part, each with a norm before
+/// it, and behind it where there are weights for one.
 struct LayerShape {
   AttentionShape attention = {};
   FeedForwardShape feed_forward = {};
+  RecurrentShape recurrent = {};  ///< in place of attention, where it is one
+
+  bool attends() const noexcept { return std::holds_alternative<std::monostate>(recurrent); }
 };
+
+/// What a layer keeps where it is recurrent. @pre not layer.attends()
+inline StateShape state_shape(const LayerShape& layer) {
+  StateShape shape;
+  std::visit(
+      [&](const auto& recurrent) {
+        if constexpr (requires { recurrent.state(); }) shape = recurrent.state();
+      },
+      layer.recurrent);
+  return shape;
+}
 
 /// What the decoder template has to know of a model beyond its weights. A family makes it
 /// (model/family/); nothing behind it asks for the family's name.
@@ -52,12 +79,23 @@ struct ModelConfig {
   Dim d_model = 0;
   float norm_epsilon = 1e-5f;
   float embedding_scale = 1.0f;
+  float logit_scale = 1.0f;
+  float logit_softcap = 0.0f;  ///< logits are softcap * tanh(logit / softcap); 0: as they are
   std::vector<RopeShape> ropes = {};  ///< each kind of turning that a layer uses
   std::vector<LayerShape> layers = {};
+  /// The tensor of factors that frequencies are divided by, if the file has it, and one with the
+  /// factors of other contexts, which is left unread.
+  std::string rope_factors = "rope_freqs.weight";
+  std::string other_rope_factors = {};
+  std::string output_norm = "output_norm.weight";  ///< the tensor's name
 
   CacheShape cache_shape() const {
     CacheShape shape({}, n_ctx);
     for (const LayerShape& layer : layers) {
+      if (!layer.attends()) {
+        shape.states.push_back(state_shape(layer));
+        continue;
+      }
       const AttentionShape& a = layer.attention;
       shape.layers.push_back({a.n_kv_heads, a.d_head, a.window});
     }

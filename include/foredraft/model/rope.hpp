@@ -24,7 +24,8 @@ class RopeRotations {
     for (std::size_t i = 0; i < pairs; ++i) {
       const double exponent = -2.0 * static_cast<double>(i) / shape.n_rot;
       const double factor = factors.empty() ? 1.0 : static_cast<double>(factors[i]);
-      frequencies_.push_back(std::pow(shape.base, exponent) * shape.scale / factor);
+      const double stretch = shape.stretch.empty() ? 1.0 : shape.stretch[i];
+      frequencies_.push_back(std::pow(shape.base, exponent) * shape.scale / factor / stretch);
     }
   }
 
@@ -57,8 +58,8 @@ class RopeRotations {
     for (; known_ <= position; ++known_) {
       for (std::size_t i = 0; i < pairs; ++i) {
         const double angle = static_cast<double>(known_) * frequencies_[i];
-        cos_[known_ * pairs + i] = static_cast<float>(std::cos(angle));
-        sin_[known_ * pairs + i] = static_cast<float>(std::sin(angle));
+        cos_[known_ * pairs + i] = static_cast<float>(std::cos(angle) * shape_.magnitude);
+        sin_[known_ * pairs + i] = static_cast<float>(std::sin(angle) * shape_.magnitude);
       }
     }
   }

@@ -73,15 +73,27 @@ class WeightReader {
   /// A matrix as the options want it. @param tokens the rows to keep; empty: all
   typename B::Matrix matrix(const std::string& name, Dim n_out, Dim n_in,
                             std::span<const TokenId> tokens = {}) {
-    typename B::Matrix packed = changed(name, n_out, n_in, tokens);
+    typename B::Matrix packed = changed(name, checked_view(name, n_out, n_in), tokens);
     report(name);
+    return packed;
+  }
+
+  /// One of several matrices that lie in a tensor of n_out rows one behind the other: `count` rows
+  /// from `first` on. Take them in order.
+  typename B::Matrix rows(const std::string& name, Dim n_out, Dim n_in, int first, int count) {
+    TensorView view = checked_view(name, n_out, n_in);
+    const std::size_t bytes = view.data.size() / view.n_out;  // rows are whole blocks
+    view.n_out = idx(count);
+    view.data = view.data.subspan(idx(first) * bytes, idx(count) * bytes);
+    typename B::Matrix packed = changed(name, view, {});
+    if (first + count == n_out) report(name);
     return packed;
   }
 
   /// The output head where another part of the model has the same tensor and reports it.
   typename B::Matrix second_copy(const std::string& name, Dim n_out, Dim n_in,
                                  std::span<const TokenId> tokens) {
-    return changed(name, n_out, n_in, tokens);
+    return changed(name, checked_view(name, n_out, n_in), tokens);
   }
 
   bool changes(const std::string& name) const {
@@ -97,9 +109,28 @@ class WeightReader {
     return packed;
   }
 
+  /// A matrix of which every column is needed in one piece. @shape of the result [n_in, n_out]
+  typename B::Vector transposed(const std::string& name, Dim n_out, Dim n_in) {
+    const TensorView view = checked_view(name, n_out, n_in);
+    const std::vector<float> rows = dequantized(view);
+    std::vector<float> columns(rows.size());
+    for (int out = 0; out < n_out; ++out) {
+      for (int in = 0; in < n_in; ++in) {
+        columns[idx(in) * idx(n_out) + idx(out)] = rows[idx(out) * idx(n_in) + idx(in)];
+      }
+    }
+    return host_vector(name, view, columns);
+  }
+
   /// A vector that a family may lack.
   typename B::Vector optional_vector(const std::string& name, Dim n) {
     return has(name) ? vector(name, n) : typename B::Vector{};
+  }
+
+  /// All values of a matrix, one row behind the other.
+  typename B::Vector flat(const std::string& name, Dim n_out, Dim n_in) {
+    const TensorView view = checked_view(name, n_out, n_in);
+    return host_vector(name, view, dequantized(view));
   }
 
   /// Likewise, for the host to read.
@@ -110,6 +141,14 @@ class WeightReader {
     behind_.read(view);
     report(name);
     return values;
+  }
+
+  /// Take note of a tensor, if the file has it, that this configuration has no use for.
+  void leave(const std::string& name) {
+    if (const auto* tensor = file_.find_tensor(name)) {
+      read_[static_cast<std::size_t>(tensor - file_.tensors().data())] = true;
+      report(name);
+    }
   }
 
   /// Refuse a file with a tensor that nothing took: it belongs to a step that this model leaves
@@ -133,9 +172,8 @@ class WeightReader {
     return to && shrinks(view.type, view.n_in, *to) ? *to : view.type;
   }
 
-  typename B::Matrix changed(const std::string& name, Dim n_out, Dim n_in,
+  typename B::Matrix changed(const std::string& name, const TensorView& view,
                              std::span<const TokenId> tokens) {
-    const TensorView view = checked_view(name, n_out, n_in);
     const TensorType to = wanted_type(view);
     typename B::Matrix packed = to == view.type && tokens.empty()
                                     ? pack(view)
@@ -146,6 +184,17 @@ class WeightReader {
 
   typename B::Matrix pack(const TensorView& view) {
     return source_ ? source_(view) : backend_.pack(view);
+  }
+
+  typename B::Vector host_vector(const std::string& name, const TensorView& from,
+                                 const std::vector<float>& values) {
+    typename B::Vector packed = backend_.vector({.type = TensorType::kF32,
+                                                 .n_out = 1,
+                                                 .n_in = values.size(),
+                                                 .data = std::as_bytes(std::span(values))});
+    behind_.read(from);
+    report(name);
+    return packed;
   }
 
   TensorView checked_view(const std::string& name, Dim n_out, Dim n_in) {
@@ -216,13 +265,16 @@ ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
   const std::string head = "output.weight";
   ModelWeights<B> weights{
       reader.unchanged(embedding, c.n_vocab, c.d_model), {}, {}, {}, {}, std::move(head_tokens)};
-  weights.output_norm = reader.vector("output_norm.weight", c.d_model);
+  weights.output_norm = reader.vector(c.output_norm, c.d_model);
   if (reader.has(head)) {
     weights.head = reader.matrix(head, c.n_vocab, c.d_model, weights.head_tokens);
   } else if (reader.changes(embedding) || !weights.head_tokens.empty()) {
     weights.head = reader.second_copy(embedding, c.n_vocab, c.d_model, weights.head_tokens);
   }
-  weights.rope_factors = reader.optional_numbers("rope_freqs.weight", c.ropes.at(0).n_rot / 2);
+  if (!c.ropes.empty()) {
+    weights.rope_factors = reader.optional_numbers(c.rope_factors, c.ropes[0].n_rot / 2);
+  }
+  reader.leave(c.other_rope_factors);
   // Every layer has tensors of its own, so a count beyond theirs is a lie: found out before memory
   // is asked for.
   if (c.layers.size() > file.tensors().size()) {

@@ -3,7 +3,9 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <vector>
 
+#include <foredraft/core/constraint_path.hpp>
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/options.hpp>
@@ -20,13 +22,17 @@ class RowSampler {
  public:
   /// Look at a round. All arguments but `options` must outlive the use.
   /// @param tokens all final tokens; the last is the anchor
+  /// @param constraint where the anchor stands under one; null: there is none
   void begin(const SamplingOptions& options, const Scores& scores, const DraftTree& draft,
-             std::span<const TokenId> tokens) noexcept {
+             std::span<const TokenId> tokens, const ConstraintPath* constraint = nullptr) {
     options_ = options;
     law_of_ = lazy_of_ = -1;
     scores_ = &scores;
     draft_ = &draft;
     tokens_ = tokens;
+    constrained_ = constraint != nullptr;
+    masked_of_ = -1;
+    if (constrained_) paths_.begin(*constraint);
   }
 
   /// How much of a row law() and draw() read.
@@ -56,7 +62,11 @@ class RowSampler {
       greedy.temperature = 0.0f;
       return law(node, greedy).ids.front();
     }
-    const TokenId best = scores_->argmax(node);
+    TokenId best = scores_->argmax(node);
+    if (best >= 0 && forbids(node, best)) {
+      law_of_ = lazy_of_ = -1;  // their row may be overwritten
+      best = Scores::argmax_of(logits(node));
+    }
     if (best >= 0) return best;
     throw Error(ErrorCode::kInvalidLogits,
                 "a row of logits with NaN or no finite value" + at_position(node),
@@ -83,8 +93,7 @@ class RowSampler {
       law_.p.push_back(1.0);
     } else {
       naming_position(node, [&] {
-        transforms_.apply(options, scores_->logits(node), {tokens_, draft_, node}, law_,
-                          scores_->runs(node));
+        transforms_.apply(options, logits(node), {tokens_, draft_, node}, law_, runs(node));
       });
     }
     return law_;
@@ -99,8 +108,8 @@ class RowSampler {
     if (lazy_of_ != node) {
       lazy_of_ = -1;
       naming_position(node, [&] {
-        transforms_.apply_lazily(options_, scores_->logits(node), {tokens_, draft_, node}, lazy_,
-                                 scores_->runs(node));
+        transforms_.apply_lazily(options_, logits(node), {tokens_, draft_, node}, lazy_,
+                                 runs(node));
       });
       lazy_of_ = node;
     }
@@ -126,6 +135,35 @@ class RowSampler {
   }
 
  private:
+  /// The path to the node says what may follow. One that is forbidden does not, and nothing is
+  /// asked behind the end of the text: such rows are read, but what comes of them is thrown away.
+  bool constrained(NodeIndex node) const {
+    if (!constrained_) return false;
+    const ConstraintPath& path = paths_.at(*draft_, node);
+    return !path.dead() && !path.over();
+  }
+  bool forbids(NodeIndex node, TokenId token) const {
+    return constrained(node) && !paths_.at(*draft_, node).allows(token);
+  }
+
+  /// The row without what the constraint forbids; good until another node is asked for.
+  std::span<const float> logits(NodeIndex node) const {
+    if (!constrained(node)) return scores_->logits(node);
+    if (masked_of_ != node) {
+      masked_of_ = -1;
+      if (!paths_.at(*draft_, node).forbid(scores_->logits(node), masked_)) {
+        throw Error(ErrorCode::kInvalidConstraint,
+                    "a row in which no token is both possible and allowed" + at_position(node),
+                    "a token that the constraint allows",
+                    "is there a token for each byte that the constraint asks for?");
+      }
+      masked_of_ = node;
+    }
+    return masked_;
+  }
+  /// What the target says of the row holds only for the whole of it.
+  Runs runs(NodeIndex node) const { return constrained(node) ? Runs{} : scores_->runs(node); }
+
   /// f(), whose errors do not know of which row they speak.
   template <typename F>
   std::invoke_result_t<F> naming_position(NodeIndex node, F&& f) const {
@@ -150,6 +188,10 @@ class RowSampler {
   mutable TemperedRow lazy_;
   mutable NodeIndex law_of_ = -1;
   mutable NodeIndex lazy_of_ = -1;
+  bool constrained_ = false;
+  mutable NodePaths paths_;
+  mutable std::vector<float> masked_;  // [n_vocab]
+  mutable NodeIndex masked_of_ = -1;
 };
 
 }  // namespace foredraft::inline v0

@@ -24,7 +24,8 @@ bool same_bits(const float* a, const float* b, std::size_t n) {
 }
 
 template <typename T>
-void check_against_double(const KernelTable& kernels, const AttentionCase<T>& c) {
+void check_against_double(const KernelTable& kernels, const AttentionCase<T>& c,
+                          double bound = 2e-6) {
   const std::vector<float> out = c.run(kernels);
   for (int node = 0; node < c.nodes(); ++node) {
     for (int head = 0; head < c.group; ++head) {
@@ -34,7 +35,7 @@ void check_against_double(const KernelTable& kernels, const AttentionCase<T>& c)
         const auto at = static_cast<std::size_t>((node * c.group + head) * c.d_head + d);
         worst = std::fmax(worst, std::abs(out[at] - expected[static_cast<std::size_t>(d)]));
       }
-      CHECK(worst < 2e-6);
+      CHECK(worst < bound);
     }
   }
 }
@@ -120,6 +121,22 @@ TEMPLATE_TEST_CASE("how queries are cut among workers does not matter", "", fd::
     const AttentionCase<TestType> c(64, 6, 70, random_tree(13, 3), 31);
     const std::vector<float> whole = c.run(kernels);
     for (const int cuts : {2, 3, 4, 7, 78}) CHECK(c.run(kernels, cuts) == whole);
+  });
+}
+
+TEMPLATE_TEST_CASE("capped scores against double, and as rows alone", "", float, fd::f16,
+                   fd::q8_0) {
+  for_each_table([](const KernelTable& kernels) {
+    for (const float softcap : {0.5f, 2.0f, 50.0f}) {
+      for (const int size : {0, 31, 65}) {
+        CAPTURE(softcap, size);
+        AttentionCase<TestType> c(64, 3, size, random_tree(9, 3), 81);
+        c.softcap = softcap;
+        // A score is off by units in the last place of the cap, and a weight by as much of itself.
+        check_against_double(kernels, c, 2e-6 + 3e-7 * double{softcap});
+        check_alone(kernels, c);
+      }
+    }
   });
 }
 

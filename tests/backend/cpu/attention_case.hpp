@@ -18,6 +18,7 @@ template <typename T>
 struct AttentionCase {
   int window = 0;  // 0: every row sees all positions before it
   int ring = 0;    // rows that positions take in turn; 0: each has its own
+  float softcap = 0.0f;
   int d_head;
   int group;
   int size;
@@ -98,6 +99,7 @@ struct AttentionCase {
     task.v = values;
     task.window = window;
     task.ring = ring;
+    task.softcap = softcap;
     task.d_head = d_head;
     task.group = group;
     task.scale = 1.0f / std::sqrt(static_cast<float>(d_head));
@@ -140,6 +142,7 @@ struct AttentionCase {
     AttentionCase one(d_head, group, size + static_cast<int>(up.size()) - 1, {-1}, 0);
     one.window = window;
     one.ring = ring;
+    one.softcap = softcap;
     const auto copy_row = [&](int to, int from) {
       for (std::size_t i = 0; i < row_size(); ++i) {
         one.k[at(to) * row_size() + i] = k[at(from) * row_size() + i];
@@ -198,6 +201,7 @@ struct AttentionCase {
     for (const int row : rows) {
       double score = 0;
       for (int d = 0; d < d_head; ++d) score += q_row[at(d)] * value(k, row, d);
+      if (softcap != 0.0f) score = double{softcap} * std::tanh(score / double{softcap});
       const double weight = std::exp(score);
       sum += weight;
       for (int d = 0; d < d_head; ++d) out[at(d)] += weight * value(v, row, d);

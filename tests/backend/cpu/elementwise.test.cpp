@@ -83,6 +83,29 @@ TEST_CASE("activations of great and of undefined values") {
   });
 }
 
+TEST_CASE("soft-caps against double, and of values without bounds") {
+  for_each_table([](const KernelTable& kernels) {
+    for (const float cap : {0.5f, 30.0f}) {
+      for (const int n : {1, 16, 37, 256}) {
+        const std::vector<float> before = normals(static_cast<std::size_t>(n), 6, 20.0f);
+        std::vector<float> after = before;
+        after.push_back(7.0f);  // behind the last
+        kernels.soft_cap(after.data(), n, cap);
+        for (std::size_t i = 0; i < before.size(); ++i) {
+          const double c = cap;
+          CHECK(std::abs(after[i] - c * std::tanh(before[i] / c)) < 3e-7 * c);
+        }
+        CHECK(after.back() == 7.0f);
+      }
+    }
+    const float infinity = std::numeric_limits<float>::infinity();
+    std::vector<float> x{infinity, -infinity, 1e9f, std::numeric_limits<float>::quiet_NaN(), 0.0f};
+    kernels.soft_cap(x.data(), 5, 3.0f);
+    CHECK((x[0] == 3.0f && x[1] == -3.0f && x[2] == 3.0f && x[4] == 0.0f));
+    CHECK(std::isnan(x[3]));
+  });
+}
+
 TEST_CASE("store_half rounds like float_to_half") {
   for_each_table([](const KernelTable& kernels) {
     std::vector<float> x = normals(1003, 5, 100.0f);

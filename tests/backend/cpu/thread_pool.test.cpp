@@ -10,25 +10,22 @@
 namespace fd = foredraft;
 using fd::cpu::ThreadPool;
 
-namespace {
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
-}  // namespace
-
 TEST_CASE("every worker runs every region once") {
   for (int threads = 1; threads <= 4; ++threads) {
     CAPTURE(threads);
     ThreadPool pool(threads);
     REQUIRE(pool.size() == threads);
-    std::vector<int> runs(at(threads));
-    for (int region = 0; region < 300; ++region) pool.run([&](int worker) { ++runs[at(worker)]; });
-    CHECK(runs == std::vector<int>(at(threads), 300));
+    std::vector<int> runs(fd::idx(threads));
+    for (int region = 0; region < 300; ++region)
+      pool.run([&](int worker) { ++runs[fd::idx(worker)]; });
+    CHECK(runs == std::vector<int>(fd::idx(threads), 300));
   }
 }
 
 TEST_CASE("the caller is worker 0") {
   ThreadPool pool(2);
   std::vector<std::thread::id> ids(2);
-  pool.run([&](int worker) { ids[at(worker)] = std::this_thread::get_id(); });
+  pool.run([&](int worker) { ids[fd::idx(worker)] = std::this_thread::get_id(); });
   CHECK(ids[0] == std::this_thread::get_id());
   CHECK(ids[1] != ids[0]);
 }
@@ -37,19 +34,19 @@ TEST_CASE("what a worker wrote before a barrier every worker reads after it") {
   for (int threads = 1; threads <= 4; ++threads) {
     CAPTURE(threads);
     ThreadPool pool(threads);
-    std::vector<int> values(at(threads));
-    std::vector<int> wrong(at(threads));
+    std::vector<int> values(fd::idx(threads));
+    std::vector<int> wrong(fd::idx(threads));
     pool.run([&](int worker) {
       for (int step = 1; step <= 500; ++step) {
-        values[at(worker)] = step * (worker + 1);
+        values[fd::idx(worker)] = step * (worker + 1);
         pool.barrier();
         for (int other = 0; other < threads; ++other) {
-          if (values[at(other)] != step * (other + 1)) ++wrong[at(worker)];
+          if (values[fd::idx(other)] != step * (other + 1)) ++wrong[fd::idx(worker)];
         }
         pool.barrier();
       }
     });
-    CHECK(wrong == std::vector<int>(at(threads)));
+    CHECK(wrong == std::vector<int>(fd::idx(threads)));
   }
 }
 
@@ -58,20 +55,20 @@ TEST_CASE("workers wait for one that comes late, at a barrier and at the end of 
     ThreadPool pool(threads);
     for (int late = 0; late < threads; ++late) {
       CAPTURE(threads, late);
-      std::vector<int> values(at(threads));
-      std::vector<int> sums(at(threads));
-      std::vector<int> ends(at(threads));
+      std::vector<int> values(fd::idx(threads));
+      std::vector<int> sums(fd::idx(threads));
+      std::vector<int> ends(fd::idx(threads));
       pool.run([&](int worker) {
         // Far longer than workers stay awake.
         if (worker == late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        values[at(worker)] = 1;
+        values[fd::idx(worker)] = 1;
         pool.barrier();
-        for (const int value : values) sums[at(worker)] += value;
+        for (const int value : values) sums[fd::idx(worker)] += value;
         if (worker == late) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-        ends[at(worker)] = 1;
+        ends[fd::idx(worker)] = 1;
       });
-      CHECK(sums == std::vector<int>(at(threads), threads));
-      CHECK(ends == std::vector<int>(at(threads), 1));
+      CHECK(sums == std::vector<int>(fd::idx(threads), threads));
+      CHECK(ends == std::vector<int>(fd::idx(threads), 1));
     }
   }
 }

@@ -169,6 +169,80 @@ TEST_CASE("attend: a window leaves out what lies before it, and a norm is that o
   CHECK(attend(1) == Approx(10 + 5 * std::sqrt(2.0)));
 }
 
+TEST_CASE("attend: a soft-cap bends scores, and a factor scales what is added") {
+  float k[2] = {0, 8};
+  float v[2] = {1, 10};
+  const float q[1] = {1};
+  const Matrix wo = matrix({{1}});
+  const float norm[] = {3};
+  const std::vector<fd::SequenceRows> sequences{
+      {.first_row = 0, .n_rows = 1, .first_node = 0, .size = 1, .path = {}, .path_begin = {}}};
+  const std::vector<Rows::Layer> kv{{k, v, 2, 1}};
+  float x[] = {100};
+  fd::AttendArgs<fd::Reference::Worker, Rows> args{q, 1, 1, 1, 1, 0.5f, sequences, kv, &wo, x};
+  args.softcap = 2.0f;
+  args.residual = 0.25f;
+  run([&](auto& worker) noexcept { worker.attend(args); });
+  const double weight = std::exp(2 * std::tanh(2.0));  // a score of 4
+  CHECK(x[0] == Approx(100 + 0.25 * (1 + 10 * weight) / (1 + weight)));
+  x[0] = 100;
+  args.post_norm = {norm, 0.0f};
+  run([&](auto& worker) noexcept { worker.attend(args); });
+  CHECK(x[0] == Approx(100 + 0.25 * 3));
+}
+
+TEST_CASE("feed-forward: without a norm, and with a factor on what is added") {
+  const Matrix one = matrix({{1}});
+  float x[] = {3};
+  fd::FeedForwardArgs<fd::Reference::Worker> args{x,    1,    {},  fd::Activation::kSilu,
+                                                  &one, &one, &one};
+  args.residual = 0.5f;
+  run([&](auto& worker) noexcept { worker.feed_forward(args); });
+  CHECK(x[0] == Approx(3 + 0.5 * 9 / (1 + std::exp(-3.0))));
+}
+
+TEST_CASE("mixture: the experts of greatest scores, by the softmax of these") {
+  // Scores of x = 1 are 1, 3, 3, 2: the second and the third are taken.
+  const Matrix router = matrix({{1}, {3}, {3}, {2}});
+  const Matrix gate = matrix({{100}, {1}, {2}, {100}});
+  const Matrix up = matrix({{1}, {1}, {1}, {1}});
+  const Matrix down = matrix({{1}, {10}, {100}, {1}});
+  const float norm[] = {1};
+  float x[] = {1};
+  fd::MixtureArgs<fd::Reference::Worker> args{x, 1, {norm, 0.0f}};
+  args.router = &router;
+  args.gate = &gate;
+  args.up = &up;
+  args.down = &down;
+  args.n_experts = 4;
+  args.n_used = 2;
+  run([&](auto& worker) noexcept { worker.mixture(args); });
+  const auto silu = [](double v) { return v / (1 + std::exp(-v)); };
+  CHECK(x[0] == Approx(1 + 0.5 * 10 * silu(1) + 0.5 * 100 * silu(2)));
+  x[0] = 1;
+  args.n_used = 3;
+  run([&](auto& worker) noexcept { worker.mixture(args); });
+  const double e = std::exp(-1.0);
+  CHECK(x[0] == Approx(1 + (10 * silu(1) + 100 * silu(2) + e * silu(100)) / (2 + e)));
+}
+
+TEST_CASE("head: logits are scaled, then capped") {
+  const Matrix w = matrix({{1}, {3}});
+  const float x[] = {4};
+  const float norm[] = {1};
+  const std::vector<std::int32_t> rows{0};
+  std::vector<fd::TokenId> argmax(1);
+  float logits[2];
+  const std::vector<float*> wanted{logits};
+  fd::HeadArgs<fd::Reference::Worker> args{x, rows, {norm, 0.0f}, &w, argmax, wanted};
+  args.scale = 0.5f;
+  args.softcap = 2.0f;
+  run([&](auto& worker) noexcept { worker.head(args); });
+  CHECK(logits[0] == Approx(2 * std::tanh(0.25)));
+  CHECK(logits[1] == Approx(2 * std::tanh(0.75)));
+  CHECK(argmax[0] == 1);
+}
+
 TEST_CASE("qkv: heads are normed one by one, before they turn") {
   const Matrix w = matrix({{3, 0, 0, 0}, {4, 0, 0, 0}, {30, 0, 0, 0}, {40, 0, 0, 0}});
   const float x[] = {1, 1, 1, 1};
@@ -201,6 +275,19 @@ TEST_CASE("qkv: heads are normed one by one, before they turn") {
   CHECK((v[0] == 3 && v[3] == 40));
   args.k_norm = {of_heads, 0.0f};
   run([&](auto& worker) noexcept { worker.qkv(args); });
+  for (int i = 0; i < 4; ++i) CHECK(k[i] == q[i]);
+
+  // Or all of a row together; and what comes in need not be normed.
+  const float of_all[] = {1, 2, 3, 4};
+  args.norm = {};
+  args.norms_all_heads = true;
+  args.q_norm = args.k_norm = {of_all, 0.0f};
+  run([&](auto& worker) noexcept { worker.qkv(args); });
+  const double all = std::sqrt((9 + 16 + 900 + 1600) / 4.0);
+  CHECK(q[0] == Approx(-8 / all));
+  CHECK(q[1] == Approx(3 / all));
+  CHECK(q[2] == Approx(-160 / all));
+  CHECK(q[3] == Approx(90 / all));
   for (int i = 0; i < 4; ++i) CHECK(k[i] == q[i]);
 }
 

@@ -41,7 +41,7 @@ TEST_CASE("every sixth layer of gemma3 sees all positions and turns slowly") {
   REQUIRE(config.ropes.size() == 2);
   for (std::size_t n = 0; n < config.layers.size(); ++n) {
     CAPTURE(n);
-    const auto& [attention, feed_forward] = config.layers[n];
+    const auto& [attention, feed_forward, recurrent] = config.layers[n];
     const bool full = n == 5 || n == 11 || n == 17;
     CHECK(attention.window == (full ? 0 : 512));
     CHECK(config.ropes[fd::idx(attention.rope)].base == (full ? 1e6 : 1e4));

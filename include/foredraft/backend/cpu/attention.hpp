@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include <foredraft/backend/cpu/activations.hpp>
+#include <foredraft/backend/cpu/elementwise.hpp>
 #include <foredraft/backend/cpu/key_blocks.hpp>
 #include <foredraft/backend/cpu/key_value_block.hpp>
 #include <foredraft/backend/cpu/matmul.hpp>
@@ -38,6 +39,7 @@ struct AttendTask {
   int begin = 0;                             // queries begin .. end - 1
   int end = 0;
   float* workspace = nullptr;  // [attend_workspace(d_head)]
+  float softcap = 0.0f;        // of scores; 0: none
 
   /// Positions up to a row's own, which it sees as far back as the window reaches.
   [[gnu::always_inline]] int visible(int row) const noexcept {
@@ -270,6 +272,9 @@ class Attention {
                      score<q>(keys, i, i == first ? next_block(task_.k) : nullptr);
                    });
       }
+    }
+    if (task_.softcap != 0.0f) {
+      soft_cap<Arch>(scores_ + first * kBlock, (last - first) * kBlock, task_.softcap);
     }
     // Later rows of a chain see more of the block than earlier ones.
     const auto seen = [&](int query) {

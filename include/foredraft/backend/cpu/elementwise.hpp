@@ -79,6 +79,23 @@ void gated_activation(Activation activation, float* gate, const float* up, int n
   }
 }
 
+/// x = cap tanh(x / cap), written as cap - 2 cap / (1 + exp(2 x / cap)): off by some units in the
+/// last place of cap.
+/// @shape values [n]
+/// @source Gemma Team 2024, arXiv:2408.00118, section 2
+template <class Arch>
+void soft_cap(float* values, int n, float cap) noexcept {
+  using V = Vec16<Arch>;
+  const V twice = V::broadcast(2 * cap);
+  const V slope = V::broadcast(2 / cap);
+  const auto capped = [&](const V& x) __attribute__((always_inline)) {
+    return V::broadcast(cap) - twice / (V::broadcast(1.0f) + exp<Arch>(x * slope));
+  };
+  int i = 0;
+  for (; i + 16 <= n; i += 16) capped(V::load(values + i)).store(values + i);
+  if (i < n) capped(V::load_first(values + i, n - i, 0.0f)).store_first(values + i, n - i);
+}
+
 /// Binary32 to binary16, to nearest even.
 /// @shape from, to [n]
 template <class Arch>

@@ -10,6 +10,7 @@
 #include <foredraft/backend/cpu/isa.hpp>
 #include <foredraft/backend/cpu/matmul.hpp>
 #include <foredraft/backend/cpu/norm.hpp>
+#include <foredraft/backend/cpu/recurrence.hpp>
 #include <foredraft/backend/ops.hpp>
 #include <foredraft/core/half.hpp>
 
@@ -29,7 +30,10 @@ struct KernelTable {
   void (*attend_half)(const AttendTask<f16>& task) noexcept;
   void (*attend_q8_0)(const AttendTask<q8_0>& task) noexcept;
   void (*gated_activation)(Activation activation, float* gate, const float* up, int n) noexcept;
+  void (*soft_cap)(float* values, int n, float cap) noexcept;
   float (*argmax)(const float* values, int n, TokenId first_id, Best& best) noexcept;
+  void (*convolve)(const ConvolveTask& task) noexcept;
+  void (*scan_step)(const ScanStep& step) noexcept;
 };
 
 /// The table of an instruction set that this unit can compile.
@@ -48,7 +52,10 @@ const KernelTable& kernel_table() noexcept {
       .attend_half = &cpu::attend<Arch, f16>,
       .attend_q8_0 = &cpu::attend<Arch, q8_0>,
       .gated_activation = &cpu::gated_activation<Arch>,
+      .soft_cap = &cpu::soft_cap<Arch>,
       .argmax = &cpu::argmax<Arch>,
+      .convolve = &cpu::convolve<Arch>,
+      .scan_step = &cpu::scan_step<Arch>,
   };
   return table;
 }

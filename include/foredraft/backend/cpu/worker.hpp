@@ -16,6 +16,8 @@
 #include <foredraft/backend/cpu/share.hpp>
 #include <foredraft/backend/cpu/thread_pool.hpp>
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/backend/recurrent_ops.hpp>
+#include <foredraft/backend/state_storage.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/detail/exponentials.hpp>
 
@@ -31,7 +33,8 @@ namespace foredraft::inline v0::cpu {
 ///    projections;
 ///  - in qkv and feed_forward, from so many rows on that workers share norm and quantization of the
 ///    input instead of repeating them (Scratch::own_inputs);
-///  - in attend and feed_forward, where a norm follows: it waits for the whole product.
+///  - in attend and feed_forward, where a norm or a factor follows: it waits for the whole product;
+///  - in qkv, two where one norm is of all heads: it waits for all of them, and they for it.
 class Worker {
  public:
   using Matrix = PackedMatrix;
@@ -87,12 +90,20 @@ class Worker {
                               p.bias};
       multiply(*p.w, in.of(p.w->type()), part, p.out, p.n_heads * a.d_head, epilogue);
     }
-    if (!whole_heads) barrier();
+    if (!whole_heads || a.norms_all_heads) barrier();
+    if (a.norms_all_heads) {
+      normalise_in_place(a.q_norm, a.n_rows, a.n_heads * a.d_head, a.q);
+      normalise_in_place(a.k_norm, a.n_rows, d_kv, shared_.k.data());
+      barrier();
+    }
 
-    turn(a.q_norm, a.rope, a.n_rows, a.d_head, heads.of(0, index_, count()), a.q,
+    const RmsNorm<Worker> none;
+    const RmsNorm<Worker>& q_norm = a.norms_all_heads ? none : a.q_norm;
+    const RmsNorm<Worker>& k_norm = a.norms_all_heads ? none : a.k_norm;
+    turn(q_norm, a.rope, a.n_rows, a.d_head, heads.of(0, index_, count()), a.q,
          a.n_heads * a.d_head);
     const Range keys = heads.of(1, index_, count());
-    turn(a.k_norm, a.rope, a.n_rows, a.d_head, keys, shared_.k.data(), d_kv);
+    turn(k_norm, a.rope, a.n_rows, a.d_head, keys, shared_.k.data(), d_kv);
     for (std::size_t s = 0; s < a.sequences.size(); ++s) {
       store(a.sequences[s], a.kv[s], a.kv[s].k, a.d_head, keys, shared_.k.data(), d_kv);
       store(a.sequences[s], a.kv[s], a.kv[s].v, a.d_head, heads.of(2, index_, count()),
@@ -114,7 +125,8 @@ class Worker {
                        .group = group,
                        .scale = a.scale,
                        .window = a.window,
-                       .workspace = own_.attend.data()};
+                       .workspace = own_.attend.data(),
+                       .softcap = a.softcap};
     std::int64_t total = 0;
     for (std::size_t s = 0; s < a.sequences.size(); ++s) {
       describe(a.sequences[s], task);
@@ -158,8 +170,14 @@ class Worker {
       }
     }
     barrier();
-    add_product(*a.wo, attended.in, a.post_norm, a.x);
+    add_product(*a.wo, attended.in, a.post_norm, a.residual, a.x);
   }
+
+  // Recurrent layers: backend/cpu/recurrent.hpp.
+  template <StateStorage V>
+  void short_conv(const ShortConvArgs<Worker, V>& a) noexcept;
+  template <StateStorage V>
+  void selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept;
 
   void feed_forward(const FeedForwardArgs<Worker>& a) noexcept {
     const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, {a.gate, a.up});
@@ -175,7 +193,64 @@ class Worker {
       hidden.add(kernels_, a.n_rows, column, column + n);
     });
     barrier();
-    add_product(*a.down, hidden.in, a.post_norm, a.x);
+    add_product(*a.down, hidden.in, a.post_norm, a.residual, a.x);
+  }
+
+  /// Rows are taken together that go to the same expert, and all experts are worked on at once: five
+  /// barriers however many there are, one less for a single row.
+  void mixture(const MixtureArgs<Worker>& a) noexcept {
+    const int d_model = a.router->n_in();
+    const int d_ff = a.down->n_in();
+    const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, {a.router, a.gate, a.up});
+    float* const scores = shared_.scores.data();
+    const Range mine = share(a.router->n_panels(), index_, count());
+    multiply(*a.router, in.of(a.router->type()), mine, scores, a.n_experts, {});
+    barrier();
+    // Every worker works out the same: next to nothing beside what experts take.
+    Routing& routing = own_.routing;
+    routing.choose(scores, a.n_rows, a.n_experts, a.n_used);
+    const bool alone = a.n_rows == 1;  // all experts have the same input, and it is there already
+    if (!alone) gather_pairs(a, routing);
+    const auto inputs_of = [&](const Routing::Group& group) {
+      return alone ? in : shared_.group_inputs(group, d_model);
+    };
+
+    const int n_tiles = (d_ff / kPanelRows + Scratch::kTilePanels - 1) / Scratch::kTilePanels;
+    deal_out(routing.n_groups() * n_tiles, 1, [&](Range unit) {
+      const int i = unit.begin / n_tiles;
+      const Routing::Group& group = routing.group(i);
+      const Inputs rows = inputs_of(group);
+      const Intermediate hidden = shared_.group_intermediate(a.down->type(), group, i, d_ff);
+      const int column = unit.begin % n_tiles * Scratch::kTileColumns;
+      const int n = std::min(Scratch::kTileColumns, d_ff - column);
+      const Range panels{column / kPanelRows, (column + n) / kPanelRows};
+      const PackedPanels gate = expert_panels(*a.gate, group.expert, d_ff);
+      kernels_.matmul(gate, rows.of(a.gate->type()), panels.begin, panels.end, hidden.values,
+                      idx(d_ff), {});
+      multiply_into_tile(expert_panels(*a.up, group.expert, d_ff), rows, panels);
+      for (int row = 0; row < group.n_rows; ++row) {
+        kernels_.gated_activation(a.activation, hidden.row(row) + column,
+                                  own_.tile.data() + offset(row, Scratch::kTileColumns), n);
+      }
+      hidden.add(kernels_, group.n_rows, column, column + n);
+    });
+    barrier();
+
+    // Once all is quantized, what experts say has the room.
+    float* const said = shared_.values.data();  // [pairs, d_model]
+    const int n_runs = (d_model / kPanelRows + Scratch::kTilePanels - 1) / Scratch::kTilePanels;
+    deal_out(routing.n_groups() * n_runs, 1, [&](Range unit) {
+      const int i = unit.begin / n_runs;
+      const Routing::Group& group = routing.group(i);
+      const Intermediate hidden = shared_.group_intermediate(a.down->type(), group, i, d_ff);
+      const int begin = unit.begin % n_runs * Scratch::kTilePanels;
+      const int end = std::min(begin + Scratch::kTilePanels, d_model / kPanelRows);
+      kernels_.matmul(expert_panels(*a.down, group.expert, d_model), hidden.in, begin, end,
+                      said + offset(group.begin, d_model), idx(d_model), {});
+    });
+    barrier();
+    add_weighted(routing, said, a.n_rows, a.n_used, d_model, a.x);
+    barrier();
   }
 
   void tap(const TapArgs<Worker>& a) noexcept {
@@ -198,7 +273,11 @@ class Worker {
     for_tiles(a.w->n_panels(), a.w->n_out(), [&](Range panels, int column, int n) {
       multiply_into_tile(*a.w, in, panels);
       for (int i = 0; i < n_rows; ++i) {
-        const float* values = own_.tile.data() + offset(i, Scratch::kTileColumns);
+        float* const values = own_.tile.data() + offset(i, Scratch::kTileColumns);
+        if (a.scale != 1.0f) {
+          for (int k = 0; k < n; ++k) values[k] *= a.scale;
+        }
+        if (a.softcap != 0.0f) kernels_.soft_cap(values, n, a.softcap);
         const float greatest = kernels_.argmax(values, n, column, mine[i]);
         const auto row = idx(i);
         if (!a.logits.empty() && a.logits[row] != nullptr) {
@@ -241,7 +320,8 @@ class Worker {
 
   static std::size_t offset(int row, int width) noexcept { return idx(row) * idx(width); }
 
-  /// Rows of x (or those that `gather` names), normalised, in the formats of all `matrices`.
+  /// Rows of x (or those that `gather` names), normalised where there is a norm, in the formats of
+  /// all `matrices`.
   Inputs normalised(const float* x, const std::int32_t* gather, int n_rows,
                     const RmsNorm<Worker>& norm,
                     std::initializer_list<const PackedMatrix*> matrices) noexcept {
@@ -250,18 +330,26 @@ class Worker {
     const Inputs in{own ? own_.inputs.data() : shared_.inputs.data(), n_rows, n_in};
     const Range mine = own ? Range{0, n_rows} : share(n_rows, index_, count());
     for (int i = mine.begin; i < mine.end; ++i) {
-      kernels_.rms_norm(x + offset(gather == nullptr ? i : gather[i], n_in), norm.weight,
-                        norm.epsilon, n_in, own_.row.data());
-      unsigned done = 0;  // a bit for each format
-      for (const PackedMatrix* matrix : matrices) {
-        const Activations rows = in.of(matrix->type());
-        const unsigned bit = 1u << static_cast<unsigned>(rows.format);
-        if ((done & bit) == 0) kernels_.quantize_row(own_.row.data(), rows, i, 0, n_in);
-        done |= bit;
-      }
+      normalise_row(x + offset(gather == nullptr ? i : gather[i], n_in), norm, in, i, matrices);
     }
     if (!own) barrier();
     return in;
+  }
+
+  /// Row i of `to`, from one row of x.
+  void normalise_row(const float* x, const RmsNorm<Worker>& norm, const Inputs& to, int i,
+                     std::initializer_list<const PackedMatrix*> matrices) noexcept {
+    if (norm.weight != nullptr) {
+      kernels_.rms_norm(x, norm.weight, norm.epsilon, to.n_in, own_.row.data());
+      x = own_.row.data();
+    }
+    unsigned done = 0;  // a bit for each format
+    for (const PackedMatrix* matrix : matrices) {
+      const Activations rows = to.of(matrix->type());
+      const unsigned bit = 1u << static_cast<unsigned>(rows.format);
+      if ((done & bit) == 0) kernels_.quantize_row(x, rows, i, 0, to.n_in);
+      done |= bit;
+    }
   }
 
   void multiply(const PackedMatrix& w, const Activations& in, Range panels, float* out, int ld_out,
@@ -270,10 +358,20 @@ class Worker {
     kernels_.matmul(w.panels(), in, panels.begin, panels.end, out, idx(ld_out), epilogue);
   }
 
-  /// x += w * in, or the norm of that, on all workers.
+  /// The worker's share of rows.
+  void normalise_in_place(const RmsNorm<Worker>& norm, int n_rows, int width,
+                          float* x) const noexcept {
+    const Range mine = share(n_rows, index_, count());
+    for (int row = mine.begin; row < mine.end; ++row) {
+      float* const one = x + offset(row, width);
+      kernels_.rms_norm(one, norm.weight, norm.epsilon, width, one);
+    }
+  }
+
+  /// x += w * in, or the norm of that, times `residual`, on all workers.
   void add_product(const PackedMatrix& w, const Activations& in, const RmsNorm<Worker>& norm,
-                   float* x) noexcept {
-    const bool plain = norm.weight == nullptr;
+                   float residual, float* x) noexcept {
+    const bool plain = norm.weight == nullptr && residual == 1.0f;
     float* const out = plain ? x : shared_.values.data();  // what `in` was made from
     const Epilogue epilogue{plain ? Epilogue::Kind::kAccumulate : Epilogue::Kind::kStore, nullptr};
     const std::size_t run_bytes =
@@ -287,21 +385,68 @@ class Worker {
     const Range mine = share(in.n_rows, index_, count());
     for (int row = mine.begin; row < mine.end; ++row) {
       const std::size_t first = offset(row, w.n_out());
-      float* const normal = own_.row.data();
-      kernels_.rms_norm(out + first, norm.weight, norm.epsilon, w.n_out(), normal);
-      for (int i = 0; i < w.n_out(); ++i) x[first + idx(i)] += normal[i];
+      const float* y = out + first;
+      if (norm.weight != nullptr) {
+        kernels_.rms_norm(y, norm.weight, norm.epsilon, w.n_out(), own_.row.data());
+        y = own_.row.data();
+      }
+      for (int i = 0; i < w.n_out(); ++i) x[first + idx(i)] += residual * y[i];
     }
     barrier();
   }
 
   /// The products of a few panels, into the worker's own tile from its first column on.
   void multiply_into_tile(const PackedMatrix& w, const Inputs& in, Range panels) noexcept {
-    PackedPanels part = w.panels();
+    multiply_into_tile(w.panels(), in, panels);
+  }
+  void multiply_into_tile(PackedPanels part, const Inputs& in, Range panels) noexcept {
     part.data += idx(panels.begin) * part.panel_bytes;
     part.n_out -= panels.begin * kPanelRows;
     part.n_panels -= panels.begin;
-    kernels_.matmul(part, in.of(w.type()), 0, panels.size(), own_.tile.data(),
+    kernels_.matmul(part, in.of(part.type), 0, panels.size(), own_.tile.data(),
                     Scratch::kTileColumns, {});
+  }
+
+  /// One of the matrices that lie one behind the other, of n_out rows each, whole panels.
+  static PackedPanels expert_panels(const PackedMatrix& w, int expert, int n_out) noexcept {
+    PackedPanels part = w.panels();
+    part.n_panels = n_out / kPanelRows;
+    part.n_out = n_out;
+    part.data += idx(expert) * idx(part.n_panels) * part.panel_bytes;
+    return part;
+  }
+
+  /// The rows of each expert, normalised, in the formats of its matrices.
+  void gather_pairs(const MixtureArgs<Worker>& a, const Routing& routing) noexcept {
+    const int d_model = a.router->n_in();
+    const Range mine = share(a.n_rows * a.n_used, index_, count());
+    for (int i = 0; i < routing.n_groups(); ++i) {
+      const Routing::Group& group = routing.group(i);
+      const Inputs to = shared_.group_inputs(group, d_model);
+      const int begin = std::max(mine.begin, group.begin);
+      const int end = std::min(mine.end, group.begin + group.n_rows);
+      for (int pair = begin; pair < end; ++pair) {
+        normalise_row(a.x + offset(routing.rows()[pair], d_model), a.norm, to, pair - group.begin,
+                      {a.gate, a.up});
+      }
+    }
+    barrier();
+  }
+
+  /// x += what its experts say, each with its weight, in the order in which the row ranks them.
+  void add_weighted(const Routing& routing, const float* said, int n_rows, int n_used, int d_model,
+                    float* x) noexcept {
+    const Range mine = share(n_rows, index_, count());
+    for (int row = mine.begin; row < mine.end; ++row) {
+      float* const sum = own_.row.data();
+      std::fill_n(sum, d_model, 0.0f);
+      for (int i = 0; i < n_used; ++i) {
+        const float weight = routing.weight(row, i);
+        const float* from = said + offset(routing.pair(row, i), d_model);
+        for (int d = 0; d < d_model; ++d) sum[d] += weight * from[d];
+      }
+      for (int d = 0; d < d_model; ++d) x[offset(row, d_model) + idx(d)] += sum[d];
+    }
   }
 
   /// f(run) for runs of up to `length` of n things, each on one worker: first the runs of a
@@ -338,6 +483,15 @@ class Worker {
       f(panels, column, std::min(panels.end * kPanelRows, n_out) - column);
     });
   }
+
+  // Of recurrent layers.
+  template <StateStorage V>
+  float* project(const RecurrentArgs<Worker, V>& a, const PackedMatrix& w) noexcept;
+  template <StateStorage V>
+  ConvolveTask taps_of(const RecurrentArgs<Worker, V>& a, std::size_t s, int i, int n,
+                       int first) const noexcept;
+  template <StateStorage V>
+  void put_in(const SelectiveScanArgs<Worker, V>& a, const float* projected) noexcept;
 
   /// Norm, where there is one, and rotation of some heads.
   void turn(const RmsNorm<Worker>& norm, const RopeTable<Worker>& rope, int n_rows, int d_head,

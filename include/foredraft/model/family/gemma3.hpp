@@ -37,7 +37,7 @@ struct Gemma3 : Llama {
     const Dim window = reader.dimension("attention.sliding_window");
     const Dim period = reader.dimension("attention.sliding_window_pattern", 6);
     for (std::size_t n = 0; n < config.layers.size(); ++n) {
-      auto& [attention, feed_forward] = config.layers[n];
+      auto& [attention, feed_forward, recurrent] = config.layers[n];
       feed_forward.activation = Activation::kGeluTanh;
       if (config.layers.size() == kLayersOf27B) {
         attention.scale =
@@ -52,13 +52,9 @@ struct Gemma3 : Llama {
 
   template <typename B, typename Reader>
   static LayerWeights<B> layer(Reader& reader, const ModelConfig& c, int n) {
-    const Dim d_head = c.layers[idx(n)].attention.d_head;
-    const std::string layer = "blk." + std::to_string(n) + ".";
     LayerWeights<B> weights = Llama::layer<B>(reader, c, n);
-    weights.q_norm = reader.vector(layer + "attn_q_norm.weight", d_head);
-    weights.k_norm = reader.vector(layer + "attn_k_norm.weight", d_head);
-    weights.post_attn_norm = reader.vector(layer + "post_attention_norm.weight", c.d_model);
-    weights.post_ffn_norm = reader.vector(layer + "post_ffw_norm.weight", c.d_model);
+    read_head_norms(reader, c, n, weights);
+    read_post_norms(reader, c, n, weights);
     return weights;
   }
 

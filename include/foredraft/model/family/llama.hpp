@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <foredraft/backend/backend.hpp>
@@ -13,6 +15,7 @@
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/config_reader.hpp>
 #include <foredraft/model/layer_stack.hpp>
+#include <foredraft/model/yarn.hpp>
 
 namespace foredraft::inline v0::family {
 
@@ -21,7 +24,9 @@ using detail::ConfigReader;
 /// Metadata that changes what a decoder computes in ways that this one does not know. Left unread
 /// it would give text that looks whole and is wrong.
 /// @source GGUF specification, and the keys that llama.cpp reads for any family
-inline void refuse_unknown_steps(const ConfigReader& reader, Dim d_head) {
+/// @param known  keys whose meaning the family computes
+inline void refuse_unknown_steps(const ConfigReader& reader, Dim d_head,
+                                 std::span<const std::string_view> known = {}) {
   struct Step {
     std::string_view key;
     double neutral;  // beside 0, which stands for "none" in all of them
@@ -35,9 +40,11 @@ inline void refuse_unknown_steps(const ConfigReader& reader, Dim d_head) {
       {"attention.scale", 1 / std::sqrt(static_cast<double>(d_head))},
       {"attention.clamp_kqv", 0},
       {"attention.max_alibi_bias", 0},
+      {"attention.temperature_scale", 0},
       {"rope.scaling.attn_factor", 1},
   };
   for (const auto& [key, neutral] : steps) {
+    if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     const double value = reader.number(key, neutral);
     // Files hold floats: 1 / sqrt(d_head) need not be the nearest double.
     if (value == 0 || std::abs(value - neutral) <= 1e-6 * neutral) continue;
@@ -62,8 +69,10 @@ inline void refuse_windows(const ConfigReader& reader, Dim n_ctx) {
 
 /// Factor on the positions. A factor without a type has no meaning that all programs share: some
 /// take it as linear, others leave it unread.
-inline double read_rope_scale(const ConfigReader& reader) {
+/// @param known  a type whose meaning the family computes otherwise; empty: none
+inline double read_rope_scale(const ConfigReader& reader, std::string_view known = {}) {
   const auto type = reader.text("rope.scaling.type");
+  if (type && !known.empty() && *type == known) return 1.0;
   if (type == "linear") return 1.0 / reader.positive("rope.scaling.factor", 1.0);
   if (type && type != "none") {
     throw Error(ErrorCode::kUnsupportedModel, "rope scaling " + in_quotes(*type), "none or linear",
@@ -78,6 +87,31 @@ inline double read_rope_scale(const ConfigReader& reader) {
   }
   return 1.0;
 }
+
+/// A context that was stretched by YaRN, for families that know it. Programs differ in what further
+/// keys mean, so these have to be neutral.
+inline void read_yarn(const ConfigReader& reader, RopeShape& rope) {
+  for (const auto& [key, neutral] : {std::pair("rope.scaling.yarn_ext_factor", 1.0),
+                                     {"rope.scaling.yarn_attn_factor", 1.0},
+                                     {"rope.scaling.yarn_log_multiplier", 0.0}}) {
+    const double value = reader.number(key, neutral);
+    if (value != neutral) reader.refuse(key, std::to_string(value), std::to_string(neutral));
+  }
+  const int original = reader.dimension("rope.scaling.original_context_length");
+  const Yarn yarn{.factor = reader.positive("rope.scaling.factor", 0.0),
+                  .original = static_cast<double>(original),
+                  .beta_fast = reader.positive("rope.scaling.yarn_beta_fast", 32.0),
+                  .beta_slow = reader.positive("rope.scaling.yarn_beta_slow", 1.0)};
+  if (rope.base <= 1) reader.refuse("rope.freq_base", std::to_string(rope.base), "more than 1");
+  rope.stretch = yarn.stretch(rope.n_rot, rope.base);
+  rope.magnitude = yarn.magnitude();
+}
+
+/// What a family computes of what others must not meet in a file.
+struct KnownSteps {
+  std::vector<std::string_view> keys = {};  ///< of refuse_unknown_steps()
+  std::string_view rope_scaling = {};       ///< of read_rope_scale()
+};
 
 /// Llama, and what is shaped like it: SmolLM2, Mistral without a window. Other families are said by
 /// what they do otherwise.
@@ -94,7 +128,7 @@ struct Llama {
   static LayerWeights<B> layer(Reader& reader, const ModelConfig& c, int n) {
     const AttentionShape& a = c.layers[idx(n)].attention;
     const Dim d_ff = c.layers[idx(n)].feed_forward.d_ff;
-    const std::string layer = "blk." + std::to_string(n) + ".";
+    const std::string layer = prefix(n);
     return {
         .attn_norm = reader.vector(layer + "attn_norm.weight", c.d_model),
         .wq = reader.matrix(layer + "attn_q.weight", a.d_q, c.d_model),
@@ -112,15 +146,34 @@ struct Llama {
   }
 
  protected:
+  static std::string prefix(int layer) { return "blk." + std::to_string(layer) + "."; }
+
+  /// A norm on each head of queries and keys.
+  template <typename B, typename Reader>
+  static void read_head_norms(Reader& reader, const ModelConfig& c, int n, LayerWeights<B>& to) {
+    const Dim d_head = c.layers[idx(n)].attention.d_head;
+    to.q_norm = reader.vector(prefix(n) + "attn_q_norm.weight", d_head);
+    to.k_norm = reader.vector(prefix(n) + "attn_k_norm.weight", d_head);
+  }
+
+  /// Norms behind attention and behind the feed-forward part.
+  template <typename B, typename Reader>
+  static void read_post_norms(Reader& reader, const ModelConfig& c, int n, LayerWeights<B>& to) {
+    to.post_attn_norm = reader.vector(prefix(n) + "post_attention_norm.weight", c.d_model);
+    to.post_ffn_norm = reader.vector(prefix(n) + "post_ffw_norm.weight", c.d_model);
+  }
+
   /// Layers that are all alike and see all positions.
-  static ModelConfig full_attention(const ConfigReader& reader, RopeKind rope) {
-    ModelConfig config = decoder(reader, rope);
+  static ModelConfig full_attention(const ConfigReader& reader, RopeKind rope,
+                                    const KnownSteps& known = {}) {
+    ModelConfig config = decoder(reader, rope, known);
     refuse_windows(reader, config.n_ctx);
     return config;
   }
 
   /// Layers that are all alike, before windows.
-  static ModelConfig decoder(const ConfigReader& reader, RopeKind rope) {
+  static ModelConfig decoder(const ConfigReader& reader, RopeKind rope,
+                             const KnownSteps& known = {}) {
     ModelConfig config;
     const Dim n_layers = reader.dimension("block_count", {}, kMostLayers);
     config.n_ctx = reader.dimension("context_length");
@@ -131,8 +184,11 @@ struct Llama {
     config.norm_epsilon = reader.epsilon("attention.layer_norm_rms_epsilon", 1e-5);
     const double base = reader.positive("rope.freq_base", 10000.0);
     check(attention, n_rot, reader);
-    config.ropes = {{rope, n_rot, base, read_rope_scale(reader)}};
-    refuse_unknown_steps(reader, attention.d_head);
+    config.ropes = {{rope, n_rot, base, read_rope_scale(reader, known.rope_scaling)}};
+    if (known.rope_scaling == "yarn" && reader.text("rope.scaling.type") == "yarn") {
+      read_yarn(reader, config.ropes.front());
+    }
+    refuse_unknown_steps(reader, attention.d_head, known.keys);
     config.layers.assign(idx(n_layers), {attention, feed_forward});
     return config;
   }

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <foredraft/backend/cuda/cuda_backend.hpp>
+#include <foredraft/backend/cuda/gpu_device.cuh>
+#include <foredraft/backend/cuda/rows.hpp>
+#include <foredraft/core/half.hpp>
+
+namespace foredraft::inline v0 {
+
+/// A model on a GPU: see CudaBackend.
+/// @errors kDevice where there is no GPU or no driver; a program starts without one
+using Cuda = CudaBackend<cuda::GpuDevice>;
+static_assert(Backend<Cuda>);
+
+/// What a cache of a model on Cuda keeps its rows in: `LinearCache<CudaRows<f16>>`.
+template <typename S>
+using CudaRows = cuda::Rows<S, cuda::GpuDevice>;
+
+}  // namespace foredraft::inline v0

@@ -1,0 +1,121 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <limits>
+
+/// Code of kernels, and functions that the host calls as well. A compiler that knows no GPU reads
+/// both as functions like others.
+#ifdef __CUDACC__
+#define FOREDRAFT_DEVICE __device__
+#define FOREDRAFT_HOST_DEVICE __host__ __device__
+#define FOREDRAFT_UNROLL _Pragma("unroll")
+#else
+#define FOREDRAFT_DEVICE
+#define FOREDRAFT_HOST_DEVICE
+#define FOREDRAFT_UNROLL
+#endif
+
+namespace foredraft::inline v0::cuda {
+
+/// The vocabulary in which kernels are written. A kernel is a struct
+///
+///     struct Kernel {
+///       static constexpr const char* kName = "...";   // for reports
+///       static constexpr int kThreads = 128;          // of a block, whole warps
+///       struct Args { ... };                          // plain data, at most 4 KB
+///       template <typename T> FOREDRAFT_DEVICE static void run(T& t, const Args& a);
+///     };
+///
+/// and `t` is the thread that runs it. There are two kinds of threads: GpuThread (gpu_device.cuh) is a
+/// thread of a GPU, each operation one instruction or a few; HostThread (host_device.hpp) is one of a
+/// grid that the host executes, and checks what it does. So a kernel is tested on a machine without
+/// a GPU, line by line the same source.
+///
+/// Rules for kernels, which HostThread holds them to:
+///  1. memory is read and written by load() and store() alone;
+///  2. every thread of a block reaches the same barriers, and every thread of a warp the same
+///     shuffles: nobody has left before;
+///  3. what one thread writes another one reads behind a barrier only, or in a later kernel.
+///
+/// Sums that decide bits are written with fma(), mul() and add(), which round where they stand: a
+/// compiler may otherwise fuse in one kernel what it keeps apart in another, and the result of a row
+/// would depend on how many rows its kernel was made for.
+template <typename T>
+concept KernelThread =
+    requires(T& t, const float* from, float* to, float x, double d, std::uint16_t half, int n) {
+      { t.thread() } -> std::same_as<int>;   // in its block
+      { t.block_x() } -> std::same_as<int>;  // of the grid
+      { t.block_y() } -> std::same_as<int>;  //
+      { t.block_z() } -> std::same_as<int>;  //
+      {
+        t.template shared<float>(n)
+      } -> std::same_as<float*>;                              // next n elements of the block's own
+      { t.load(from) } -> std::same_as<float>;                // any plain type, where it is aligned
+      t.store(to, x);                                         //
+      t.sync();                                               // all threads of the block
+      { t.shuffle_xor(x, n) } -> std::same_as<float>;         // of lane ^ n, in all lanes of a warp
+      { t.shuffle(x, n) } -> std::same_as<float>;             // of lane n
+      { t.ballot(true) } -> std::same_as<std::uint32_t>;      // bit i: what lane i said
+      { t.atomic_add(&n, n) } -> std::same_as<int>;           // returns what was there
+      { t.fma(x, x, x) } -> std::same_as<float>;              // x * y + z, rounded once
+      { t.mul(x, x) } -> std::same_as<float>;                 // rounded, and never fused
+      { t.add(x, x) } -> std::same_as<float>;                 // likewise
+      { t.max(x, x) } -> std::same_as<float>;                 // the number where the other is NaN
+      { t.sqrt(x) } -> std::same_as<float>;                   // correctly rounded
+      { t.divide(x, x) } -> std::same_as<float>;              // correctly rounded
+      { t.exp(x) } -> std::same_as<float>;                    // each side's own
+      { t.exp(d) } -> std::same_as<double>;                   //
+      { t.tanh(x) } -> std::same_as<float>;                   //
+      { t.half_to_float(half) } -> std::same_as<float>;       // binary16, exact
+      { t.float_to_half(x) } -> std::same_as<std::uint16_t>;  // to nearest even
+    };
+
+inline constexpr int kWarp = 32;
+inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+/// Blocks of a grid.
+struct Grid {
+  int x = 1;
+  int y = 1;  // at most 65535
+  int z = 1;  // likewise
+};
+
+/// Shared memory that a kernel takes by shared<T>(n), each piece in whole units of 16 bytes.
+template <typename T>
+FOREDRAFT_HOST_DEVICE constexpr int shared_bytes(int n) {
+  return (n * static_cast<int>(sizeof(T)) + 15) / 16 * 16;
+}
+
+/// The least number of parts of `size` that hold n.
+FOREDRAFT_HOST_DEVICE constexpr int parts_of(int n, int size) { return (n + size - 1) / size; }
+
+/// Four floats that are loaded at once; 16-byte aligned.
+struct alignas(16) Four {
+  float v[4];
+};
+
+// What every kernel needs of a warp. Each has one order, the same in every lane.
+
+template <typename T, typename V>
+FOREDRAFT_DEVICE V warp_sum(T& t, V value) {
+  for (int mask = kWarp / 2; mask > 0; mask /= 2) value = t.add(value, t.shuffle_xor(value, mask));
+  return value;
+}
+
+template <typename T>
+FOREDRAFT_DEVICE float warp_max(T& t, float value) {
+  for (int mask = kWarp / 2; mask > 0; mask /= 2) value = t.max(value, t.shuffle_xor(value, mask));
+  return value;
+}
+
+template <typename T>
+FOREDRAFT_DEVICE int lane_of(T& t) {
+  return t.thread() % kWarp;
+}
+template <typename T>
+FOREDRAFT_DEVICE int warp_of(T& t) {
+  return t.thread() / kWarp;
+}
+
+}  // namespace foredraft::inline v0::cuda

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cuda_fp16.h>
+#include <cuda_runtime.h>
+
+#include <cstdint>
+
+#include <foredraft/backend/cuda/device_ops.hpp>
+
+namespace foredraft::inline v0::cuda {
+
+/// A thread of a GPU: see KernelThread. Each operation is one instruction or a few, and nothing is
+/// checked here: HostThread runs the same kernels for that.
+class GpuThread {
+ public:
+  __device__ int thread() const { return static_cast<int>(threadIdx.x); }
+  __device__ int block_x() const { return static_cast<int>(blockIdx.x); }
+  __device__ int block_y() const { return static_cast<int>(blockIdx.y); }
+  __device__ int block_z() const { return static_cast<int>(blockIdx.z); }
+
+  template <typename T>
+  __device__ T* shared(int n) {
+    extern __shared__ __align__(16) unsigned char foredraft_shared[];
+    T* const piece = reinterpret_cast<T*>(foredraft_shared + taken_);
+    taken_ += shared_bytes<T>(n);
+    return piece;
+  }
+
+  template <typename T>
+  __device__ T load(const T* from) const {
+    return *from;
+  }
+  template <typename T>
+  __device__ void store(T* to, const T& value) const {
+    *to = value;
+  }
+  __device__ int atomic_add(int* to, int value) const { return atomicAdd(to, value); }
+
+  __device__ void sync() const { __syncthreads(); }
+  template <typename V>
+  __device__ V shuffle_xor(V value, int mask) const {
+    return __shfl_xor_sync(kAll, value, mask);
+  }
+  template <typename V>
+  __device__ V shuffle(V value, int lane) const {
+    return __shfl_sync(kAll, value, lane);
+  }
+  __device__ std::uint32_t ballot(bool vote) const { return __ballot_sync(kAll, vote); }
+
+  // Rounded where they stand: the compiler never fuses these.
+  __device__ float fma(float a, float b, float c) const { return __fmaf_rn(a, b, c); }
+  __device__ float mul(float a, float b) const { return __fmul_rn(a, b); }
+  __device__ float add(float a, float b) const { return __fadd_rn(a, b); }
+  __device__ double add(double a, double b) const { return __dadd_rn(a, b); }
+  __device__ float max(float a, float b) const { return fmaxf(a, b); }
+  __device__ float sqrt(float a) const { return __fsqrt_rn(a); }
+  __device__ float divide(float a, float b) const { return __fdiv_rn(a, b); }
+  __device__ float exp(float a) const { return expf(a); }
+  __device__ double exp(double a) const { return ::exp(a); }
+  __device__ float tanh(float a) const { return tanhf(a); }
+  __device__ float half_to_float(std::uint16_t bits) const {
+    return __half2float(__ushort_as_half(bits));
+  }
+  __device__ std::uint16_t float_to_half(float value) const {
+    return __half_as_ushort(__float2half_rn(value));
+  }
+
+ private:
+  static constexpr unsigned kAll = 0xffffffffu;  // lanes of a warp
+  int taken_ = 0;                                // bytes of shared memory
+};
+
+}  // namespace foredraft::inline v0::cuda

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <cstddef>
+
+#include <foredraft/backend/cuda/device_ops.hpp>
+#include <foredraft/backend/cuda/key_values.hpp>
+#include <foredraft/backend/cuda/norm.hpp>
+#include <foredraft/backend/ops.hpp>
+
+namespace foredraft::inline v0::cuda {
+
+/// What lies between the products and attention: norm and rotation of the heads of queries and keys,
+/// and keys and values on their way into the storage, where they are rounded before anything reads
+/// them. A block for each (row, head): heads of queries first, then those of keys with their values.
+template <typename S>
+struct FinishHeads {
+  static constexpr const char* kName = "finish_heads";
+  static constexpr int kThreads = 128;
+  struct Args {
+    const RowPlace* rows;  // [n_rows]
+    int n_rows;
+    int n_heads;
+    int n_kv_heads;
+    int d_head;
+    float* q;        // read and written [rows of the pass, n_heads, d_head]
+    const float* k;  // [rows of the pass, n_kv_heads, d_head]
+    const float* v;  // likewise
+    Norm q_norm;     // [d_head], or absent
+    Norm k_norm;     // likewise
+    RopeKind rope;
+    int n_rot;
+    const float* cos;  // [rows of the pass, n_rot / 2]
+    const float* sin;  // likewise
+    SequenceLayers<S> layers;
+  };
+
+  static int shared(int d_head) noexcept { return shared_bytes<float>(d_head); }
+  static Grid grid(const Args& a) noexcept { return {a.n_rows, a.n_heads + a.n_kv_heads}; }
+
+  template <typename T>
+  FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
+    float* const head = t.template shared<float>(a.d_head);
+    const RowPlace row = t.load(a.rows + t.block_x());
+    const bool query = t.block_y() < a.n_heads;
+    const int h = query ? t.block_y() : t.block_y() - a.n_heads;
+    const float* const in = query ? a.q + offset(row.row, a.n_heads, h, a.d_head)
+                                  : a.k + offset(row.row, a.n_kv_heads, h, a.d_head);
+    for (int d = t.thread(); d < a.d_head; d += kThreads) t.store(head + d, t.load(in + d));
+    t.sync();
+
+    const Norm norm = query ? a.q_norm : a.k_norm;
+    const float scale = norm.weight == nullptr ? 1.0f : norm_scale(t, head, a.d_head, norm.epsilon);
+    const KeyValues<S> to = a.layers.of[row.sequence];
+    const std::size_t place = query ? 0 : to.at(h, row.place, a.d_head);
+    for (int d = t.thread(); d < a.d_head; d += kThreads) {
+      const float value = turned(t, a, row.row, head, norm, scale, d);
+      if (query) {
+        t.store(a.q + offset(row.row, a.n_heads, h, a.d_head) + d, value);
+      } else {
+        store_element(t, to.k + place + d, value);
+        const float* const v = a.v + offset(row.row, a.n_kv_heads, h, a.d_head);
+        store_element(t, to.v + place + d, t.load(v + d));
+      }
+    }
+  }
+
+ private:
+  FOREDRAFT_DEVICE static std::size_t offset(int row, int n_heads, int head, int d_head) {
+    return (static_cast<std::size_t>(row) * static_cast<std::size_t>(n_heads) +
+            static_cast<std::size_t>(head)) *
+           static_cast<std::size_t>(d_head);
+  }
+
+  template <typename T>
+  FOREDRAFT_DEVICE static float normed(T& t, const float* head, const Norm& norm, float scale,
+                                       int d) {
+    const float value = t.load(head + d);
+    if (norm.weight == nullptr) return value;
+    return t.mul(t.mul(value, scale), t.load(norm.weight + d));
+  }
+
+  /// Dimension d of a head after norm and rotation. Both of a pair compute it, each its own part.
+  template <typename T>
+  FOREDRAFT_DEVICE static float turned(T& t, const Args& a, int row, const float* head,
+                                       const Norm& norm, float scale, int d) {
+    const float mine = normed(t, head, norm, scale, d);
+    if (d >= a.n_rot) return mine;
+    const int half = a.n_rot / 2;
+    const bool adjacent = a.rope == RopeKind::kAdjacent;
+    const bool first = adjacent ? d % 2 == 0 : d < half;
+    const int pair = adjacent ? d / 2 : d % half;
+    const int other = adjacent ? d ^ 1 : first ? d + half : d - half;
+    const float theirs = normed(t, head, norm, scale, other);
+    const std::size_t angle = static_cast<std::size_t>(row) * static_cast<std::size_t>(half) +
+                              static_cast<std::size_t>(pair);
+    const float cos = t.load(a.cos + angle);
+    const float sin = t.load(a.sin + angle);
+    return t.fma(mine, cos, t.mul(theirs, first ? -sin : sin));
+  }
+};
+
+}  // namespace foredraft::inline v0::cuda

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+
+#include <foredraft/backend/cuda/device_ops.hpp>
+
+namespace foredraft::inline v0::cuda {
+
+/// A norm as kernels read it; absent where weight is null.
+struct Norm {
+  const float* weight = nullptr;
+  float epsilon = 0;
+};
+
+/// 1 / sqrt(mean(x^2) + epsilon), computed by each warp that calls it, in one order. `n` may be that
+/// of any row: lane i adds up the values i, i + 32, ...
+/// @shape x [n]
+template <typename T>
+FOREDRAFT_DEVICE float norm_scale(T& t, const float* x, int n, float epsilon) {
+  float squares = 0;
+  for (int i = lane_of(t); i < n; i += kWarp) {
+    const float value = t.load(x + i);
+    squares = t.fma(value, value, squares);
+  }
+  const float mean = t.divide(warp_sum(t, squares), static_cast<float>(n));
+  return t.divide(1.0f, t.sqrt(t.add(mean, epsilon)));
+}
+
+/// x += norm(y), a block for each row: a norm behind a product has to see all of it.
+struct AddNorm {
+  static constexpr const char* kName = "add_norm";
+  static constexpr int kThreads = 128;
+  struct Args {
+    const float* y;  // [n_rows, n]
+    float* x;        // read and written [n_rows, n]
+    int n;
+    Norm norm;
+  };
+
+  template <typename T>
+  FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
+    const auto row = static_cast<std::size_t>(t.block_x()) * static_cast<std::size_t>(a.n);
+    const float scale = norm_scale(t, a.y + row, a.n, a.norm.epsilon);
+    for (int i = t.thread(); i < a.n; i += kThreads) {
+      const float value = t.mul(t.mul(t.load(a.y + row + i), scale), t.load(a.norm.weight + i));
+      t.store(a.x + row + i, t.add(t.load(a.x + row + i), value));
+    }
+  }
+  static Grid grid(int n_rows) noexcept { return {n_rows}; }
+};
+
+}  // namespace foredraft::inline v0::cuda

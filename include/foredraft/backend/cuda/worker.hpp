@@ -1,0 +1,343 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include <foredraft/backend/backend.hpp>
+#include <foredraft/backend/cuda/attention.hpp>
+#include <foredraft/backend/cuda/device.hpp>
+#include <foredraft/backend/cuda/elementwise.hpp>
+#include <foredraft/backend/cuda/head.hpp>
+#include <foredraft/backend/cuda/heads.hpp>
+#include <foredraft/backend/cuda/matrix.hpp>
+#include <foredraft/backend/cuda/norm.hpp>
+#include <foredraft/backend/cuda/product.hpp>
+#include <foredraft/backend/cuda/row_places.hpp>
+#include <foredraft/backend/cuda/rows.hpp>
+#include <foredraft/backend/ops.hpp>
+#include <foredraft/core/index.hpp>
+#include <foredraft/core/scores.hpp>
+
+namespace foredraft::inline v0::cuda {
+
+/// Memory that passes work in, one after the other. What a pass finds too small grows.
+template <Device D>
+struct Scratch {
+  template <typename T>
+  using Buffer = DeviceBuffer<D, T>;
+
+  Buffer<int> tokens, head_rows;
+  Buffer<RowPlace> places;
+  Buffer<int> nodes;
+  Buffer<float> k, v;      // [n_rows, d_kv] before they are stored
+  Buffer<float> parts;     // of attention
+  Buffer<float> attended;  // [n_rows, d_q]
+  Buffer<float> gate, up;  // [n_rows, d_ff]
+  Buffer<float> y;         // [n_rows, d_model] before a norm
+  Buffer<float> logits;    // [head rows, n_vocab]
+  Buffer<Best> best;       // [head rows, runs]
+  Buffer<float> maxima, temperatures;
+  Buffer<double> sums;
+  Buffer<int> argmax;
+
+  /// @errors kOutOfMemory
+  void reserve(const PassShape& s) {
+    if (s.n_rows == 0) return;
+    tokens.reserve(idx(s.n_rows));
+    places.reserve(idx(s.n_rows));
+    for (Buffer<float>* buffer : {&k, &v}) buffer->reserve(area(s.n_rows, s.d_kv));
+    for (Buffer<float>* buffer : {&gate, &up}) buffer->reserve(area(s.n_rows, s.d_ff));
+    attended.reserve(area(s.n_rows, s.d_q));
+    y.reserve(area(s.n_rows, s.d_model));
+  }
+};
+
+/// The one worker of a pass: it starts the kernels of each operator, and the device runs them in that
+/// order. An operator cannot throw, so what goes wrong is kept for the end of the pass, and later
+/// operators do nothing.
+template <Device D>
+class Worker {
+ public:
+  using Matrix = DeviceMatrix<D>;
+  template <typename T>
+  using Pointer = DevicePointer<T>;
+
+  Worker(D& device, Scratch<D>& scratch) : device_(device), work_(scratch) {}
+  Worker(Worker&&) = delete;
+
+  int index() const noexcept { return 0; }
+  int count() const noexcept { return 1; }
+  void barrier() noexcept {}
+
+  void embed(const EmbedArgs<Worker>& a) noexcept {
+    guarded([&] {
+      const int* const tokens = work_.tokens.write(a.tokens).raw();
+      with_format(a.table->format(), [&]<WeightFormat F>() {
+        using K = Embed<F>;
+        launch<K>(K::grid(static_cast<int>(a.tokens.size())), 0,
+                  {a.table->view(), tokens, a.scale, a.x.raw()});
+      });
+    });
+  }
+
+  template <typename S>
+  void qkv(const QkvArgs<Worker, Rows<S, D>>& a) noexcept {
+    guarded([&] {
+      upload_places(a.sequences);
+      const std::size_t d_kv = idx(a.n_kv_heads) * idx(a.d_head);
+      float* const k = work_.k.reserve(idx(a.n_rows) * d_kv).raw();
+      float* const v = work_.v.reserve(idx(a.n_rows) * d_kv).raw();
+      product({.x = a.x.raw(), .n_rows = a.n_rows, .norm = norm(a.norm)},
+              {{a.wq, a.q_bias.raw(), a.q.raw()},
+               {a.wk, a.k_bias.raw(), k},
+               {a.wv, a.v_bias.raw(), v}});
+      using K = FinishHeads<S>;
+      for (const RowPlaces::Group& group : places_->groups) {
+        const typename K::Args args{.rows = rows_of(group),
+                                    .n_rows = group.n_rows,
+                                    .n_heads = a.n_heads,
+                                    .n_kv_heads = a.n_kv_heads,
+                                    .d_head = a.d_head,
+                                    .q = a.q.raw(),
+                                    .k = k,
+                                    .v = v,
+                                    .q_norm = norm(a.q_norm),
+                                    .k_norm = norm(a.k_norm),
+                                    .rope = a.rope.kind,
+                                    .n_rot = a.rope.n_rot,
+                                    .cos = a.rope.cos.raw(),
+                                    .sin = a.rope.sin.raw(),
+                                    .layers = layers<S>(group, a.kv)};
+        launch<K>(K::grid(args), K::shared(a.d_head), args);
+      }
+    });
+  }
+
+  template <typename S>
+  void attend(const AttendArgs<Worker, Rows<S, D>>& a) noexcept {
+    guarded([&] {
+      upload_places(a.sequences);
+      float* const attended =
+          work_.attended.reserve(idx(a.n_rows) * idx(a.n_heads) * idx(a.d_head)).raw();
+      for (const RowPlaces::Group& group : places_->groups) attend_group(a, group, attended);
+      add_product(*a.wo, attended, a.n_rows, a.post_norm, a.x.raw());
+    });
+  }
+
+  void feed_forward(const FeedForwardArgs<Worker>& a) noexcept {
+    guarded([&] {
+      const int n = a.n_rows * a.gate->n_out();
+      float* const gate = work_.gate.reserve(idx(n)).raw();
+      float* const up = work_.up.reserve(idx(n)).raw();
+      product({.x = a.x.raw(), .n_rows = a.n_rows, .norm = norm(a.norm)},
+              {{a.gate, nullptr, gate}, {a.up, nullptr, up}});
+      launch<Activate>(Activate::grid(n), 0, {gate, up, n, a.activation});
+      add_product(*a.down, gate, a.n_rows, a.post_norm, a.x.raw());
+    });
+  }
+
+  void tap(const TapArgs<Worker>& a) noexcept {
+    guarded([&] {
+      const auto n = idx(a.d_model);
+      for (const auto& [row, to] : a.taps) download(a.x.raw() + idx(row) * n, std::span(to, n));
+    });
+  }
+
+  void head(const HeadArgs<Worker>& a) noexcept {
+    if (a.rows.empty()) return;
+    guarded([&] {
+      const int n_rows = static_cast<int>(a.rows.size());
+      const int n_vocab = a.w->n_out();
+      const int n_runs = parts_of(n_vocab, HeadRuns::kThreads);
+      float* const logits = work_.logits.reserve(idx(n_rows) * idx(n_vocab)).raw();
+      product({.x = a.x.raw(),
+               .rows = work_.head_rows.write(a.rows).raw(),
+               .n_rows = n_rows,
+               .norm = norm(a.norm)},
+              {{a.w, nullptr, logits}});
+      const std::size_t all = idx(n_rows) * idx(n_runs);
+      const HeadRuns::Args runs{.logits = logits,
+                                .n_rows = n_rows,
+                                .n_vocab = n_vocab,
+                                .n_runs = n_runs,
+                                .temperatures = temperatures(a.sums),
+                                .best = work_.best.reserve(all).raw(),
+                                .sums = work_.sums.reserve(all).raw()};
+      launch<HeadRuns>(HeadRuns::grid(runs), HeadRuns::shared(), runs);
+      const HeadArgmax::Args best{.best = runs.best,
+                                  .n_runs = n_runs,
+                                  .argmax = work_.argmax.reserve(idx(n_rows)).raw(),
+                                  .maxima = work_.maxima.reserve(all).raw()};
+      launch<HeadArgmax>(HeadArgmax::grid(n_rows), HeadArgmax::shared(), best);
+      download(best.argmax, a.argmax);
+      for (std::size_t i = 0; i < a.rows.size(); ++i) {
+        hand_out(a.logits, i, logits, n_vocab);
+        hand_out(a.maxima, i, best.maxima, n_runs);
+        if (runs.temperatures == nullptr || a.sums[i].to == nullptr) continue;
+        download(runs.sums + i * idx(n_runs), std::span(a.sums[i].to, idx(n_runs)));
+      }
+    });
+  }
+
+  /// What went wrong in the pass, if something did.
+  std::exception_ptr error() const noexcept { return error_; }
+
+ private:
+  struct Input {
+    const float* x = nullptr;
+    const int* rows = nullptr;
+    int n_rows = 0;
+    Norm norm = {};
+    bool add = false;
+  };
+  struct Output {
+    const Matrix* w;
+    const float* bias;
+    float* y;
+  };
+
+  template <typename F>
+  void guarded(F&& f) noexcept {
+    if (error_) return;
+    try {
+      f();
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+  }
+
+  template <typename K>
+  void launch(const Grid& grid, int shared, const typename K::Args& args) {
+    device_.template launch<K>(grid, shared, args);
+  }
+
+  template <typename T>
+  void download(const T* from, std::span<T> to) {
+    device_.download(reinterpret_cast<std::byte*>(to.data()),
+                     reinterpret_cast<const std::byte*>(from), to.size_bytes());
+  }
+  /// Row i of [rows, n], to whoever wants it.
+  void hand_out(std::span<float* const> wanted, std::size_t i, const float* from, int n) {
+    if (wanted.empty() || wanted[i] == nullptr) return;
+    download(from + i * idx(n), std::span(wanted[i], idx(n)));
+  }
+
+  static Norm norm(const RmsNorm<Worker>& norm) noexcept {
+    return {norm.weight.raw(), norm.epsilon};
+  }
+
+  /// Matrices of one format that follow each other share a launch.
+  void product(const Input& in, std::initializer_list<Output> outputs) {
+    for (auto next = outputs.begin(); next != outputs.end();) {
+      const WeightFormat format = next->w->format();
+      ProductPart parts[kMostParts] = {};
+      const int n_in = next->w->n_in();
+      for (ProductPart& part : parts) {
+        if (next == outputs.end() || next->w->format() != format) break;
+        part = {next->w->view(), next->bias, next->y};
+        ++next;
+      }
+      with_format(format, [&]<WeightFormat F>() {
+        if (in.n_rows == 1) return product_of<Product<F, 1>>(in, n_in, parts);
+        if (in.n_rows <= 4) return product_of<Product<F, 4>>(in, n_in, parts);
+        product_of<Product<F, 8>>(in, n_in, parts);
+      });
+    }
+  }
+  template <typename K>
+  void product_of(const Input& in, int n_in, const ProductPart (&parts)[kMostParts]) {
+    typename K::Args args{.x = in.x,
+                          .rows = in.rows,
+                          .n_rows = in.n_rows,
+                          .n_in = n_in,
+                          .norm = in.norm,
+                          .parts = {},
+                          .split = split_of(n_in),
+                          .add = in.add};
+    std::copy_n(parts, kMostParts, args.parts);
+    launch<K>(K::grid(args), K::shared(), args);
+  }
+
+  /// x += w * in, or the norm of that.
+  void add_product(const Matrix& w, const float* in, int n_rows, const RmsNorm<Worker>& post_norm,
+                   float* x) {
+    if (!post_norm.weight) {
+      return product({.x = in, .n_rows = n_rows, .add = true}, {{&w, nullptr, x}});
+    }
+    float* const y = work_.y.reserve(idx(n_rows) * idx(w.n_out())).raw();
+    product({.x = in, .n_rows = n_rows}, {{&w, nullptr, y}});
+    launch<AddNorm>(AddNorm::grid(n_rows), 0, {y, x, w.n_out(), norm(post_norm)});
+  }
+
+  /// Once for each pass: its sequences are the same in all layers.
+  void upload_places(std::span<const SequenceRows> sequences) {
+    if (places_) return;
+    places_.emplace(sequences);
+    (void)work_.places.write(places_->rows);
+    (void)work_.nodes.write(places_->nodes);
+  }
+  const RowPlace* rows_of(const RowPlaces::Group& group) {
+    return work_.places.reserve(0).raw() + group.first;
+  }
+  template <typename S>
+  static SequenceLayers<S> layers(const RowPlaces::Group& group,
+                                  std::span<const KeyValues<S>> kv) noexcept {
+    SequenceLayers<S> layers;
+    std::copy_n(kv.data() + group.first_sequence, group.n_sequences, layers.of);
+    return layers;
+  }
+
+  template <typename S>
+  void attend_group(const AttendArgs<Worker, Rows<S, D>>& a, const RowPlaces::Group& group,
+                    float* attended) {
+    const int n_parts = parts_of(group.visible, kPart);
+    using K = AttendPart<S>;
+    const typename K::Args args{
+        .rows = rows_of(group),
+        .n_rows = group.n_rows,
+        .nodes = work_.nodes.reserve(0).raw(),
+        .q = a.q.raw(),
+        .n_heads = a.n_heads,
+        .n_kv_heads = a.n_kv_heads,
+        .d_head = a.d_head,
+        .scale = a.scale,
+        .window = a.window,
+        .n_parts = n_parts,
+        .parts = work_.parts
+                     .reserve(idx(group.n_rows) * idx(a.n_heads) * idx(n_parts) * idx(2 + a.d_head))
+                     .raw(),
+        .layers = layers<S>(group, a.kv)};
+    launch<K>(K::grid(args), K::shared(a.d_head), args);
+    const MergeParts::Args merge{.rows = args.rows,
+                                 .n_rows = group.n_rows,
+                                 .n_heads = a.n_heads,
+                                 .d_head = a.d_head,
+                                 .window = a.window,
+                                 .n_parts = n_parts,
+                                 .parts = args.parts,
+                                 .out = attended};
+    launch<MergeParts>(MergeParts::grid(merge), 0, merge);
+  }
+
+  /// Of each row, where somebody wants sums; null where nobody does.
+  const float* temperatures(std::span<const SumsOfRuns> sums) {
+    std::vector<float> values;
+    for (const SumsOfRuns& sum : sums) values.push_back(sum.to == nullptr ? 0.0f : sum.temperature);
+    if (std::all_of(values.begin(), values.end(), [](float x) { return x == 0.0f; }))
+      return nullptr;
+    return work_.temperatures.write(values).raw();
+  }
+
+  D& device_;
+  Scratch<D>& work_;
+  std::optional<RowPlaces> places_;
+  std::exception_ptr error_;
+};
+
+}  // namespace foredraft::inline v0::cuda

@@ -1,0 +1,223 @@
+// Kernels that are right run; each mistake that a kernel can make is found, with the thread and the
+// line that make it. The mistakes are those of real kernels: mutants of one that is right.
+
+#include <foredraft/backend/cuda/host_grid.hpp>
+
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace fd = foredraft;
+using namespace fd::cuda;
+
+namespace {
+
+/// Sums of rows, by a block each: what most kernels are made of.
+enum class Mutant {
+  kNone,
+  kNoBarrier,        // partial sums are read while other warps write them
+  kNoSecondBarrier,  // and overwritten while other warps read them
+  kTail,             // one column too many
+  kBarrierInBranch,  // not all warps come to the barrier
+  kShuffleInBranch,  // not all lanes come to the shuffle
+  kLeaves,           // a thread ends before a barrier
+  kSharedTail,       // one partial sum too many
+  kUninitialised,    // a partial sum that nobody wrote
+  kTooMuchShared,    // more than the kernel was started with
+  kBlocksCollide,    // all blocks write one place
+  kMisaligned,       // four floats where they do not begin at 16 bytes
+  kOtherLine,        // the barrier of another branch
+  kUnwritten,        // an output as input
+};
+
+template <Mutant kMutant>
+struct RowSums {
+  static constexpr const char* kName = "row_sums";
+  static constexpr int kThreads = 128;
+  static constexpr int kWarps = kThreads / kWarp;
+  struct Args {
+    const float* x;  // [rows, n]
+    int n;
+    float* sums;  // [rows, 2], the second of them of twice the values
+  };
+
+  template <typename T>
+  static void run(T& t, const Args& a) {
+    using enum Mutant;
+    float* const partial = t.template shared<float>(kMutant == kTooMuchShared ? 5 : kWarps);
+    const float* const row = a.x + t.block_x() * a.n;
+    if (kMutant == kLeaves && t.thread() == 77) return;
+    if (kMutant == kUnwritten) (void)t.load(a.sums);
+    if (kMutant == kMisaligned) (void)t.load(reinterpret_cast<const Four*>(row + 1));
+    for (int pass = 0; pass < 2; ++pass) {
+      float sum = 0;
+      for (int i = t.thread(); i < a.n + (kMutant == kTail); i += kThreads) {
+        sum = t.fma(t.load(row + i), static_cast<float>(pass + 1), sum);
+      }
+      if (kMutant != kShuffleInBranch || t.thread() != 40) sum = warp_sum(t, sum);
+      const bool wrong = kMutant == kUninitialised && warp_of(t) == 3;
+      if (lane_of(t) == 0 && !wrong) {
+        t.store(partial + warp_of(t) + (kMutant == kSharedTail), sum);
+      }
+      if (kMutant == kBarrierInBranch) {
+        if (warp_of(t) != 2) t.sync();
+      } else if (kMutant == kOtherLine && warp_of(t) == 1) {
+        t.sync();
+      } else if (kMutant != kNoBarrier) {
+        t.sync();
+      }
+      if (t.thread() == pass) {
+        float all = 0;
+        for (int warp = 0; warp < kWarps; ++warp) all = t.add(all, t.load(partial + warp));
+        t.store(a.sums + (kMutant == kBlocksCollide ? 0 : 2 * t.block_x()) + pass, all);
+      }
+      if (kMutant != kNoSecondBarrier) t.sync();
+    }
+  }
+};
+
+constexpr int kRows = 3;
+
+struct Device {
+  CheckedMemory memory;
+  HostGrid grid{memory};
+
+  template <typename V>
+  V* upload(const std::vector<V>& values) {
+    const std::size_t bytes = values.size() * sizeof(V);
+    std::byte* const to = memory.allocate(bytes);
+    std::memcpy(to, values.data(), bytes);
+    memory.find(to, bytes)->written_by_host(0, bytes);
+    return reinterpret_cast<V*>(to);
+  }
+  template <typename V>
+  V* room(std::size_t n) {
+    return reinterpret_cast<V*>(memory.allocate(n * sizeof(V)));
+  }
+};
+
+/// What is found in a mutant; empty: nothing.
+template <Mutant kMutant>
+std::string found(int n = 131) {
+  Device device;
+  std::vector<float> x(static_cast<std::size_t>(kRows * n));
+  std::iota(x.begin(), x.end(), 1.0f);
+  float* const sums = device.room<float>(2 * kRows);
+  try {
+    device.grid.run<RowSums<kMutant>>({kRows}, shared_bytes<float>(4), {device.upload(x), n, sums});
+  } catch (const fd::Error& error) {
+    CHECK(error.code() == fd::ErrorCode::kDevice);
+    CHECK(error.found().find("a fault of kernel row_sums: thread ") == 0);
+    const bool line = error.found().find("(host_grid.test.cpp:") != std::string::npos;
+    CHECK((line || error.found().find("(device_ops.hpp:") != std::string::npos));
+    return error.found();
+  }
+  for (int row = 0; row < kRows; ++row) {
+    float expected = 0;
+    for (int i = 0; i < n; ++i) expected += x[static_cast<std::size_t>(row * n + i)];
+    CHECK(sums[2 * row] == expected);
+    CHECK(sums[2 * row + 1] == 2 * expected);
+  }
+  return "";
+}
+
+bool contains(const std::string& text, const char* part) {
+  CAPTURE(text, part);
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a kernel without a mistake runs, at any number of columns") {
+  for (const int n : {1, 31, 32, 127, 128, 131, 500}) CHECK(found<Mutant::kNone>(n).empty());
+}
+
+TEST_CASE("races") {
+  // Who comes first finds nothing there; had it been written before, it would be a race.
+  CHECK(contains(found<Mutant::kNoBarrier>(), "thread 0 of block (0, 0, 0) reads memory"));
+  CHECK(contains(found<Mutant::kNoSecondBarrier>(), "writes what another thread reads: a race"));
+  CHECK(contains(found<Mutant::kBlocksCollide>(), "block (1, 0, 0) writes what another thread"));
+}
+
+TEST_CASE("access outside of what there is") {
+  CHECK(contains(found<Mutant::kTail>(), "block (2, 0, 0) leaves the memory"));
+  CHECK(contains(found<Mutant::kSharedTail>(), "thread 96 of block (0, 0, 0) leaves the memory"));
+  CHECK(contains(found<Mutant::kMisaligned>(), "is not aligned, 16 bytes at 0x"));
+  CHECK(contains(found<Mutant::kTooMuchShared>(), "takes 32 bytes of shared memory"));
+}
+
+TEST_CASE("memory that nobody has written") {
+  CHECK(contains(found<Mutant::kUninitialised>(), "nobody has written, 4 bytes at 0x"));
+  CHECK(contains(found<Mutant::kUnwritten>(), "thread 0 of block (0, 0, 0) reads memory"));
+}
+
+TEST_CASE("barriers and shuffles that a thread never reaches") {
+  CHECK(
+      contains(found<Mutant::kLeaves>(), "shuffle that thread 77 never reaches, which has ended"));
+  CHECK(contains(found<Mutant::kShuffleInBranch>(), "that thread 40 never reaches"));
+  CHECK(contains(found<Mutant::kBarrierInBranch>(), "waits elsewhere than thread 0"));
+  CHECK(contains(found<Mutant::kOtherLine>(), "thread 32 of block (0, 0, 0) waits elsewhere"));
+}
+
+TEST_CASE("after a fault the grid runs on") {
+  Device device;
+  std::vector<float> x(5, 1.0f);
+  float* const sums = device.room<float>(2);
+  const float* const input = device.upload(x);
+  const int shared = shared_bytes<float>(4);
+  CHECK_THROWS_AS(device.grid.run<RowSums<Mutant::kLeaves>>({1}, shared, {input, 5, sums}),
+                  fd::Error);
+  const std::size_t before = device.memory.pieces();
+  device.grid.run<RowSums<Mutant::kNone>>({1}, shared, {input, 5, sums});
+  CHECK(sums[0] == 5.0f);
+  CHECK(device.memory.pieces() == before);  // shared memory is given back
+}
+
+namespace {
+
+/// Every thread says where it is, and what its neighbours say.
+struct Neighbours {
+  static constexpr const char* kName = "neighbours";
+  static constexpr int kThreads = 64;
+  struct Args {
+    int* out;  // [blocks, threads, 4]
+    int* count;
+  };
+  template <typename T>
+  static void run(T& t, const Args& a) {
+    const int block = t.block_x() + 2 * (t.block_y() + 3 * t.block_z());
+    int* const mine = a.out + 4 * (block * kThreads + t.thread());
+    t.store(mine, block);
+    t.store(mine + 1, static_cast<int>(t.shuffle_xor(static_cast<double>(t.thread()), 5)));
+    t.store(mine + 2, t.shuffle(t.thread(), 3));
+    t.store(mine + 3, static_cast<int>(t.ballot(t.thread() % 3 == 0)));
+    t.atomic_add(a.count, 2);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("indices, shuffles, votes and atomics") {
+  Device device;
+  int* const out = device.room<int>(4 * 12 * 64);
+  int* const count = device.upload(std::vector<int>{1});
+  device.grid.run<Neighbours>({2, 3, 2}, 0, {out, count});
+  CHECK(*count == 1 + 2 * 12 * 64);
+  int wrong = 0;
+  for (int block = 0; block < 12; ++block) {
+    for (int thread = 0; thread < 64; ++thread) {
+      const int* const mine = out + 4 * (block * 64 + thread);
+      const int warp = thread / 32 * 32;
+      std::uint32_t votes = 0;
+      for (int lane = 0; lane < 32; ++lane) {
+        if ((warp + lane) % 3 == 0) votes |= 1u << lane;
+      }
+      wrong += mine[0] != block || mine[1] != (thread ^ 5) || mine[2] != warp + 3 ||
+               static_cast<std::uint32_t>(mine[3]) != votes;
+    }
+  }
+  CHECK(wrong == 0);
+}

@@ -1,0 +1,1 @@
+// Nothing but what precompiled.hpp brings: CMake precompiles headers for a target, which needs a source.
