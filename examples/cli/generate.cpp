@@ -102,6 +102,7 @@ int run(GenerateArguments& a) {
       encode_prompt(models.target.tokenizer(), std::move(text), a.raw, a.chat_format);
   method.n_ctx = resolve_context(a, models.target.config().n_ctx, prompt.size());
   method.ngrams = read_tables(a.lookup_static, a.lookup_dynamic, models.target.tokenizer());
+  a.more_sampling.complete(a.options, models.target.tokenizer());
 
   const RunFacts facts{a, method, models};
   Summary summary;

@@ -54,6 +54,14 @@ void limit_list(CLI::Option* option, const std::vector<std::string>& types) {
   });
 }
 
+/// fd::check, when the markers of a thinking part are not known yet.
+void check_without_vocabulary(const fd::Options& options) {
+  fd::Options known = options;
+  if (known.sampling.reasoning.tokens >= 0) known.sampling.reasoning.open = {0};
+  if (known.sampling.reasoning.tokens >= 0) known.sampling.reasoning.close = {0};
+  fd::check(known);
+}
+
 }  // namespace
 
 // What has no effect is refused, not ignored: whoever asks for it believes that it does something.
@@ -67,7 +75,8 @@ Method GenerateArguments::resolve() {
   }
   check_penalties();
   options.sampling.penalty_last_n = repeat_last_n.value_or(options.sampling.penalty_last_n);
-  fd::check(options);
+  more_sampling.resolve(options);
+  check_without_vocabulary(options);
   if (cache_type_k != cache_type_v) {
     throw UsageError("keys in " + cache_type_k + " and values in " + cache_type_v,
                      "one type for both", "give --cache-type-k and --cache-type-v alike");
@@ -271,10 +280,10 @@ void GenerateArguments::check_draft_temperature() const {
 fd::SamplingOptions GenerateArguments::draft_law() const {
   fd::SamplingOptions law = options.sampling;
   law.temperature = *draft_temperature;
+  law.reasoning = {};  // q need not follow it
   if (law.greedy()) {  // the best token is left by any cut, and cuts are refused there
-    law.top_k = 0;
-    law.top_p = 1.0f;
-    law.min_p = 0.0f;
+    law = law.ranking(0);
+    law.temperature = 0.0f;
   }
   return law;
 }
@@ -296,6 +305,7 @@ void GenerateArguments::add_to(CLI::App& command) {
              "table below the text");
   add_sampling(command);
   add_penalties(command);
+  more_sampling.add_to(command, options);
   add_speculation(command);
   require_text(add_value(command, "--trace FILE", trace,
                          "write what each round drafted and kept to FILE, one JSON object a line; "

@@ -12,6 +12,7 @@
 #include "arguments.hpp"
 #include "draft_arguments.hpp"
 #include "models.hpp"
+#include "sampling_arguments.hpp"
 #include "speculation.hpp"
 
 namespace cli {
@@ -46,6 +47,7 @@ struct GenerateArguments {
   std::optional<int> repeat_last_n;   ///< absent: the library's default
   std::optional<float> draft_temperature;
   DraftArguments draft_load;
+  SamplingArguments more_sampling;
   fd::Options options;  ///< complete behind resolve()
 
   void add_to(CLI::App& command);

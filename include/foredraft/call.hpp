@@ -26,13 +26,16 @@ class Call {
   Call(Options asked, const T& target, const A& acceptance, Rng* rng = nullptr)
       : options_(std::move(asked)), rng_(rng), philox_(options_.seed, options_.sequence) {
     check(options_);
+    if (options_.min_tokens > 0) hold_back_ends_of(target);
     need_ = acceptance.needs(options_.sampling);
+    need_early_ = acceptance.needs(sampling(0));
     uses_law_ = acceptance.uses_law();
     if (options_.logprobs >= 0) {
       check_logprobs(target.vocab_size());
       need_ = std::max(need_, RowNeed::kLogits);
     }
     if (options_.constraint) need_ = std::max(need_, RowNeed::kLogits);
+    need_early_ = std::max(need_early_, need_);
     if constexpr (TextTarget<T>) {
       if (!options_.piece) {
         options_.piece = [&target](TokenId token) { return std::string(target.piece(token)); };
@@ -51,9 +54,19 @@ class Call {
 
   /// As asked for; `piece` is the target's where the caller has none.
   const Options& options() const noexcept { return options_; }
+  /// Those of the options, and where min_tokens is not reached, the end tokens held back.
+  /// @param next position of the token that comes next
+  SamplingOptions sampling(Position next) const {
+    SamplingOptions sampling = options_.sampling;
+    if (early()) {
+      const auto made = static_cast<Position>(stats.emitted);
+      sampling.held_back = {ends_, next - made + options_.min_tokens};
+    }
+    return sampling;
+  }
   Rng& rng() noexcept { return rng_ != nullptr ? *rng_ : philox_; }
   /// Of the acceptance rule under these options, and of log probabilities.
-  RowNeed need() const noexcept { return need_; }
+  RowNeed need() const noexcept { return early() ? need_early_ : need_; }
   /// The acceptance rule makes use of q.
   bool uses_law() const noexcept { return uses_law_; }
 
@@ -97,10 +110,27 @@ class Call {
     constraint_ = ConstraintPath(options_.constraint, std::move(ends));
   }
 
+  /// A token may come before which the text must not end.
+  bool early() const noexcept { return !ends_.empty() && stats.emitted < options_.min_tokens; }
+
+  template <typename T>
+  void hold_back_ends_of(const T& target) {
+    std::vector<TokenId> ends = options_.end_tokens;
+    if constexpr (TextTarget<T>) {
+      const int n_vocab = options_.end_tokens.empty() ? target.vocab_size() : 0;
+      for (TokenId token = 0; token < n_vocab; ++token) {
+        if (target.is_end(token)) ends.push_back(token);
+      }
+    }
+    ends_ = std::move(ends);
+  }
+
   Options options_;
   Rng* rng_;
   Philox philox_;
   RowNeed need_ = RowNeed::kNothing;
+  RowNeed need_early_ = RowNeed::kNothing;
+  SharedList<TokenId> ends_;  // where min_tokens holds them back
   bool uses_law_ = false;
   ConstraintPath constraint_;
   std::function<bool(TokenId)> is_end_;  // of the target; empty: Options::end_tokens says
