@@ -147,7 +147,7 @@ class Reference : public HostMemory {
           Eigen::Map<Eigen::VectorXf>(a.kept[s].row(a.states[s].own(a.sequences[s], i)), width) =
               put_in.cast<float>();
           const Vector sum = convolved(a, s, i, a.shape.kernel, a.kernel, width);
-          add_product(*a.out, in.segment(width, width).cwiseProduct(sum), {}, a.x, row);
+          add_product(*a.out, in.segment(width, width).cwiseProduct(sum), {}, 1.0f, a.x, row);
         }
       }
     }
@@ -193,7 +193,7 @@ class Reference : public HostMemory {
             const Vector part = y.segment(c, group);
             y.segment(c, group) = normalised(part, {a.group_norm.weight + c, a.group_norm.epsilon});
           }
-          add_product(*a.out, y, {}, a.x, sequence.first_row + i);
+          add_product(*a.out, y, {}, 1.0f, a.x, sequence.first_row + i);
         }
       }
     }
