@@ -26,7 +26,8 @@ namespace {
 /// CLI11 takes -md for the flags -m and -d, and so on.
 constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
     {"-md", "--model-draft"},           {"-ctk", "--cache-type-k"},
-    {"-ctv", "--cache-type-v"},         {"-lcs", "--lookup-cache-static"},
+    {"-ctv", "--cache-type-v"},         {"-ctkd", "--cache-type-k-draft"},
+    {"-ctvd", "--cache-type-v-draft"},  {"-lcs", "--lookup-cache-static"},
     {"-lcd", "--lookup-cache-dynamic"}, {"-sys", "--system-prompt"},
 };
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <limits>
 #include <sstream>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -68,7 +67,8 @@ void check_without_vocabulary(const fd::Options& options) {
 Method GenerateArguments::resolve() {
   Method method{.speculation = chosen_speculation(),
                 .rule = acceptance ? rule_named(*acceptance) : rules().front(),
-                .cache_format = cache_type_k};
+                .cache = {cache_format_named(cache_type_k), cache_format_named(cache_type_v)},
+                .draft_cache = chosen_draft_cache()};
   if (raw && !chat_format.empty()) {
     throw UsageError("--chat-format with --raw", "turns of a chat, or none",
                      "leave one of them out");
@@ -77,10 +77,6 @@ Method GenerateArguments::resolve() {
   options.sampling.penalty_last_n = repeat_last_n.value_or(options.sampling.penalty_last_n);
   more_sampling.resolve(options);
   check_without_vocabulary(options);
-  if (cache_type_k != cache_type_v) {
-    throw UsageError("keys in " + cache_type_k + " and values in " + cache_type_v,
-                     "one type for both", "give --cache-type-k and --cache-type-v alike");
-  }
   if (seed && options.sampling.temperature == 0.0f) {
     throw UsageError("--seed at temperature 0", "a temperature above 0",
                      "the best token always wins, so the seed would have no effect: leave it out");
@@ -132,6 +128,16 @@ std::string GenerateArguments::chosen_speculation() const {
   return names;
 }
 
+fd::RowFormats GenerateArguments::chosen_draft_cache() const {
+  if (draft.empty() && (draft_cache_type_k || draft_cache_type_v)) {
+    throw UsageError(std::string("--cache-type-") + (draft_cache_type_k ? "k" : "v") +
+                         "-draft without a draft model",
+                     "a draft model", "add -md FILE");
+  }
+  return {cache_format_named(draft_cache_type_k.value_or(kCacheFormats[0])),
+          cache_format_named(draft_cache_type_v.value_or(kCacheFormats[0]))};
+}
+
 void GenerateArguments::check_lookup(const Method& method) const {
   if (!lookup_min || method.asks(*drafter_named("lookup"))) return;
   throw UsageError("--spec-lookup-min with --spec-type " + method.speculation,
@@ -163,14 +169,9 @@ ModelSettings GenerateArguments::models(const Method& method) const {
           .threads = machine.threads,
           .isa = isa,
           .n_ctx = n_ctx,
-          .cache_format = method.cache_format,
-          .check =
-              [this, &method](const fd::ModelConfig& c) {
-                check_context(n_ctx, c.n_ctx);
-                for (const auto& [n_kv_heads, d_head, window] : c.cache_shape().layers) {
-                  check_cache_format(method.cache_format, d_head);
-                }
-              },
+          .cache = method.cache,
+          .draft_cache = method.draft_cache,
+          .check = [this](const fd::ModelConfig& c) { check_context(n_ctx, c.n_ctx); },
           .keep_packed = machine.keep_packed};
 }
 
@@ -340,12 +341,7 @@ void GenerateArguments::add_limits(CLI::App& command) {
                  std::to_string(options.max_tokens) + "]");
   add_number(command, "-c,--ctx-size N", n_ctx, 0, kMostInt,
              "context in tokens; 0: 4096 at most, more if prompt and -n need it [0]");
-  for (const auto& [name, type, of] : {std::tuple{"--cache-type-k", &cache_type_k, "keys"},
-                                       std::tuple{"--cache-type-v", &cache_type_v, "values"}}) {
-    add_choice(command, name + std::string(" TYPE"), *type, kCacheFormats,
-               std::string("storage of the target's ") + of +
-                   ": f16, or q8_0: half the memory, less precise; one for both [f16]");
-  }
+  add_caches(command);
   command.add_flag("--ignore-eos", options.ignore_end, "go on after an end token");
   command.add_flag("--context-shift", context_shift,
                    "where the context is full, keep its first tokens and the newest half of the "
@@ -353,6 +349,20 @@ void GenerateArguments::add_limits(CLI::App& command) {
                    "context");
   add_number(command, "--keep N", keep, 0, kMostInt,
              "first tokens that --context-shift keeps [4, or all before the first message]");
+}
+
+void GenerateArguments::add_caches(CLI::App& command) {
+  const auto add = [&](const char* name, auto& type, const std::string& of) {
+    add_choice(command, name + std::string(" TYPE"), type, kCacheFormats,
+               "storage of " + of +
+                   ": f16, f32, or q8_0: half the memory of f16, less precise "
+                   "[" +
+                   kCacheFormats[0] + "]");
+  };
+  add("--cache-type-k", cache_type_k, "the target's keys");
+  add("--cache-type-v", cache_type_v, "the target's values");
+  add("--cache-type-k-draft", draft_cache_type_k, "the draft model's keys");
+  add("--cache-type-v-draft", draft_cache_type_v, "the draft model's values");
 }
 
 void GenerateArguments::add_sampling(CLI::App& command) {

@@ -40,6 +40,8 @@ struct GenerateArguments {
   int n_ctx = 0;
   std::string cache_type_k = kCacheFormats[0];
   std::string cache_type_v = kCacheFormats[0];
+  std::optional<std::string> draft_cache_type_k;  ///< absent: the default, as above
+  std::optional<std::string> draft_cache_type_v;
   int samples = 1;
   bool context_shift = false;
   std::optional<int> keep;            ///< tokens that a shift keeps; absent: the default
@@ -65,12 +67,14 @@ struct GenerateArguments {
  private:
   void add_turns(CLI::App& command);
   void add_limits(CLI::App& command);
+  void add_caches(CLI::App& command);
   void add_sampling(CLI::App& command);
   void add_penalties(CLI::App& command);
   void add_speculation(CLI::App& command);
   std::string chosen_speculation() const;
   std::vector<int> chosen_tree(const Method& method) const;
   fd::Translation chosen_translation() const;
+  fd::RowFormats chosen_draft_cache() const;
   void check_ngram_files(const Method& method) const;
   void check_lookup(const Method& method) const;
   void check_state(const Method& method) const;

@@ -74,7 +74,7 @@ class Session {
 
 /// Several sessions may share the models, which have to outlive them.
 /// @errors kOutOfMemory before memory is taken where the caches cannot fit; kVocabularyMismatch
-///   where the draft model has another vocabulary; what LinearCache and the drafter throw
+///   where the draft model has another vocabulary; what the caches and the drafter throw
 std::unique_ptr<Session> make_session(Models& models, const Method& method);
 
 }  // namespace cli

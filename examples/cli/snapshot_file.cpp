@@ -6,6 +6,7 @@
 #include <foredraft/io/gguf.hpp>
 #include <foredraft/io/model_fingerprint.hpp>
 
+#include "cache_format.hpp"
 #include "ngram_file.hpp"
 #include "output.hpp"
 #include "saved_file.hpp"
@@ -18,7 +19,7 @@ SnapshotFile::SnapshotFile(const Models& models, const StateFile::Run& run, Sess
   owner_.vocabulary = fingerprint(models.target.tokenizer());
   owner_.target = run.target.stem().string() + " (" +
                   formatted("%016llx", static_cast<unsigned long long>(print)) + "), cache " +
-                  run.method.cache_format + ", " + models.isa();
+                  spelled(run.method.cache) + ", " + models.isa();
   for (const std::string& name : session.drafter_names()) owner_.drafters += name + ", ";
   if (!run.draft.empty()) owner_.drafters += StateFile::describe_draft(run);
 }

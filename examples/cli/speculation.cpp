@@ -1,6 +1,7 @@
 #include "speculation.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <foredraft/acceptance/block_verification.hpp>
 #include <foredraft/acceptance/rejection_sampling.hpp>
@@ -21,6 +22,7 @@
 #include <foredraft/drafter/token_recycling.hpp>
 #include <foredraft/io/tokenizer_codec.hpp>
 
+#include "cache_format.hpp"
 #include "models.hpp"
 
 namespace cli {
@@ -29,34 +31,33 @@ namespace {
 
 constexpr fd::Shape kTree = fd::Shape::kTree;
 
-/// Whatever layers the draft model has.
-using DraftCache = fd::HybridCache<fd::f16>;
-
-TreeDrafter translating_drafter(Models& models, const Method& method, int n_ctx) {
+TreeDrafter translating_drafter(Models& models, const Method& method, Cache cache) {
   if (!method.tree.empty()) {
     throw UsageError("--spec-tree with a draft model of another tokenizer, which drafts chains",
                      "a draft model with the target's tokenizer", "leave --spec-tree out");
   }
-  return fd::HeterogeneousDrafter<Model, DraftCache>{
+  return fd::HeterogeneousDrafter<Model, Cache>{
       *models.draft,
+      std::move(cache),
       fd::codec_of(models.target.tokenizer()),
       fd::codec_of(models.draft->tokenizer()),
-      {.translation = method.translation, .law = method.draft_law},
-      n_ctx};
+      {.translation = method.translation, .law = method.draft_law}};
 }
 
 TreeDrafter model_drafter(Models& models, const Method& method) {
-  const int n_ctx = models.draft_context(method.n_ctx);
-  if (!models.same_vocabulary()) return translating_drafter(models, method, n_ctx);
+  Cache cache(with_formats(models.draft->shape(), method.draft_cache),
+              models.draft_context(method.n_ctx));
+  if (!models.same_vocabulary()) return translating_drafter(models, method, std::move(cache));
   if (method.translation != fd::Translation::kAuto) {
     throw UsageError("--draft-translation with a draft model of the target's tokenizer",
                      "drafts to translate", "leave it out");
   }
   if (method.tree.empty()) {
-    return fd::ModelDrafter<Model, DraftCache>{*models.draft, {.law = method.draft_law}, n_ctx};
+    return fd::ModelDrafter<Model, Cache>{
+        *models.draft, std::move(cache), {.law = method.draft_law}};
   }
-  return fd::ModelTreeDrafter<Model, DraftCache>{
-      *models.draft, {.branching = method.tree, .law = method.draft_law}, n_ctx};
+  return fd::ModelTreeDrafter<Model, Cache>{
+      *models.draft, std::move(cache), {.branching = method.tree, .law = method.draft_law}};
 }
 
 TreeDrafter lookup(Models&, const Method& method) {

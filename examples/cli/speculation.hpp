@@ -70,7 +70,8 @@ struct Method {
   std::string speculation;  ///< kAuto, kNone or names of drafters with commas between
   const RuleKind& rule;
   int n_ctx = 0;
-  std::string cache_format = kCacheFormats[0];        ///< of the target
+  fd::RowFormats cache = {};                          ///< of the target
+  fd::RowFormats draft_cache = {};                    ///< of the draft model
   std::optional<fd::SamplingOptions> draft_law = {};  ///< absent: as the target is sampled
   bool with_model = true;                             ///< kAuto uses a draft model that is there
   std::vector<int> tree = {};  ///< the draft model's children by depth; empty: it drafts chains

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <foredraft/backend/cpu/key_blocks.hpp>
 #include <foredraft/backend/cpu/panel_layout.hpp>
-#include <foredraft/cache/hybrid.hpp>
 #include <foredraft/model/weights.hpp>
 
 namespace cli {
@@ -59,15 +59,9 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options) {
   return found;
 }
 
-double Survey::cache_bytes(std::int64_t n_ctx, const std::string& format) const {
+double Survey::cache_bytes(std::int64_t n_ctx, fd::RowFormats formats) const {
   const auto positions = static_cast<int>(std::min<std::int64_t>(n_ctx, fd::Dim::kMost));
-  return with_cache_format(format, [&]<typename T>(T) {
-    return fd::HybridCache<T>::full_bytes(config.cache_shape(), positions);
-  });
-}
-
-double Survey::draft_cache_bytes(int n_ctx) const {
-  return fd::HybridCache<fd::f16>::full_bytes(config.cache_shape(), n_ctx);
+  return Cache::full_bytes(with_formats(config.cache_shape(), formats), positions);
 }
 
 double Survey::pass_bytes(int rows, int logit_rows) const {
@@ -89,14 +83,20 @@ void check_context(int n_ctx, int trained) {
                   "text beyond it would be nonsense");
 }
 
-void check_cache_format(const std::string& format, int d_head) {
-  const int multiple =
-      with_cache_format(format, []<typename T>(T) { return fd::cpu::kHeadMultiple<T>; });
-  if (d_head % multiple == 0) return;
-  throw fd::Error(
-      fd::ErrorCode::kInvalidOption,
-      "--cache-type-k " + format + " with heads of " + std::to_string(d_head) + " dimensions",
-      "a multiple of " + std::to_string(multiple), "use " + kCacheFormats[0]);
+void check_cache_formats(fd::RowFormats formats, const fd::ModelConfig& model,
+                         const std::string& of) {
+  const auto check = [&](const char* option, fd::RowFormat format, int d_head) {
+    const int multiple = fd::cpu::head_multiple(format);
+    if (d_head % multiple == 0) return;
+    throw fd::Error(fd::ErrorCode::kInvalidOption,
+                    option + of + " " + std::string(fd::name_of(format)) + " with heads of " +
+                        std::to_string(d_head) + " dimensions",
+                    "a multiple of " + std::to_string(multiple), "use " + kCacheFormats[0]);
+  };
+  for (const fd::LayerShape& layer : model.layers) {
+    check("--cache-type-k", formats.k, layer.attention.d_head);
+    check("--cache-type-v", formats.v, layer.attention.d_head);
+  }
 }
 
 }  // namespace cli

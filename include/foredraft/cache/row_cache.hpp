@@ -31,8 +31,8 @@ class RowCache {
 
   struct Snapshot {
     int size = 0;
-    std::vector<value_type> k;  // [n_layers, n_kv_heads, rows kept of size, row_elements(d_head)]
-    std::vector<value_type> v;  // the same
+    std::vector<value_type> k;  // [n_layers, n_kv_heads, rows kept of size], as they are stored
+    std::vector<value_type> v;  // the same, in a format of its own
 
     static void parts(auto& self, auto& archive) {
       archive(self.size);
@@ -98,14 +98,15 @@ class RowCache {
                   "a snapshot of " + std::to_string(snapshot.size) + " positions",
                   "at most " + std::to_string(capacity_), "");
     }
-    const std::size_t elements = rows_.elements(snapshot.size);
-    if (snapshot.size < 0 || snapshot.k.size() != elements || snapshot.v.size() != elements) {
+    const std::size_t keys = rows_.key_elements(snapshot.size);
+    const std::size_t values = rows_.value_elements(snapshot.size);
+    if (snapshot.size < 0 || snapshot.k.size() != keys || snapshot.v.size() != values) {
       throw Error(ErrorCode::kInvalidOption,
                   "a snapshot of " + std::to_string(snapshot.k.size()) + " keys and " +
                       std::to_string(snapshot.v.size()) + " values",
-                  std::to_string(elements) + " of each for " + std::to_string(snapshot.size) +
-                      " positions of this cache",
-                  "restore it in a cache of the same kind and model");
+                  std::to_string(keys) + " and " + std::to_string(values) + " for " +
+                      std::to_string(snapshot.size) + " positions of this cache",
+                  "restore it in a cache of the same kind, format and model");
     }
     discard();
     rows_.restore(snapshot.size, snapshot.k, snapshot.v);

@@ -13,11 +13,12 @@
 
 namespace foredraft::inline v0 {
 
-/// Reads a grammar file in GBNF, the notation of llama.cpp: `root ::= ...` and further rules with
-/// literals, classes of characters, `.`, groups, `|`, and `* + ? {n} {n,} {n,m}`. A rule goes on in
-/// the next line behind `::=` and `|`, and inside a group. `#` begins a comment.
+/// Reads a grammar file in GBNF, the notation of llama.cpp: a rule named root and further ones, with
+/// literals, classes of characters, the dot, groups, alternatives, and repetitions as in regular
+/// expressions. A rule goes on in the next line behind its sign of definition and behind a bar, and
+/// inside a group. A number sign begins a comment.
 ///
-/// Rules that name tokens (`<think>`, `<[1000]>`) are refused.
+/// Rules that name tokens, in angle brackets, are refused.
 /// @source grammars/README.md of llama.cpp
 class GbnfReader {
  public:

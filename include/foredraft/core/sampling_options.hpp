@@ -33,9 +33,9 @@ struct LogitBias {
 /// How long a model may think: behind `open` at most `tokens` tokens, then `message` and `close`
 /// follow, whatever the model would say.
 struct ReasoningBudget {
-  int tokens = -1;                   ///< of the model's own; -1: as long as it likes
-  SharedList<TokenId> open = {};     ///< begins the thinking part, as <think> does
-  SharedList<TokenId> close = {};    ///< ends it
+  int tokens = -1;                 ///< of the model's own; -1: as long as it likes
+  SharedList<TokenId> open = {};   ///< begins the thinking part, as `think` in angle brackets does
+  SharedList<TokenId> close = {};  ///< ends it
   SharedList<TokenId> message = {};  ///< said before `close` where the budget ends the part
 
   friend bool operator==(const ReasoningBudget&, const ReasoningBudget&) = default;

@@ -12,6 +12,7 @@
 #include <foredraft/backend/cpu/cpu.hpp>
 #include <foredraft/backend/reference/reference.hpp>
 
+#include "backend/layer_over.hpp"
 #include "backend/mini_model.hpp"
 #include "support/catch.hpp"
 #include "support/instruction_sets.hpp"
@@ -26,9 +27,6 @@ using fd::TensorType;
 using Exact = fd::Reference::Matrix;
 
 namespace {
-
-template <typename T>
-using Layer = typename fd::cpu::Rows<T>::Layer;
 
 struct Pair {
   fd::Cpu::Matrix packed;
@@ -126,7 +124,7 @@ TEST_CASE("attend adds the product of wo with what was attended") {
     const auto n = static_cast<std::size_t>(n_rows);
     const std::vector<float> q = mini::normals(n * kWidth, 3);
     std::vector<float> v = mini::normals(n * kWidth, 3);  // [head, row, dimension]
-    const std::vector<Layer<float>> kv{{v.data(), v.data(), n * kHead, 0}};
+    const std::vector kv{layer_over(v.data(), v.data(), kHead, n_rows, 0)};
     std::vector<std::int32_t> path(n);
     std::vector<std::int32_t> path_begin(n + 1);
     for (std::size_t i = 0; i < n; ++i) {
@@ -490,7 +488,7 @@ TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend re
         r.k.push_back(TestType(value));
       for (const float value : mini::normals(kKvHeads * kRows * kHead, 19))
         r.v.push_back(TestType(value));
-      const std::vector<Layer<TestType>> kv{{r.k.data(), r.v.data(), kRows * kHead, 40}};
+      const std::vector kv{layer_over(r.k.data(), r.v.data(), kHead, kRows, 40)};
       backend.run(shape, [&]<typename L>(L& worker) noexcept {
         worker.qkv(fd::QkvArgs<L, fd::RowsIn<TestType>>{
             x.data(),
@@ -559,7 +557,7 @@ TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend re
     const double out_bound = 0x1p-24 * (16 + 2 * score) * greatest_v;
     Result again = ours;
     again.out.assign(again.out.size(), 0.0f);
-    const std::vector<Layer<TestType>> kv{{again.k.data(), again.v.data(), kRows * kHead, 40}};
+    const std::vector kv{layer_over(again.k.data(), again.v.data(), kHead, kRows, 40)};
     reference.run(shape, [&](auto& worker) noexcept {
       worker.attend(fd::AttendArgs<fd::Reference::Worker, fd::RowsIn<TestType>>{
           ours.q.data(), n_rows, kHeads, kKvHeads, kHead, 0.1f, sequences, kv, &wo.exact,

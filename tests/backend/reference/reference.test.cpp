@@ -5,6 +5,7 @@
 
 #include <foredraft/backend/cpu/rows.hpp>
 
+#include "backend/layer_over.hpp"
 #include "support/catch.hpp"
 
 // The oracle itself, on numbers small enough to be worked out by hand.
@@ -75,7 +76,7 @@ TEST_CASE("qkv turns q and k of both layouts and stores k and v at the node's pl
     float k[16] = {};
     float v[16] = {};
     float q[4];
-    const std::vector<Rows::Layer> kv{{k, v, 16, 2}};
+    const std::vector kv{layer_over(k, v, 4, 4, 2)};
     run([&](auto& worker) noexcept {
       worker.qkv(fd::QkvArgs<fd::Reference::Worker, Rows>{x,
                                                           1,
@@ -121,7 +122,7 @@ TEST_CASE("attend: softmax over the committed rows and the node's own path") {
                                            .size = 1,
                                            .path = path,
                                            .path_begin = path_begin}};
-  const std::vector<Rows::Layer> kv{{k, v, 3, 1}};
+  const std::vector kv{layer_over(k, v, 1, 3, 1)};
   const auto attend = [&] {
     x[0] = 1000;
     x[1] = 0;
@@ -149,7 +150,7 @@ TEST_CASE("attend: a window leaves out what lies before it, and a norm is that o
   const float norm[] = {5, 5};
   const std::vector<fd::SequenceRows> sequences{
       {.first_row = 0, .n_rows = 1, .first_node = 0, .size = 2, .path = {}, .path_begin = {}}};
-  const std::vector<Rows::Layer> kv{{k, v, 4, 2}};
+  const std::vector kv{layer_over(k, v, 1, 4, 2)};
   fd::AttendArgs<fd::Reference::Worker, Rows> args{q,    1,         1,  1,   1,
                                                    1.0f, sequences, kv, &wo, nullptr};
   const auto attend = [&](int window) {
@@ -253,7 +254,7 @@ TEST_CASE("qkv: heads are normed one by one, before they turn") {
   const std::vector<fd::SequenceRows> sequences{
       {.first_row = 0, .n_rows = 1, .first_node = 0, .size = 0, .path = {}, .path_begin = {}}};
   float k[4] = {}, v[4] = {}, q[4];
-  const std::vector<Rows::Layer> kv{{k, v, 2, 0}};
+  const std::vector kv{layer_over(k, v, 2, 1, 0)};
   fd::QkvArgs<fd::Reference::Worker, Rows> args;
   args.x = x;
   args.n_rows = 1;

@@ -106,9 +106,8 @@ class Cpu : public HostMemory {
 };
 
 static_assert(Backend<Cpu> && MixesExperts<cpu::Worker>);
-static_assert(AttendsOver<cpu::Worker, cpu::Rows<float>> &&
-              AttendsOver<cpu::Worker, cpu::Rows<f16>> &&
-              AttendsOver<cpu::Worker, cpu::Rows<q8_0>>);
+static_assert(AttendsOver<cpu::Worker, cpu::AnyRows> &&
+              AttendsOver<cpu::Worker, cpu::Rows<q8_0, f16>>);
 static_assert(RecursOver<cpu::Worker, Slots> && RecursOver<cpu::Worker, Replay>);
 
 }  // namespace foredraft::inline v0

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
 #include <limits>
-#include <type_traits>
 
 #include <foredraft/backend/cpu/kernel_table.hpp>
 #include <foredraft/backend/cpu/packed_matrix.hpp>
@@ -64,8 +64,8 @@ class Worker {
     barrier();
   }
 
-  template <typename T>
-  void qkv(const QkvArgs<Worker, Rows<T>>& a) noexcept {
+  template <std::derived_from<AnyRows> R>
+  void qkv(const QkvArgs<Worker, R>& a) noexcept {
     const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, {a.wq, a.wk, a.wv});
     const int d_kv = a.n_kv_heads * a.d_head;
     const Projection projections[] = {{a.wq, a.q_bias, a.q, a.n_heads},
@@ -105,9 +105,10 @@ class Worker {
     const Range keys = heads.of(1, index_, count());
     turn(k_norm, a.rope, a.n_rows, a.d_head, keys, shared_.k.data(), d_kv);
     for (std::size_t s = 0; s < a.sequences.size(); ++s) {
-      store(a.sequences[s], a.kv[s], a.kv[s].k, a.d_head, keys, shared_.k.data(), d_kv);
-      store(a.sequences[s], a.kv[s], a.kv[s].v, a.d_head, heads.of(2, index_, count()),
-            shared_.v.data(), d_kv);
+      const AnyRows::Layer& kv = a.kv[s];
+      store(a.sequences[s], kv, kv.k, a.d_head, keys, shared_.k.data(), d_kv);
+      store(a.sequences[s], kv, kv.v, a.d_head, heads.of(2, index_, count()), shared_.v.data(),
+            d_kv);
     }
     barrier();
   }
@@ -115,18 +116,18 @@ class Worker {
   /// Queries are dealt out in the order of (sequence, KV head, row, query head), by the positions
   /// that they see: all workers are busy with one row too, and with the rows of a prompt, whose
   /// last ones see the most.
-  template <typename T>
-  void attend(const AttendArgs<Worker, Rows<T>>& a) noexcept {
+  template <std::derived_from<AnyRows> R>
+  void attend(const AttendArgs<Worker, R>& a) noexcept {
     const Intermediate attended =
         shared_.intermediate(a.wo->type(), a.n_rows, a.n_heads * a.d_head);
     const int group = a.n_heads / a.n_kv_heads;
-    AttendTask<T> task{.row_stride = idx(a.n_heads) * idx(a.d_head),
-                       .d_head = a.d_head,
-                       .group = group,
-                       .scale = a.scale,
-                       .window = a.window,
-                       .workspace = own_.attend.data(),
-                       .softcap = a.softcap};
+    AttendTask task{.row_stride = idx(a.n_heads) * idx(a.d_head),
+                    .d_head = a.d_head,
+                    .group = group,
+                    .scale = a.scale,
+                    .window = a.window,
+                    .workspace = own_.attend.data(),
+                    .softcap = a.softcap};
     std::int64_t total = 0;
     for (std::size_t s = 0; s < a.sequences.size(); ++s) {
       describe(a.sequences[s], task);
@@ -137,8 +138,10 @@ class Worker {
     std::int64_t start = 0;
     for (std::size_t s = 0; s < a.sequences.size(); ++s) {
       const SequenceRows& rows = a.sequences[s];
-      const typename Rows<T>::Layer& kv = a.kv[s];
+      const AnyRows::Layer& kv = a.kv[s];
       describe(rows, task);
+      task.formats = kv.formats();
+      task.ring = kv.ring;
       const std::int64_t cost = head_cost(task, rows.n_rows);
       for (int head = 0; head < a.n_kv_heads; ++head, start += cost) {
         if (start + cost <= lower || start >= upper) continue;
@@ -148,16 +151,9 @@ class Worker {
             offset(rows.first_row, a.n_heads * a.d_head) + offset(head * group, a.d_head);
         task.q = a.q + first;
         task.out = attended.values + first;
-        task.k = kv.k + idx(head) * kv.head_stride;
-        task.v = kv.v + idx(head) * kv.head_stride;
-        task.ring = kv.ring;
-        if constexpr (std::is_same_v<T, float>) {
-          kernels_.attend_float(task);
-        } else if constexpr (std::is_same_v<T, f16>) {
-          kernels_.attend_half(task);
-        } else {
-          kernels_.attend_q8_0(task);
-        }
+        task.k = kv.k.row(head, 0);
+        task.v = kv.v.row(head, 0);
+        kernels_.attend(task);
         // Query heads of a row lie side by side: the end of a row, whole rows, a row's beginning.
         for (int query = task.begin; query < task.end;) {
           const int begin = query % group;
@@ -512,28 +508,22 @@ class Worker {
   /// Write some heads of a sequence's rows behind its committed ones.
   /// @param to  kv.k or kv.v
   /// @shape x [rows of the pass, width]
-  template <typename T>
-  void store(const SequenceRows& rows, const typename Rows<T>::Layer& kv, T* to, int d_head,
+  void store(const SequenceRows& rows, const AnyRows::Layer& kv, const HeadRows& to, int d_head,
              Range heads, const float* x, int width) noexcept {
     for (int i = 0; i < rows.n_rows; ++i) {
       for (int head = heads.begin; head < heads.end; ++head) {
         const float* from = x + offset(rows.first_row + i, width) + offset(head, d_head);
-        T* place = to + idx(head) * kv.head_stride +
-                   offset(kv.place(rows.row_of(rows.first_node + i)), row_elements<T>(d_head));
-        if constexpr (std::is_same_v<T, float>) {
-          std::memcpy(place, from, idx(d_head) * sizeof(float));
-        } else if constexpr (std::is_same_v<T, q8_0>) {
-          for (int d = 0; d < d_head; d += q8_0::kValues, ++place) *place = q8_0(from + d);
+        std::byte* const row = to.row(head, kv.place(rows.row_of(rows.first_node + i)));
+        if (to.format == RowFormat::kF16) {  // what the loop of store_row() would do, in vectors
+          kernels_.store_half(from, d_head, reinterpret_cast<std::uint16_t*>(row));
         } else {
-          static_assert(sizeof(T) == sizeof(std::uint16_t));
-          kernels_.store_half(from, d_head, reinterpret_cast<std::uint16_t*>(place));
+          store_row(to.format, {from, idx(d_head)}, row);
         }
       }
     }
   }
 
-  template <typename T>
-  static void describe(const SequenceRows& rows, AttendTask<T>& task) noexcept {
+  static void describe(const SequenceRows& rows, AttendTask& task) noexcept {
     task.size = rows.size;
     task.first_node = rows.first_node;
     task.path = rows.path.data();
@@ -542,20 +532,17 @@ class Worker {
 
   /// Cost of one query of a row, in positions. What comes on top of those it sees is worth
   /// about 16.
-  template <typename T>
-  static std::int64_t query_cost(const AttendTask<T>& task, int row) noexcept {
+  static std::int64_t query_cost(const AttendTask& task, int row) noexcept {
     return task.visible(row) - task.first_visible(row) + 16;
   }
   /// Cost of all queries of a KV head.
-  template <typename T>
-  static std::int64_t head_cost(const AttendTask<T>& task, int n_rows) noexcept {
+  static std::int64_t head_cost(const AttendTask& task, int n_rows) noexcept {
     std::int64_t sum = 0;
     for (int row = 0; row < n_rows; ++row) sum += query_cost(task, row);
     return sum * task.group;
   }
   /// How many queries of a KV head whose cost begins at `start` lie before a bound.
-  template <typename T>
-  static int queries_before(std::int64_t bound, std::int64_t start, const AttendTask<T>& task,
+  static int queries_before(std::int64_t bound, std::int64_t start, const AttendTask& task,
                             int n_rows) noexcept {
     int n = 0;
     for (int row = 0; row < n_rows && start < bound; ++row) {

@@ -53,8 +53,8 @@ struct List {
   }
 };
 
-using All = List<Llama, Mistral3, Qwen2, Qwen3, Qwen3Moe, Gemma2, Gemma3, Granite, Olmo2, Phi3, Lfm2,
-                 Mamba2>;
+using All = List<Llama, Mistral3, Qwen2, Qwen3, Qwen3Moe, Gemma2, Gemma3, Granite, Olmo2, Phi3,
+                 Lfm2, Mamba2>;
 
 }  // namespace family
 
