@@ -125,7 +125,7 @@ class Chat {
         case LineReader::Line::kEnd: return false;
         case LineReader::Line::kInterrupted:
           if (!input_.interactive()) return true;
-          if (text.empty()) note("Ctrl-D or /quit ends");
+          if (text.empty() && line.empty()) note("Ctrl-D or /quit ends");
           text.clear();
           continue;
         case LineReader::Line::kText: break;
@@ -272,13 +272,23 @@ class Chat {
   bool failed_ = false;
 };
 
+/// The turns, with what can be done about a model that has none.
+fd::ChatTemplate turns_of(const fd::Tokenizer& tokenizer, const std::string& format) {
+  try {
+    return chat_template(tokenizer, format);
+  } catch (const fd::Error& error) {
+    throw fd::Error(error.code(), error.found(), error.expected(),
+                    "name one with --chat-format, if it is a model to talk with");
+  }
+}
+
 int run(ChatArguments& asked) {
   GenerateArguments& a = asked.generate;
   Method method = a.resolve();
   const ModelSettings settings = a.models(method);
   Models models(settings);
   Conversation conversation(models.target.tokenizer(),
-                            chat_template(models.target.tokenizer(), a.chat_format), asked.system);
+                            turns_of(models.target.tokenizer(), a.chat_format), asked.system);
   method.n_ctx = a.n_ctx > 0 ? a.n_ctx : default_context(models.target.config().n_ctx);
   method.ngrams = read_tables(a.lookup_static, a.lookup_dynamic, models.target.tokenizer());
   a.more_sampling.complete(a.options, models.target.tokenizer());

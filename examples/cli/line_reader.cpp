@@ -23,16 +23,23 @@ namespace cli {
 
 namespace {
 
+/// Wait for the standard input. @return false where SIGINT came first
+bool wait_for_input() {
+  // The signal may come just before poll(), or to another thread: so it looks again and again.
+  constexpr int kMilliseconds = 50;
+  for (;;) {
+    if (InterruptGuard::interrupted()) return false;
+    pollfd input{STDIN_FILENO, POLLIN, 0};
+    const int ready = poll(&input, 1, kMilliseconds);
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return true;  // read() says what is wrong
+  }
+}
+
 /// read() from the standard input, which a SIGINT ends, too.
 /// @return bytes, 0 at the end; nothing where it was interrupted @errors kIo
 std::optional<std::size_t> read_bytes(char* into, std::size_t most) {
   for (;;) {
-    // Unlike read(), poll() never goes on behind a signal.
-    pollfd input{STDIN_FILENO, POLLIN, 0};
-    if (poll(&input, 1, -1) < 0) {
-      if (InterruptGuard::interrupted()) return std::nullopt;
-      if (errno == EINTR) continue;
-    }
+    if (!wait_for_input()) return std::nullopt;
     const ssize_t got = ::read(STDIN_FILENO, into, most);
     if (got >= 0) return static_cast<std::size_t>(got);
     if (errno == EINTR || errno == EAGAIN) continue;
@@ -74,10 +81,13 @@ class LineReader::Editor {
   Line read(const std::string& prompt, std::string& text) {
     prompt_ = prompt;
     el_resize(edit_);
+    el_set(edit_, EL_PREP_TERM, 1);  // before the prompt invites anybody to type
     int count = 0;
     const char* const line = el_gets(edit_, &count);
     if (line == nullptr || count <= 0) {
       write_out("\n");
+      const LineInfo* const info = el_line(edit_);
+      text.assign(info->buffer, info->lastchar);
       return InterruptGuard::interrupted() ? Line::kInterrupted : Line::kEnd;
     }
     text.assign(line, static_cast<std::size_t>(count));
@@ -102,6 +112,7 @@ class LineReader::Editor {
       const auto got = read_bytes(&byte, 1);
       if (!got) return -1;
       if (*got == 0) return 0;
+      if (byte == '\0') byte = kEndOfInput;  // Ctrl-D, typed before the terminal was prepared
       const std::size_t length = std::mbrtowc(into, &byte, 1, &state);
       if (length == static_cast<std::size_t>(-2)) continue;  // not complete
       if (length != static_cast<std::size_t>(-1)) return 1;
@@ -110,6 +121,8 @@ class LineReader::Editor {
   } catch (const fd::Error&) {
     return 0;  // libedit is C: no exception may cross it
   }
+
+  static constexpr char kEndOfInput = 4;
 
   std::string prompt_;
   History* history_;

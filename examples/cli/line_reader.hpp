@@ -25,7 +25,8 @@ class LineReader {
   /// Somebody sits there.
   bool interactive() const noexcept { return interactive_; }
 
-  /// @param text  the line without its end, for kText
+  /// @param text  the line without its end; for kInterrupted what was written of it, where that is
+  /// known
   /// @errors kIo
   Line read(const std::string& prompt, std::string& text);
 

@@ -82,6 +82,9 @@ TEST_CASE("a state cannot go back: truncating forgets all, and size() says so") 
   CHECK(cache.size() == 6);
   CHECK(cache.staged() == 0);
   CHECK_FALSE(cache.states().committed.empty());
+  CHECK(cache.holds(6));
+  CHECK_FALSE(cache.holds(5));
+  CHECK(cache.holds(0));
   cache.truncate(5);
   CHECK(cache.size() == 0);
   CHECK(cache.states().committed.empty());
@@ -89,6 +92,7 @@ TEST_CASE("a state cannot go back: truncating forgets all, and size() says so") 
   // Without states it goes back as far as its keys and values do.
   Cache plain{attention(), 20, 8};
   put(plain, 6);
+  CHECK(plain.holds(5));
   plain.truncate(5);
   CHECK(plain.size() == 5);
 }

@@ -1,11 +1,12 @@
 """`foredraft chat` as a user meets it: python3 chat_test.py PROGRAM"""
 
+import fcntl
 import os
 import pty
 import re
 import select
-import signal
 import subprocess
+import termios
 import time
 
 import support
@@ -22,17 +23,21 @@ class Terminal:
         self.controller, terminal = pty.openpty()
         self.process = subprocess.Popen(
             [support.PROGRAM, *map(str, arguments)], stdin=terminal, stdout=terminal, stderr=terminal,
-            start_new_session=True, preexec_fn=lambda: os.closerange(3, 64),
+            start_new_session=True, preexec_fn=self.take_control,
             env={**os.environ, "TERM": "xterm", "NO_COLOR": "1", "LC_ALL": "C.UTF-8"})
-        # The terminal becomes the controlling one of its session, so that Ctrl-C is a signal.
         os.close(terminal)
         self.seen = ""
 
     def write(self, text):
         os.write(self.controller, text.encode())
 
+    @staticmethod
+    def take_control():
+        """So that Ctrl-C is a signal."""
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
     def interrupt(self):
-        self.process.send_signal(signal.SIGINT)
+        self.write("\x03")
 
     def wait_for(self, text, seconds=60):
         """What came up to and with the text."""
@@ -53,7 +58,7 @@ class Terminal:
 
     def end(self):
         """The exit status, and all that was written until then."""
-        while True:
+        while select.select([self.controller], [], [], 60)[0]:
             try:
                 block = os.read(self.controller, 65536)
             except OSError:
@@ -118,7 +123,7 @@ class Chat(CliTest):
     def test_long_messages_and_slashes(self):
         done = self.chat(lines=["one \\", "two", "/stats", "/reset", "//two", "/stats"])
         (first, _, _), (second, _, _) = self.reused(done)
-        self.assertEqual(first - second, len("one \n"))
+        self.assertEqual(first - second, len("one \ntwo") - len("/two"))
 
     def test_commands_that_make_no_sense(self):
         for line, expected in (("/what", "'/what', which is no command"), ("/save", "/save without a file"),
@@ -206,7 +211,7 @@ class Files(CliTest):
         for other in (self.endless_alphabet(), self.write("wide.gguf", tiny_gguf.alphabet_model(head_size=64))):
             done = support.run("chat", "-m", other, stdin=f"/load {file}\nHi\n")
             self.assertIn("[unsupported-model]", done.stderr)
-            self.assertIn("found what 'alphabet (", done.stderr)
+            self.assertIn('what "alphabet (', done.stderr)
             self.assertTrue(done.stdout.startswith(ALPHABET))
         wide = self.folder / "wide.gguf"
         self.assertEqual(support.run("chat", "-m", wide, stdin=f"Hi\n/save {self.folder}/wide\n").returncode, 0)
@@ -259,6 +264,13 @@ class AtATerminal(CliTest):
         terminal.write("\x04")
         self.assertEqual(terminal.end()[0], 0)
 
+    def test_an_end_that_is_typed_ahead(self):
+        terminal = self.open("-m", self.endless_alphabet(), "-n", 3000)
+        terminal.write("Hi\n")
+        terminal.wait_for(ALPHABET)
+        terminal.write("\x04")
+        self.assertEqual(terminal.end()[0], 0)
+
     def test_an_interrupt_ends_the_answer_and_not_the_program(self):
         terminal = self.open("-m", self.endless_alphabet(), "-c", 100000)
         for _ in range(2):
@@ -273,6 +285,14 @@ class AtATerminal(CliTest):
         terminal.write("half a message")
         terminal.wait_for("half a message")
         terminal.interrupt()
+        terminal.wait_for("> ")
+        terminal.write("Hi\n")  # and nothing of the half
+        terminal.wait_for(ALPHABET)
+        terminal.interrupt()
+        terminal.wait_for("> ")
+        terminal.write("/stats\n")
+        new = len("?\n" + "?user\n" + "Hi" + "?\n" + "?assistant\n")
+        self.assertIn(f"{new + 1} read", terminal.wait_for("reused"))
         terminal.wait_for("> ")
         terminal.write("/quit\n")
         self.assertEqual(terminal.end()[0], 0)

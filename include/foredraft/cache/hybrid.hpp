@@ -80,9 +80,14 @@ class HybridCache : public RowCache<RowsIn<S>> {
   }
 
   void truncate(int n) noexcept {
-    if (recurrent_ && n < this->size()) n = 0;
+    if (n < this->size() && !holds(n)) n = 0;
     Base::truncate(n);
     if (this->size() == 0) states_.forget();
+  }
+
+  /// As in RowCache; where there is a recurrent layer, of size() and 0 alone.
+  bool holds(int n) const noexcept {
+    return (!recurrent_ || n <= 0 || n == this->size()) && Base::holds(n);
   }
 
   Snapshot snapshot() const {

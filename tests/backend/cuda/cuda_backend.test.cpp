@@ -135,6 +135,32 @@ TEST_CASE("an error of a commit is thrown by the next pass, and the text goes on
   CHECK(all == text_of<Rows<float>>(model, fd::NoDraft{}, fd::Greedy{}, 0, 10).tokens);
 }
 
+TEST_CASE("memory that runs out at any allocation leaves all usable") {
+  HostDevice& device = HostDevice::current();
+  const std::size_t before = device.pieces();
+  const auto bytes = TinyModel{.n_layers = 1}.file();
+  const auto attempt = [&] {
+    Backend cuda;
+    auto model = fd::load(cuda, fd::Gguf::parse(bytes));
+    return text_of<Rows<fd::f16>>(model, fd::NoDraft{}, fd::SampleAndMatch{}, 0, 2, 1.0f).tokens;
+  };
+  const auto expected = attempt();
+  int failures = 0;
+  for (int n = 0;; ++n, ++failures) {
+    device.run_out_after(n);
+    std::vector<fd::TokenId> tokens;
+    const auto code = code_of([&] { tokens = attempt(); });
+    device.run_out_after(-1);
+    CHECK(device.pieces() == before);
+    if (!code) {
+      CHECK(tokens == expected);
+      break;
+    }
+    REQUIRE(code == fd::ErrorCode::kOutOfMemory);
+  }
+  CHECK(failures > 30);
+}
+
 TEST_CASE("a model on a device gives all its memory back") {
   const std::size_t before = HostDevice::current().pieces();
   {

@@ -28,7 +28,7 @@ namespace foredraft::inline v0::cuda {
 ///     };
 ///
 /// and `t` is the thread that runs it. There are two kinds of threads: GpuThread (gpu_device.cuh) is a
-/// thread of a GPU, each operation one instruction or a few; HostThread (host_device.hpp) is one of a
+/// thread of a GPU, each operation one instruction or a few; HostThread (host_grid.hpp) is one of a
 /// grid that the host executes, and checks what it does. So a kernel is tested on a machine without
 /// a GPU, line by line the same source.
 ///
