@@ -28,7 +28,7 @@ constexpr std::pair<std::string_view, std::string_view> kSpellings[] = {
     {"-md", "--model-draft"},           {"-ctk", "--cache-type-k"},
     {"-ctv", "--cache-type-v"},         {"-ctkd", "--cache-type-k-draft"},
     {"-ctvd", "--cache-type-v-draft"},  {"-lcs", "--lookup-cache-static"},
-    {"-lcd", "--lookup-cache-dynamic"},
+    {"-lcd", "--lookup-cache-dynamic"}, {"-sys", "--system-prompt"},
 };
 
 /// Names that llama.cpp has given up, and those that it has now.

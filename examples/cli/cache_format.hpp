@@ -5,7 +5,7 @@
 
 #include <foredraft/backend/cpu/rows.hpp>
 #include <foredraft/backend/row_format.hpp>
-#include <foredraft/cache/rotating.hpp>
+#include <foredraft/cache/hybrid.hpp>
 #include <foredraft/core/types.hpp>
 
 #include "usage.hpp"
@@ -13,8 +13,9 @@
 namespace cli {
 
 /// The cache of every model, target or draft: its formats are chosen when the program runs, so that
-/// a model is compiled once for all of them. Linear in all layers of a model without windows.
-using Cache = fd::RotatingCache<fd::cpu::AnyRows>;
+/// a model is compiled once for all of them. Linear in all layers of a model without windows, and
+/// without states where none is recurrent.
+using Cache = fd::HybridCache<fd::cpu::AnyRows>;
 
 /// How keys and values may be stored, as --cache-type-k spells it; the default first.
 inline const std::vector<std::string> kCacheFormats = {"f16", "f32", "q8_0"};

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include <foredraft/core/utf8.hpp>
-#include <foredraft/io/chat_format.hpp>
 
 #include "arguments.hpp"
 #include "output.hpp"
@@ -29,7 +28,14 @@ bool blank(std::string_view line) {
   return line.find_first_not_of(" \t") == std::string_view::npos;
 }
 
-/// The turns that the user named, or those that the model was trained with.
+fd::Error corrupt(const std::string& found, const std::string& expected) {
+  return {fd::ErrorCode::kCorruptFile, found, expected,
+          "paragraphs with empty lines between, or NAME.jsonl with {\"prompt\": \"...\"} on each "
+          "line"};
+}
+
+}  // namespace
+
 fd::ChatTemplate chat_template(const fd::Tokenizer& tokenizer, const std::string& named) {
   if (const auto format = fd::chat_format_of(named)) {
     fd::ChatTemplate chat;
@@ -38,14 +44,6 @@ fd::ChatTemplate chat_template(const fd::Tokenizer& tokenizer, const std::string
   }
   return fd::recognize_chat_template(tokenizer.vocabulary().chat_template());
 }
-
-fd::Error corrupt(const std::string& found, const std::string& expected) {
-  return {fd::ErrorCode::kCorruptFile, found, expected,
-          "paragraphs with empty lines between, or NAME.jsonl with {\"prompt\": \"...\"} on each "
-          "line"};
-}
-
-}  // namespace
 
 std::vector<fd::TokenId> encode_prompt(const fd::Tokenizer& tokenizer, std::string text, bool raw,
                                        const std::string& format) {

@@ -1,10 +1,12 @@
 #include "session.hpp"
 
+#include <optional>
 #include <string>
 #include <utility>
 
 #include <foredraft/decoder.hpp>
 #include <foredraft/drafter/ngram_cache.hpp>
+#include <foredraft/prefix_store.hpp>
 
 #include "cache_format.hpp"
 #include "memory.hpp"
@@ -23,7 +25,30 @@ class SessionIn final : public Session {
 
   fd::Result generate(std::span<const fd::TokenId> prompt, const fd::Options& options,
                       const Emit& emit) override {
+    recall(prompt);
+    if (shift_) return fd::generate_shifting(decoder_, prompt, options, *shift_, emit);
     return decoder_.generate(prompt, options, emit);
+  }
+
+  fd::Result read(std::span<const fd::TokenId> prompt, const fd::Options& options) override {
+    recall(prompt);
+    return decoder_.prefill(prompt, options);
+  }
+
+  std::span<const fd::TokenId> tokens() const override { return decoder_.tokens(); }
+  void shift_context(fd::ContextShift shift) override { shift_ = shift; }
+  void use_store(std::size_t bytes) override { store_.emplace(bytes); }
+  void keep() override {
+    if (store_) store_->keep(decoder_);
+  }
+
+  void save(std::ostream& out, const fd::SnapshotOwner& owner, const std::string& note) override {
+    fd::save_snapshot(out, decoder_.snapshot(), owner, note);
+  }
+  Loaded load(std::istream& in, const fd::SnapshotOwner& owner) override {
+    const auto loaded = fd::load_snapshot(in, decoder_.snapshot(), owner);
+    decoder_.restore(loaded.snapshot);
+    return {loaded.note, loaded.drafters};
   }
 
   void learn() override {
@@ -44,7 +69,15 @@ class SessionIn final : public Session {
   }
 
  private:
-  fd::Decoder<Model, Cache, Drafters<S>, Rule> decoder_;
+  using Decoder = fd::Decoder<Model, Cache, Drafters<S>, Rule>;
+
+  void recall(std::span<const fd::TokenId> prompt) {
+    if (store_) store_->recall(decoder_, prompt);
+  }
+
+  Decoder decoder_;
+  std::optional<fd::ContextShift> shift_;
+  std::optional<fd::PrefixStore<Decoder>> store_;
 };
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <foredraft/acceptance/block_verification.hpp>
 #include <foredraft/acceptance/rejection_sampling.hpp>
 #include <foredraft/acceptance/sample_and_match.hpp>
+#include <foredraft/cache/hybrid.hpp>
+#include <foredraft/drafter/forced_tokens.hpp>
 #include <foredraft/drafter/lookahead.hpp>
 #include <foredraft/drafter/model_drafter.hpp>
 #include <foredraft/drafter/model_heterogeneous.hpp>
@@ -35,11 +37,12 @@ TreeDrafter translating_drafter(Models& models, const Method& method, Cache cach
     throw UsageError("--spec-tree with a draft model of another tokenizer, which drafts chains",
                      "a draft model with the target's tokenizer", "leave --spec-tree out");
   }
-  return fd::HeterogeneousDrafter{*models.draft,
-                                  std::move(cache),
-                                  fd::codec_of(models.target.tokenizer()),
-                                  fd::codec_of(models.draft->tokenizer()),
-                                  {.translation = method.translation, .law = method.draft_law}};
+  return fd::HeterogeneousDrafter<Model, Cache>{
+      *models.draft,
+      std::move(cache),
+      fd::codec_of(models.target.tokenizer()),
+      fd::codec_of(models.draft->tokenizer()),
+      {.translation = method.translation, .law = method.draft_law}};
 }
 
 TreeDrafter model_drafter(Models& models, const Method& method) {
@@ -140,6 +143,7 @@ bool Method::asks(const DrafterKind& kind) const {
 template <fd::Shape S>
 Drafters<S> make_drafters(Models& models, const Method& method) {
   Drafters<S> chosen;
+  if (method.constrained && method.speculation != kNone) chosen.add("forced", fd::ForcedTokens{});
   for (const DrafterKind& kind : kDrafters) {
     const bool lacks_model = kind.needs_model && !models.draft && method.speculation == kAuto;
     if (method.asks(kind) && !lacks_model) chosen.add(kind.name, kind.make(models, method));

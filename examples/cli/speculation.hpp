@@ -77,6 +77,7 @@ struct Method {
   std::vector<int> tree = {};  ///< the draft model's children by depth; empty: it drafts chains
   fd::Translation translation = fd::Translation::kAuto;  ///< where the tokenizers differ
   NgramTables ngrams = {};
+  bool constrained = false;  ///< what the constraint forces is drafted, before all others
   int lookup_min = 0;  ///< tokens of the shortest match that lookup drafts from; 0: its default
 
   /// A drafter of that name takes part, given the models that it needs.

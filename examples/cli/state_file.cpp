@@ -24,8 +24,9 @@ std::string describe(const std::filesystem::path& model) {
          std::to_string(std::filesystem::file_size(model, ignored)) + " bytes";
 }
 
-/// A draft model, what became of it while it was loaded, and how it drafts.
-std::string describe(const StateFile::Run& run) {
+}  // namespace
+
+std::string StateFile::describe_draft(const Run& run) {
   const Method& method = run.method;
   const DraftArguments& load = run.draft_load;
   const std::vector<int>& tree = method.tree;
@@ -45,15 +46,13 @@ std::string describe(const StateFile::Run& run) {
   return text;
 }
 
-}  // namespace
-
 StateFile::StateFile(std::string file, const Models& models, const Run& run)
     : file_(std::move(file)) {
   if (file_.empty()) return;
   vocabulary_ = fingerprint(models.target.tokenizer());
   setup_ = describe(run.target) + ", cache " + spelled(run.method.cache) + ", " + processor_name() +
            ", " + models.isa() + ", " + std::to_string(models.cpu.threads()) + " threads";
-  if (!run.draft.empty()) draft_model_ = describe(run);
+  if (!run.draft.empty()) draft_model_ = describe_draft(run);
   if (!std::filesystem::exists(file_)) return;
   known_ = read_saved(file_, "a file of --spec-state",
                       "name one that can be read, or one that does not exist",

@@ -34,8 +34,6 @@ struct MeasuringBackend {
   std::size_t bytes = 0;
 };
 
-constexpr int kStagedRows = 512;  // default of the caches
-
 }  // namespace
 
 Survey survey(const fd::Gguf& file, const fd::LoadOptions& options) {
@@ -63,12 +61,15 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options) {
 
 double Survey::cache_bytes(std::int64_t n_ctx, fd::RowFormats formats) const {
   const auto positions = static_cast<int>(std::min<std::int64_t>(n_ctx, fd::Dim::kMost));
-  return Cache::full_bytes(with_formats(config.cache_shape(), formats), positions, kStagedRows);
+  return Cache::full_bytes(with_formats(config.cache_shape(), formats), positions);
 }
 
 double Survey::pass_bytes(int rows, int logit_rows) const {
-  const fd::LayerShape& layer = config.layers.front();  // all are alike
-  const double row = 2.0 * config.d_model + 2.0 * layer.attention.d_q + layer.feed_forward.d_ff;
+  double widest = 0;
+  for (const fd::LayerShape& layer : config.layers) {
+    widest = std::max(widest, 2.0 * layer.attention.d_q + layer.feed_forward.d_ff);
+  }
+  const double row = 2.0 * config.d_model + widest;
   return sizeof(float) * (rows * row + static_cast<double>(logit_rows) * config.n_vocab);
 }
 

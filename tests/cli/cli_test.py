@@ -35,7 +35,7 @@ class Usage(CliTest):
     def test_grid(self):
         generate = ("generate", "-m", self.alphabet(), "-p", "a")
         for expected, arguments in [
-            ("found no command; expected one of generate, inspect", ()),
+            ("found no command; expected one of generate, chat, inspect", ()),
             ("'generat'", ("generat", "-p", "a")),
             ("'--colour'", ("--colour",)),
             ("--help", ("generate", "--colour")),
@@ -212,7 +212,7 @@ class BadFiles(CliTest):
         self.assertIn("--raw", self.fails(1, "[unsupported-model]", "generate", "-m", file, "-p", "a").stderr)
         self.succeeds("generate", "-m", file, "-p", "a", "--raw")
         self.assertIn("--chat-format", self.fails(1, "[unsupported-model]", "generate", "-m", file, "-p", "a").stderr)
-        for name in ("chatml", "llama3", "gemma"):
+        for name in ("chatml", "llama3", "gemma", "mistral-v7", "phi3", "granite", "tulu"):
             self.succeeds("generate", "-m", file, "-p", "a", "--chat-format", name, "-n", 2)
         self.fails(2, "--chat-format", "generate", "-m", file, "-p", "a", "--chat-format", "alpaca")
         self.fails(2, "--chat-format with --raw", "generate", "-m", file, "-p", "a", "--raw", "--chat-format", "gemma")

@@ -41,6 +41,7 @@ class Remote {
 
 class RemoteMatrix {
  public:
+  RemoteMatrix() = default;
   explicit RemoteMatrix(fd::Reference::Matrix values) : values_(std::move(values)) {}
   RemoteMatrix(RemoteMatrix&&) = default;
   RemoteMatrix& operator=(RemoteMatrix&&) = default;

@@ -117,6 +117,9 @@ class Layers(Tree):
         self.header("backend/cpu/c.hpp", "<foredraft/backend/cuda/k.hpp>")
         self.assert_found(layers, "a CPU header")
 
+    def test_cuda_in_host_header(self):
+        self.header("k.hpp", "<cuda_runtime.h>")
+        self.assert_found(layers, "a host header includes <cuda_runtime.h>")
 
     def test_finer_rule(self):
         self.header("backend/cpu/c.hpp")

@@ -111,6 +111,8 @@ def problems(root):
                 library = next((l for l, start in LIBRARIES.items() if target.startswith(start)), None)
                 if library and layer is not None and library not in layers[layer][1]:
                     found.append(f"{path}: {layer} does not use {library} (<{target}>)")
+                if library in ("CUDA", "cuBLAS") and path.endswith(".hpp"):
+                    found.append(f"{path}: a host header includes <{target}>")
                 continue
             target = target.removeprefix("foredraft/")
             if not (include / target).exists():

@@ -4,6 +4,7 @@
 #include <foredraft/models.hpp>
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -170,6 +171,29 @@ TEST_CASE("nor where rings wrap") {
                      [](const fd::Emitted&) { watch.end(watch.rounds); });
     CHECK(watch.made == 0);
     CHECK(watch.caches == watch.rounds + 2);
+  }
+}
+
+TEMPLATE_TEST_CASE("nor where states are kept", "", fd::Slots, fd::Replay) {
+  fd::Cpu cpu{{.threads = 2}};
+  for (const std::string family : {"lfm2", "mamba2"}) {
+    CAPTURE(family);
+    Model model = fd::load(
+        cpu, std::filesystem::path(FOREDRAFT_TEST_DATA) / "golden/recurrent" / (family + ".gguf"));
+    using States = Watched<fd::HybridCache<fd::f16, TestType>>;
+    const auto check = [&](AnyDrafter drafter) {
+      fd::Decoder decoder{model, States{model.shape(), 200, 12}, WatchedDrafter(std::move(drafter)),
+                          fd::Greedy{}};
+      watch = {};
+      const auto result = decoder.generate(kPrompt, options(0.0f),
+                                           [](const fd::Emitted&) { watch.end(watch.rounds); });
+      CHECK(watch.made == 0);
+      CHECK(watch.caches == watch.rounds + 2);
+      return result.tokens;
+    };
+    std::vector<fd::TokenId> text = kPrompt;
+    for (const fd::TokenId token : check(AnyDrafter(fd::NoDraft{}))) text.push_back(token);
+    check(AnyDrafter(OracleDrafter::sweeping(text, model.vocab_size(), 3)));
   }
 }
 

@@ -3,12 +3,15 @@
 
 #include <foredraft/models.hpp>
 
+#include <cstdint>
+#include <foredraft/cache/hybrid.hpp>
 #include <foredraft/drafter/chain.hpp>
 #include <foredraft/foredraft.hpp>
 #include <foredraft/prefix_store.hpp>
 #include <foredraft/saved_snapshot.hpp>
 #include <random>
 #include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -33,29 +36,28 @@ TinyModel tiny_gemma() {
   return tiny;
 }
 
-/// A model drafts, and a map of n-grams that remembers what came of its drafts.
+/// A model drafts, a map of n-grams that remembers what came of its drafts, and some that know the
+/// text by heart.
 fd::Chain<> drafters(Model& draft) {
-  return fd::Chain{fd::NgramMapK{{.size_n = 2}},
-                   fd::ModelDrafter<Model, fd::RotatingCache<fd::f16>>{draft}};
+  return fd::Chain{fd::NgramMapK{{.size_n = 2}}, fd::PromptLookup{}, fd::SuffixAutomaton{},
+                   fd::ModelDrafter<Model, fd::HybridCache<fd::f16>>{draft}};
 }
 
 /// Prompts of a few beginnings, each of which is a beginning of a longer one.
-Tokens prompt_of(std::mt19937& random) {
+Tokens prompt_of(std::mt19937& random, int n_vocab) {
   Tokens prompt;
   const int blocks = 2 + static_cast<int>(random() % 4);
   for (int block = 0; block < blocks; ++block) {
     const int kind = static_cast<int>(random() % 2);
-    for (int i = 0; i < 25; ++i) prompt.push_back((kind * 31 + block * 7 + i * i) % 250);
+    for (int i = 0; i < 25; ++i) prompt.push_back((kind * 31 + block * 7 + i * i) % n_vocab);
   }
   return prompt;
 }
 
 template <typename C>
-void check(TinyPair& pair, C (*cache)(const Model&)) {
+void check(Model& target, Model& draft, C (*cache)(const Model&)) {
   using Decoder = fd::Decoder<Model, C, fd::Chain<>, fd::Greedy>;
-  const auto make = [&] {
-    return Decoder(pair.target, cache(pair.target), drafters(pair.draft), {});
-  };
+  const auto make = [&] { return Decoder(target, cache(target), drafters(draft), {}); };
   std::mt19937 random(7);
   // Room for a few of them, so that some are gone when they would serve again.
   Decoder one = make();
@@ -65,7 +67,7 @@ void check(TinyPair& pair, C (*cache)(const Model&)) {
   int reused = 0;
   for (int turn = 0; turn < 40; ++turn) {
     CAPTURE(turn);
-    const Tokens prompt = prompt_of(random);
+    const Tokens prompt = prompt_of(random, target.vocab_size());
     const fd::Options options{
         .max_tokens = 24, .n_draft = static_cast<int>(random() % 5), .ignore_end = true};
     reused += store.recall(decoder, prompt);
@@ -82,7 +84,8 @@ void check(TinyPair& pair, C (*cache)(const Model&)) {
     if (turn % 5 != 0) continue;
     // Through a file, into another decoder, and on.
     std::stringstream file;
-    const fd::SnapshotOwner owner{{.n_vocab = 307}, "tiny", "map, model"};
+    const fd::SnapshotOwner owner{
+        {.n_vocab = static_cast<std::uint32_t>(target.vocab_size())}, "tiny", "map, model"};
     fd::save_snapshot(file, decoder.snapshot(), owner);
     Decoder other = make();
     other.restore(fd::load_snapshot(file, other.snapshot(), owner).snapshot);
@@ -98,14 +101,25 @@ fd::RotatingCache<fd::q8_0> rotating(const Model& model) {
   return fd::RotatingCache<fd::q8_0>{model.shape(), 400, 64};
 }
 
+fd::HybridCache<fd::f16> hybrid(const Model& model) {
+  return fd::HybridCache<fd::f16>{model.shape(), 400};
+}
+
 }  // namespace
 
 TEST_CASE("prefixes reused, linear cache") {
   TinyPair pair;
-  check(pair, linear);
+  check(pair.target, pair.draft, linear);
 }
 
 TEST_CASE("prefixes reused, layers with a window in rings") {
   TinyPair pair{tiny_gemma()};
-  check(pair, rotating);
+  check(pair.target, pair.draft, rotating);
+}
+
+TEST_CASE("prefixes reused, recurrent layers, which cannot go back") {
+  fd::Cpu cpu{{.threads = 2}};
+  Model model = fd::load(
+      cpu, fd::Gguf::open(std::string(FOREDRAFT_TEST_DATA) + "/golden/recurrent/lfm2.gguf"));
+  check(model, model, hybrid);
 }

@@ -22,7 +22,7 @@ namespace foredraft::inline v0 {
 /// Position p is row p of the storage; staged node i lies i rows behind the committed ones. So a
 /// chain is committed where it was written, and of a tree only what changes its place is copied.
 /// All layers have one size and one tree of staged nodes, whichever rows they keep.
-/// @see LinearCache, RotatingCache
+/// @see LinearCache, RotatingCache, HybridCache
 template <RowStorage R>
 class RowCache {
  public:
@@ -63,9 +63,7 @@ class RowCache {
   }
 
   void commit(std::span<const NodeIndex> path) noexcept {
-    staged_.commit(path,
-                   [&](NodeIndex from, NodeIndex to) { rows_.move(size() + from, size() + to); });
-    rows_.commit(static_cast<int>(path.size()));
+    commit(path, [](NodeIndex, NodeIndex) {});
   }
 
   void discard() noexcept { staged_.discard(); }
@@ -126,9 +124,15 @@ class RowCache {
 
  protected:
   /// @param rings  layers with a window keep only what may be read again
-  RowCache(const CacheShape& shape, Dim n_ctx, Dim max_staged, bool rings)
+  /// @param with_states  it is part of a cache that keeps the states of recurrent layers
+  RowCache(const CacheShape& shape, Dim n_ctx, Dim max_staged, bool rings, bool with_states = false)
       : capacity_(n_ctx > 0 ? n_ctx : shape.n_ctx) {
-    if (shape.layers.empty() || capacity_ < 1 || max_staged < 1) {
+    if (!shape.states.empty() && !with_states) {
+      throw Error(ErrorCode::kInvalidOption,
+                  "a model with " + std::to_string(shape.states.size()) + " recurrent layers",
+                  "a cache that keeps their states", "use a HybridCache");
+    }
+    if ((shape.layers.empty() && shape.states.empty()) || capacity_ < 1 || max_staged < 1) {
       throw Error(ErrorCode::kInvalidOption, "an empty dimension of a cache", "all dimensions >= 1",
                   "take the shape from Model::shape()");
     }
@@ -139,6 +143,17 @@ class RowCache {
       rows_ = Rows(shape, n_rows, n_ctx > 0);
     }
     staged_ = StagedTree(max_staged);
+  }
+
+  /// @param also  called as also(from, to) where a node takes the place of another, see
+  ///   StagedTree::commit
+  template <typename Also>
+  void commit(std::span<const NodeIndex> path, Also&& also) noexcept {
+    staged_.commit(path, [&](NodeIndex from, NodeIndex to) {
+      rows_.move(size() + from, size() + to);
+      also(from, to);
+    });
+    rows_.commit(static_cast<int>(path.size()));
   }
 
  private:

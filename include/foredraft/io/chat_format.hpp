@@ -108,9 +108,8 @@ inline std::vector<ChatFormat> formats_of(std::string_view text) {
   if (const auto mistral = mistral_format(text)) formats.push_back(*mistral);
   if (has("<|start_of_role|>") && has("<|end_of_role|>")) formats.push_back(ChatFormat::kGranite);
   const bool names = has("<|user|>") && has("<|assistant|>");
-  if (has("<|end|>") && names) formats.push_back(ChatFormat::kPhi3);
-  if (has("<|end|>") && !names && has("'<|' + message['role'] + '|>'")) {
-    formats.push_back(ChatFormat::kPhi4Mini);
+  if (has("<|end|>") && (names || has("'<|' + message['role'] + '|>'"))) {
+    formats.push_back(ChatFormat::kPhi3);
   }
   // Relatives end a user's turn with more than a line break, which may be one or an escape.
   for (const std::string_view turn :

@@ -44,7 +44,7 @@ struct FeedForwardShape {
 };
 
 /// What a recurrent layer computes in place of attention; std::monostate: it is attention.
-using RecurrentShape = std::variant<std::monostate, ShortConvShape>;
+using RecurrentShape = std::variant<std::monostate, ShortConvShape, SelectiveScanShape>;
 
 /// Each layer has a shape of its own, so a file must not choose any number of them.
 inline constexpr int kMostLayers = 1 << 16;
@@ -87,6 +87,7 @@ struct ModelConfig {
   /// factors of other contexts, which is left unread.
   std::string rope_factors = "rope_freqs.weight";
   std::string other_rope_factors = {};
+  std::string output_norm = "output_norm.weight";  ///< the tensor's name
 
   CacheShape cache_shape() const {
     CacheShape shape({}, n_ctx);

@@ -1,8 +1,10 @@
-// A whole model on the device that the host plays: every kernel is executed and checked.
+// Whole models on the device that the host plays: every kernel is executed and checked.
 
 #include <foredraft/backend/cuda/cuda_backend.hpp>
 
 #include <foredraft/models.hpp>
+
+#include <utility>
 #include <vector>
 
 #include <foredraft/backend/cuda/host_device.hpp>
@@ -10,43 +12,163 @@
 
 #include "support/catch.hpp"
 #include "support/oracle_drafter.hpp"
+#include "support/throws.hpp"
 #include "support/tiny_model.hpp"
 
 namespace fd = foredraft;
+using fd::TensorType;
 using fd::cuda::HostDevice;
 using Backend = fd::CudaBackend<HostDevice>;
 static_assert(fd::Backend<Backend>);
 template <typename S>
 using Rows = fd::cuda::Rows<S, HostDevice>;
-static_assert(fd::RowStorage<Rows<float>> && fd::RowStorage<Rows<fd::f16>>);
 static_assert(fd::AttendsOver<Backend::Worker, Rows<float>>);
 static_assert(!fd::AttendsOver<Backend::Worker, fd::cpu::Rows<float>>);
+static_assert(!fd::AttendsOver<fd::Cpu::Worker, Rows<float>>);
 
 namespace {
 
-const std::vector<fd::TokenId> kPrompt{10, 20, 30, 10, 20};
+const std::vector<fd::TokenId> kPrompt{72, 101, 108, 108, 111, 44, 32, 119, 111};
 
-template <typename S, typename B>
-fd::Result text_of(fd::Model<B>& model, auto drafter, auto acceptance, int n_draft, int n = 40,
+template <typename S, typename B, typename D, typename A>
+fd::Result text_of(fd::Model<B>& model, D drafter, A acceptance, int n_draft, int n_tokens,
                    float temperature = 0.0f) {
   fd::Decoder decoder{model, fd::LinearCache<S>{model.shape(), 120}, std::move(drafter),
                       acceptance};
-  return decoder.generate(kPrompt, {.max_tokens = n,
+  return decoder.generate(kPrompt, {.max_tokens = n_tokens,
                                     .n_draft = n_draft,
                                     .sampling = {.temperature = temperature},
                                     .seed = 3,
                                     .ignore_end = true});
 }
 
+/// The text with chains and trees, right and wrong, against the text without.
+template <typename S>
+void check_equality(fd::Model<Backend>& model, int n_tokens) {
+  const auto plain = text_of<S>(model, fd::NoDraft{}, fd::Greedy{}, 0, n_tokens).tokens;
+  REQUIRE(plain.size() == fd::idx(n_tokens));
+  std::vector<fd::TokenId> truth = kPrompt;
+  truth.insert(truth.end(), plain.begin(), plain.end());
+  for (const int branches : {1, 3}) {
+    for (const int depth : {2, 8}) {
+      CAPTURE(branches, depth);
+      const auto oracle = OracleDrafter::sweeping(truth, model.vocab_size(), branches);
+      const fd::Result drafted = text_of<S>(model, oracle, fd::Greedy{}, depth, n_tokens);
+      CHECK(drafted.tokens == plain);
+      CHECK(drafted.stats.accepted > 0);
+      CHECK(drafted.stats.corrected > 0);
+    }
+  }
+  const auto drawn = text_of<S>(model, fd::NoDraft{}, fd::SampleAndMatch{}, 0, n_tokens, 1.0f);
+  const auto oracle = OracleDrafter::sweeping(truth, model.vocab_size(), 3);
+  CHECK(text_of<S>(model, oracle, fd::SampleAndMatch{}, 5, n_tokens, 1.0f).tokens == drawn.tokens);
+  CHECK(drawn.tokens != plain);
+}
+
 }  // namespace
 
-TEST_CASE("a tiny model: the text is that of the reference, with and without drafts") {
-  const TinyModel tiny{.family = "qwen2", .type = fd::TensorType::kF32};
+TEST_CASE("a tiny model has the text of the reference") {
+  for (const char* family : {"llama", "qwen2"}) {
+    const TinyModel tiny{.family = family, .type = TensorType::kF32};
+    const auto bytes = tiny.file();
+    Backend cuda;
+    fd::Reference reference;
+    auto there = fd::load(cuda, fd::Gguf::parse(bytes));
+    auto here = fd::load(reference, fd::Gguf::parse(bytes));
+    const auto expected = text_of<float>(here, fd::NoDraft{}, fd::Greedy{}, 0, 40).tokens;
+    CHECK(text_of<Rows<float>>(there, fd::NoDraft{}, fd::Greedy{}, 0, 40).tokens == expected);
+  }
+}
+
+TEST_CASE("speculative text is plain text: chains and trees, greedy and drawn") {
+  const auto bytes = TinyModel{}.file();  // Q4_0 and Q8_0
+  Backend cuda;
+  auto model = fd::load(cuda, fd::Gguf::parse(bytes));
+  check_equality<Rows<fd::f16>>(model, 40);
+}
+
+TEST_CASE("likewise with windows, norms behind products, and half weights") {
+  TinyModel tiny{.family = "gemma3", .type = TensorType::kF16};
+  tiny.n_layers = 3;
   const auto bytes = tiny.file();
   Backend cuda;
-  fd::Reference reference;
-  auto there = fd::load(cuda, fd::Gguf::parse(bytes));
-  auto here = fd::load(reference, fd::Gguf::parse(bytes));
-  const auto expected = text_of<float>(here, fd::NoDraft{}, fd::Greedy{}, 0).tokens;
-  CHECK(text_of<Rows<float>>(there, fd::NoDraft{}, fd::Greedy{}, 0).tokens == expected);
+  auto model = fd::load(cuda, fd::Gguf::parse(bytes));
+  check_equality<Rows<float>>(model, 24);
+}
+
+TEST_CASE("target and draft on one device, or on different backends") {
+  const auto bytes = TinyModel{}.file();  // its own draft: right but for other roundings
+  Backend cuda;
+  fd::Cpu cpu{{.threads = 1}};
+  auto target = fd::load(cuda, fd::Gguf::parse(bytes));
+  auto far = fd::load(cpu, fd::Gguf::parse(bytes));
+  using S = Rows<fd::f16>;
+  const auto plain = text_of<S>(target, fd::NoDraft{}, fd::Greedy{}, 0, 30).tokens;
+  const auto by_trees = text_of<S>(
+      target, fd::ModelTreeDrafter<fd::Model<Backend>, fd::LinearCache<S>>{target, {}, 120},
+      fd::Greedy{}, 4, 30);
+  CHECK(by_trees.tokens == plain);
+  CHECK(by_trees.stats.accepted > 0);
+  const auto by_cpu = text_of<S>(target, fd::ModelDrafter{far}, fd::Greedy{}, 4, 30);
+  CHECK(by_cpu.tokens == plain);
+  CHECK(by_cpu.stats.accepted > 0);
+  // The law of what is drawn is a test of its own; here, that all of it runs and agrees with itself.
+  const auto rejection = [&] {
+    return text_of<S>(target, fd::ModelDrafter{far}, fd::RejectionSampling{}, 3, 30, 1.0f);
+  };
+  CHECK(rejection().tokens == rejection().tokens);
+}
+
+TEST_CASE("an error of a commit is thrown by the next pass, and the text goes on behind it") {
+  const auto bytes = TinyModel{.type = TensorType::kF32}.file();
+  Backend cuda;
+  auto model = fd::load(cuda, fd::Gguf::parse(bytes));
+  fd::Decoder decoder{model, fd::LinearCache<Rows<float>>{model.shape(), 60}, fd::NoDraft{},
+                      fd::Greedy{}};
+  const auto first = decoder.generate(kPrompt, {.max_tokens = 5, .ignore_end = true});
+  HostDevice::current().note(std::make_exception_ptr(fd::Error(fd::ErrorCode::kDevice, "x", "y")));
+  CHECK(code_of([&] { (void)decoder.resume({.max_tokens = 5, .ignore_end = true}); }) ==
+        fd::ErrorCode::kDevice);
+  const auto rest = decoder.resume({.max_tokens = 5, .ignore_end = true}).tokens;
+  auto all = first.tokens;
+  all.insert(all.end(), rest.begin(), rest.end());
+  CHECK(all == text_of<Rows<float>>(model, fd::NoDraft{}, fd::Greedy{}, 0, 10).tokens);
+}
+
+TEST_CASE("memory that runs out at any allocation leaves all usable") {
+  HostDevice& device = HostDevice::current();
+  const std::size_t before = device.pieces();
+  const auto bytes = TinyModel{.n_layers = 1}.file();
+  const auto attempt = [&] {
+    Backend cuda;
+    auto model = fd::load(cuda, fd::Gguf::parse(bytes));
+    return text_of<Rows<fd::f16>>(model, fd::NoDraft{}, fd::SampleAndMatch{}, 0, 2, 1.0f).tokens;
+  };
+  const auto expected = attempt();
+  int failures = 0;
+  for (int n = 0;; ++n, ++failures) {
+    device.run_out_after(n);
+    std::vector<fd::TokenId> tokens;
+    const auto code = code_of([&] { tokens = attempt(); });
+    device.run_out_after(-1);
+    CHECK(device.pieces() == before);
+    if (!code) {
+      CHECK(tokens == expected);
+      break;
+    }
+    REQUIRE(code == fd::ErrorCode::kOutOfMemory);
+  }
+  CHECK(failures > 30);
+}
+
+TEST_CASE("a model on a device gives all its memory back") {
+  const std::size_t before = HostDevice::current().pieces();
+  {
+    const auto bytes = TinyModel{}.file();
+    Backend cuda;
+    auto model = fd::load(cuda, fd::Gguf::parse(bytes));
+    (void)text_of<Rows<fd::f16>>(model, fd::NoDraft{}, fd::Greedy{}, 0, 3);
+    CHECK(HostDevice::current().pieces() > before);
+  }
+  CHECK(HostDevice::current().pieces() == before);
 }

@@ -57,7 +57,7 @@ struct RowSums {
       for (int i = t.thread(); i < a.n + (kMutant == kTail); i += kThreads) {
         sum = t.fma(t.load(row + i), static_cast<float>(pass + 1), sum);
       }
-      if (kMutant != kShuffleInBranch || t.thread() != 40) sum = warp_sum(t, sum);
+      if (kMutant != kShuffleInBranch || t.thread() != 40) sum = t.warp_sum(sum);
       const bool wrong = kMutant == kUninitialised && warp_of(t) == 3;
       if (lane_of(t) == 0 && !wrong) {
         t.store(partial + warp_of(t) + (kMutant == kSharedTail), sum);

@@ -10,6 +10,7 @@
 #include <foredraft/backend/cpu/isa.hpp>
 #include <foredraft/backend/cpu/matmul.hpp>
 #include <foredraft/backend/cpu/norm.hpp>
+#include <foredraft/backend/cpu/recurrence.hpp>
 #include <foredraft/backend/ops.hpp>
 
 namespace foredraft::inline v0::cpu {
@@ -28,6 +29,8 @@ struct KernelTable {
   void (*gated_activation)(Activation activation, float* gate, const float* up, int n) noexcept;
   void (*soft_cap)(float* values, int n, float cap) noexcept;
   float (*argmax)(const float* values, int n, TokenId first_id, Best& best) noexcept;
+  void (*convolve)(const ConvolveTask& task) noexcept;
+  void (*scan_step)(const ScanStep& step) noexcept;
 };
 
 /// The table of an instruction set that this unit can compile.
@@ -46,6 +49,8 @@ const KernelTable& kernel_table() noexcept {
       .gated_activation = &cpu::gated_activation<Arch>,
       .soft_cap = &cpu::soft_cap<Arch>,
       .argmax = &cpu::argmax<Arch>,
+      .convolve = &cpu::convolve<Arch>,
+      .scan_step = &cpu::scan_step<Arch>,
   };
   return table;
 }

@@ -109,6 +109,7 @@ struct Scratch {
     AlignedBuffer<float> tile;                       // [n_rows, kTileColumns]
     AlignedBuffer<float> attend;                     // [attend_workspace(d_head)]
     Routing routing;                                 // of a mixture, the same for all workers
+    AlignedBuffer<float> state;                      // [d_state] of one head
     alignas(64) std::atomic<int> taken[2] = {0, 0};  // runs of its share, see Worker::deal_out
   };
 
@@ -116,11 +117,12 @@ struct Scratch {
   AlignedBuffer<std::byte> inputs;  // Inputs of many rows, made by all workers together
   AlignedBuffer<float> k;           // [n_rows, n_kv_heads * d_head]
   AlignedBuffer<float> v;           // likewise
+  AlignedBuffer<float> in;          // [n_rows, d_in] of a recurrent layer
   AlignedBuffer<Best> best;         // [n_workers, n_rows]
   AlignedBuffer<float> scores;      // [n_rows, n_experts]
   AlignedBuffer<std::byte> pairs;   // Inputs of the rows of each expert, see group_inputs()
-  // An Intermediate, of the attention's result or the feed-forward part's, whichever is wider; or
-  // one for each expert of a mixture.
+  // An Intermediate, of the result of attention, of a recurrent or of a feed-forward part, whichever
+  // is widest; or one for each expert of a mixture.
   AlignedBuffer<float> values;                   // [n_rows, widest or d_model]
   AlignedBuffer<std::byte> quantized;            // [n_rows, widest] in any format
   AlignedBuffer<Intermediate::Written> written;  // [n_blocks(widest)]
@@ -165,13 +167,15 @@ struct Scratch {
       worker.tile.reserve(rows * kTileColumns);
       worker.attend.reserve(attend_workspace(shape.d_head));
       if (n_pairs > 0) worker.routing.reserve(shape.n_rows, shape.n_experts, shape.n_used);
+      worker.state.reserve(idx(shape.d_state));
       for (std::atomic<int>& taken : worker.taken) taken.store(0, std::memory_order_relaxed);
     }
     inputs.reserve(Inputs::bytes(shape.n_rows, shape.d_model));
     k.reserve(area(shape.n_rows, shape.d_kv));
     v.reserve(area(shape.n_rows, shape.d_kv));
+    in.reserve(area(shape.n_rows, shape.d_in));
     best.reserve(idx(n_workers) * rows);
-    const Dim widest = std::max(int{shape.d_ff}, int{shape.d_q});
+    const Dim widest = std::max({int{shape.d_ff}, int{shape.d_q}, int{shape.d_mixed}});
     // Once it is quantized, the product has the room, where a norm follows it.
     values.reserve(std::max(area(shape.n_rows, std::max(int{widest}, int{shape.d_model})),
                             n_pairs * idx(std::max(int{shape.d_expert}, int{shape.d_model}))));

@@ -16,6 +16,8 @@
 #include <foredraft/backend/cpu/share.hpp>
 #include <foredraft/backend/cpu/thread_pool.hpp>
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/backend/recurrent_ops.hpp>
+#include <foredraft/backend/state_storage.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/detail/exponentials.hpp>
 
@@ -166,6 +168,12 @@ class Worker {
     barrier();
     add_product(*a.wo, attended.in, a.post_norm, a.residual, a.x);
   }
+
+  // Recurrent layers: backend/cpu/recurrent.hpp.
+  template <StateStorage V>
+  void short_conv(const ShortConvArgs<Worker, V>& a) noexcept;
+  template <StateStorage V>
+  void selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept;
 
   void feed_forward(const FeedForwardArgs<Worker>& a) noexcept {
     const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, {a.gate, a.up});
@@ -471,6 +479,15 @@ class Worker {
       f(panels, column, std::min(panels.end * kPanelRows, n_out) - column);
     });
   }
+
+  // Of recurrent layers.
+  template <StateStorage V>
+  float* project(const RecurrentArgs<Worker, V>& a, const PackedMatrix& w) noexcept;
+  template <StateStorage V>
+  ConvolveTask taps_of(const RecurrentArgs<Worker, V>& a, std::size_t s, int i, int n,
+                       int first) const noexcept;
+  template <StateStorage V>
+  void put_in(const SelectiveScanArgs<Worker, V>& a, const float* projected) noexcept;
 
   /// Norm, where there is one, and rotation of some heads.
   void turn(const RmsNorm<Worker>& norm, const RopeTable<Worker>& rope, int n_rows, int d_head,

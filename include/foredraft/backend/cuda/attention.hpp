@@ -32,8 +32,9 @@ struct AttendPart {
     int n_kv_heads;
     int d_head;
     float scale;
-    int window;   // 0: all positions
-    int n_parts;  // of the row that sees most
+    float softcap;  // 0: none
+    int window;     // 0: all positions
+    int n_parts;    // of the row that sees most
     /// Written [n_rows, n_heads, n_parts, 2 + d_head]: the greatest score, the sum of weights
     /// relative to it, and the sum of values with these weights. Nothing where a row sees no
     /// position of the part.
@@ -78,14 +79,16 @@ struct AttendPart {
       for (int d = lane_of(t); d < a.d_head; d += kWarp) {
         dot = t.fma(t.load(q + d), load_element(t, key + d), dot);
       }
-      dot = warp_sum(t, dot);
-      if (lane_of(t) == 0) t.store(scores + i, t.mul(dot, a.scale));
+      dot = t.warp_sum(dot);
+      if (lane_of(t) == 0) {
+        t.store(scores + i, capped(t, t.mul(dot, a.scale), a.softcap));
+      }
     }
     t.sync();
 
     float greatest = -kInfinity;
     for (int i = lane_of(t); i < n; i += kWarp) greatest = t.max(greatest, t.load(scores + i));
-    greatest = warp_max(t, greatest);
+    greatest = t.warp_max(greatest);
     for (int i = t.thread(); i < n; i += kThreads) {
       t.store(weights + i, t.exp(t.add(t.load(scores + i), -greatest)));
     }

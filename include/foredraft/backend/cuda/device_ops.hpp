@@ -28,7 +28,7 @@ namespace foredraft::inline v0::cuda {
 ///     };
 ///
 /// and `t` is the thread that runs it. There are two kinds of threads: GpuThread (gpu_device.cuh) is a
-/// thread of a GPU, each operation one instruction or a few; HostThread (host_device.hpp) is one of a
+/// thread of a GPU, each operation one instruction or a few; HostThread (host_grid.hpp) is one of a
 /// grid that the host executes, and checks what it does. So a kernel is tested on a machine without
 /// a GPU, line by line the same source.
 ///
@@ -40,36 +40,39 @@ namespace foredraft::inline v0::cuda {
 ///
 /// Sums that decide bits are written with fma(), mul() and add(), which round where they stand: a
 /// compiler may otherwise fuse in one kernel what it keeps apart in another, and the result of a row
-/// would depend on how many rows its kernel was made for.
+/// would depend on how many rows its kernel was made for. A sum over a warp has one order as well:
+/// the upper half of the lanes is added to the lower half, and so on until one is left.
 template <typename T>
-concept KernelThread =
-    requires(T& t, const float* from, float* to, float x, double d, std::uint16_t half, int n) {
-      { t.thread() } -> std::same_as<int>;   // in its block
-      { t.block_x() } -> std::same_as<int>;  // of the grid
-      { t.block_y() } -> std::same_as<int>;  //
-      { t.block_z() } -> std::same_as<int>;  //
-      {
-        t.template shared<float>(n)
-      } -> std::same_as<float*>;                              // next n elements of the block's own
-      { t.load(from) } -> std::same_as<float>;                // any plain type, where it is aligned
-      t.store(to, x);                                         //
-      t.sync();                                               // all threads of the block
-      { t.shuffle_xor(x, n) } -> std::same_as<float>;         // of lane ^ n, in all lanes of a warp
-      { t.shuffle(x, n) } -> std::same_as<float>;             // of lane n
-      { t.ballot(true) } -> std::same_as<std::uint32_t>;      // bit i: what lane i said
-      { t.atomic_add(&n, n) } -> std::same_as<int>;           // returns what was there
-      { t.fma(x, x, x) } -> std::same_as<float>;              // x * y + z, rounded once
-      { t.mul(x, x) } -> std::same_as<float>;                 // rounded, and never fused
-      { t.add(x, x) } -> std::same_as<float>;                 // likewise
-      { t.max(x, x) } -> std::same_as<float>;                 // the number where the other is NaN
-      { t.sqrt(x) } -> std::same_as<float>;                   // correctly rounded
-      { t.divide(x, x) } -> std::same_as<float>;              // correctly rounded
-      { t.exp(x) } -> std::same_as<float>;                    // each side's own
-      { t.exp(d) } -> std::same_as<double>;                   //
-      { t.tanh(x) } -> std::same_as<float>;                   //
-      { t.half_to_float(half) } -> std::same_as<float>;       // binary16, exact
-      { t.float_to_half(x) } -> std::same_as<std::uint16_t>;  // to nearest even
-    };
+concept KernelThread = requires(T& t, const float* from, float* to, float (&some)[2], float x,
+                                double d, std::uint16_t half, int n) {
+  { t.thread() } -> std::same_as<int>;                      // in its block
+  { t.block_x() } -> std::same_as<int>;                     // of the grid
+  { t.block_y() } -> std::same_as<int>;                     //
+  { t.block_z() } -> std::same_as<int>;                     //
+  { t.template shared<float>(n) } -> std::same_as<float*>;  // next n elements of the block's own
+  { t.load(from) } -> std::same_as<float>;                  // any plain type, where it is aligned
+  t.store(to, x);                                           //
+  t.sync();                                                 // all threads of the block
+  { t.shuffle_xor(x, n) } -> std::same_as<float>;           // of lane ^ n, in all lanes of a warp
+  { t.shuffle(x, n) } -> std::same_as<float>;               // of lane n
+  { t.warp_sum(x) } -> std::same_as<float>;   // of all lanes, in each of them; halves folded
+  { t.warp_sum(d) } -> std::same_as<double>;  //
+  t.warp_sums(some);                          // each of them, in its place
+  { t.warp_max(x) } -> std::same_as<float>;   // likewise
+  { t.ballot(true) } -> std::same_as<std::uint32_t>;      // bit i: what lane i said
+  { t.atomic_add(&n, n) } -> std::same_as<int>;           // returns what was there
+  { t.fma(x, x, x) } -> std::same_as<float>;              // x * y + z, rounded once
+  { t.mul(x, x) } -> std::same_as<float>;                 // rounded, and never fused
+  { t.add(x, x) } -> std::same_as<float>;                 // likewise
+  { t.max(x, x) } -> std::same_as<float>;                 // the number where the other is NaN
+  { t.sqrt(x) } -> std::same_as<float>;                   // correctly rounded
+  { t.divide(x, x) } -> std::same_as<float>;              // correctly rounded
+  { t.exp(x) } -> std::same_as<float>;                    // each side's own
+  { t.exp(d) } -> std::same_as<double>;                   //
+  { t.tanh(x) } -> std::same_as<float>;                   //
+  { t.half_to_float(half) } -> std::same_as<float>;       // binary16, exact
+  { t.float_to_half(x) } -> std::same_as<std::uint16_t>;  // to nearest even
+};
 
 inline constexpr int kWarp = 32;
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -95,20 +98,6 @@ struct alignas(16) Four {
   float v[4];
 };
 
-// What every kernel needs of a warp. Each has one order, the same in every lane.
-
-template <typename T, typename V>
-FOREDRAFT_DEVICE V warp_sum(T& t, V value) {
-  for (int mask = kWarp / 2; mask > 0; mask /= 2) value = t.add(value, t.shuffle_xor(value, mask));
-  return value;
-}
-
-template <typename T>
-FOREDRAFT_DEVICE float warp_max(T& t, float value) {
-  for (int mask = kWarp / 2; mask > 0; mask /= 2) value = t.max(value, t.shuffle_xor(value, mask));
-  return value;
-}
-
 template <typename T>
 FOREDRAFT_DEVICE int lane_of(T& t) {
   return t.thread() % kWarp;
@@ -116,6 +105,12 @@ FOREDRAFT_DEVICE int lane_of(T& t) {
 template <typename T>
 FOREDRAFT_DEVICE int warp_of(T& t) {
   return t.thread() / kWarp;
+}
+
+/// A score or logit whose magnitude stays below `cap`; 0: as it is.
+template <typename T>
+FOREDRAFT_DEVICE float capped(T& t, float value, float cap) {
+  return cap == 0.0f ? value : t.mul(cap, t.tanh(t.divide(value, cap)));
 }
 
 }  // namespace foredraft::inline v0::cuda

@@ -45,6 +45,20 @@ class GpuThread {
   __device__ V shuffle(V value, int lane) const {
     return __shfl_sync(kAll, value, lane);
   }
+  template <typename V>
+  __device__ V warp_sum(V value) const {
+    for (int mask = kWarp / 2; mask > 0; mask /= 2) value = add(value, shuffle_xor(value, mask));
+    return value;
+  }
+  template <int N>
+  __device__ void warp_sums(float (&values)[N]) const {
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] = warp_sum(values[i]);
+  }
+  __device__ float warp_max(float value) const {
+    for (int mask = kWarp / 2; mask > 0; mask /= 2) value = max(value, shuffle_xor(value, mask));
+    return value;
+  }
   __device__ std::uint32_t ballot(bool vote) const { return __ballot_sync(kAll, vote); }
 
   // Rounded where they stand: the compiler never fuses these.

@@ -79,7 +79,7 @@ struct HeadRuns {
     if (temperature == 0.0f) return;  // all threads of the block
     const double distance = (static_cast<double>(value) - static_cast<double>(best.value)) /
                             static_cast<double>(temperature);
-    const double sum = warp_sum(t, possible ? t.exp(distance) : 0.0);
+    const double sum = t.warp_sum(possible ? t.exp(distance) : 0.0);
     if (lane_of(t) == 0) t.store(sums + warp_of(t), sum);
     t.sync();
     if (t.thread() != 0) return;

@@ -22,11 +22,13 @@ struct FinishHeads {
     int n_heads;
     int n_kv_heads;
     int d_head;
-    float* q;        // read and written [rows of the pass, n_heads, d_head]
+    const float* q;  // [rows of the pass, n_heads, d_head]
     const float* k;  // [rows of the pass, n_kv_heads, d_head]
     const float* v;  // likewise
-    Norm q_norm;     // [d_head], or absent
-    Norm k_norm;     // likewise
+    float* to_q;     // written, as q: with a norm of all heads other blocks still read q
+    Norm q_norm;     // [d_head], [n_heads * d_head] of all heads, or absent
+    Norm k_norm;     // [d_head], [n_kv_heads * d_head], or absent
+    bool norms_all_heads;
     RopeKind rope;
     int n_rot;
     const float* cos;  // [rows of the pass, n_rot / 2]
@@ -43,19 +45,26 @@ struct FinishHeads {
     const RowPlace row = t.load(a.rows + t.block_x());
     const bool query = t.block_y() < a.n_heads;
     const int h = query ? t.block_y() : t.block_y() - a.n_heads;
-    const float* const in = query ? a.q + offset(row.row, a.n_heads, h, a.d_head)
-                                  : a.k + offset(row.row, a.n_kv_heads, h, a.d_head);
+    const int n_heads = query ? a.n_heads : a.n_kv_heads;
+    const float* const all = (query ? a.q : a.k) + offset(row.row, n_heads, 0, a.d_head);
+    const float* const in = all + offset(0, 0, h, a.d_head);
     for (int d = t.thread(); d < a.d_head; d += kThreads) t.store(head + d, t.load(in + d));
     t.sync();
 
-    const Norm norm = query ? a.q_norm : a.k_norm;
-    const float scale = norm.weight == nullptr ? 1.0f : norm_scale(t, head, a.d_head, norm.epsilon);
+    Norm norm = query ? a.q_norm : a.k_norm;
+    float scale = 1.0f;
+    if (norm.weight != nullptr && a.norms_all_heads) {
+      scale = norm_scale(t, all, n_heads * a.d_head, norm.epsilon);
+      norm.weight += offset(0, 0, h, a.d_head);
+    } else if (norm.weight != nullptr) {
+      scale = norm_scale(t, head, a.d_head, norm.epsilon);
+    }
     const KeyValues<S> to = a.layers.of[row.sequence];
     const std::size_t place = query ? 0 : to.at(h, row.place, a.d_head);
     for (int d = t.thread(); d < a.d_head; d += kThreads) {
       const float value = turned(t, a, row.row, head, norm, scale, d);
       if (query) {
-        t.store(a.q + offset(row.row, a.n_heads, h, a.d_head) + d, value);
+        t.store(a.to_q + offset(row.row, a.n_heads, h, a.d_head) + d, value);
       } else {
         store_element(t, to.k + place + d, value);
         const float* const v = a.v + offset(row.row, a.n_kv_heads, h, a.d_head);

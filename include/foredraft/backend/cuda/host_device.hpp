@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <mutex>
@@ -27,6 +28,8 @@ class HostDevice {
   std::byte* allocate(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     try {
+      if (allocations_left_ == 0) throw std::bad_alloc();
+      --allocations_left_;
       return memory_.allocate(bytes);
     } catch (const std::bad_alloc&) {
       throw Error(ErrorCode::kOutOfMemory, "no memory for " + std::to_string(bytes) + " bytes",
@@ -69,6 +72,11 @@ class HostDevice {
     if (!noted_) noted_ = std::move(error);
   }
 
+  /// After n more allocations there is no memory, for tests; a negative n: there always is.
+  void run_out_after(int n) noexcept {
+    const std::lock_guard lock(mutex_);
+    allocations_left_ = n;
+  }
   /// Kernels so far, and pieces of memory that somebody holds: for tests.
   std::size_t launches() const noexcept { return launches_; }
   std::size_t pieces() const noexcept { return memory_.pieces(); }
@@ -87,6 +95,7 @@ class HostDevice {
   HostGrid grid_{memory_};
   std::exception_ptr noted_;
   std::size_t launches_ = 0;
+  std::int64_t allocations_left_ = -1;
 };
 static_assert(Device<HostDevice>);
 

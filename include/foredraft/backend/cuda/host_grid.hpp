@@ -71,18 +71,36 @@ class HostThread {
   }
   template <typename V>
   V shuffle(V value, int lane, Where where = Where::current()) {
-    static_assert(sizeof(V) <= sizeof(std::uint64_t) && std::is_trivially_copyable_v<V>);
-    std::uint64_t bits = 0;
-    std::memcpy(&bits, &value, sizeof(V));
-    const std::uint64_t theirs = exchange(bits, where)[idx(lane % kWarp)];
-    std::memcpy(&value, &theirs, sizeof(V));
-    return value;
+    return exchange(value, where)[idx(lane % kWarp)].template get<V>();
+  }
+  template <typename V>
+  V warp_sum(V value, Where where = Where::current()) {
+    return fold(value, [this](V a, V b) { return add(a, b); }, where);
+  }
+  /// @param values  each replaced by its own sum
+  template <int N>
+  void warp_sums(float (&values)[N], Where where = Where::current()) {
+    struct All {
+      float of[N];
+    } all;
+    std::memcpy(all.of, values, sizeof all);
+    all = fold(
+        all,
+        [this](All a, const All& b) {
+          for (int i = 0; i < N; ++i) a.of[i] = add(a.of[i], b.of[i]);
+          return a;
+        },
+        where);
+    std::memcpy(values, all.of, sizeof all);
+  }
+  float warp_max(float value, Where where = Where::current()) {
+    return fold(value, [this](float a, float b) { return max(a, b); }, where);
   }
   std::uint32_t ballot(bool vote, Where where = Where::current()) {
-    const Votes& votes = exchange(vote ? 1 : 0, where);
+    const Slots& votes = exchange(vote, where);
     std::uint32_t bits = 0;
     for (std::size_t lane = 0; lane < votes.size(); ++lane) {
-      bits |= static_cast<std::uint32_t>(votes[lane]) << lane;
+      bits |= static_cast<std::uint32_t>(votes[lane].get<bool>()) << lane;
     }
     return bits;
   }
@@ -105,7 +123,24 @@ class HostThread {
 
  private:
   friend HostGrid;
-  using Votes = std::array<std::uint64_t, kWarp>;
+
+  /// What a lane shows to the others of its warp.
+  struct Slot {
+    alignas(8) std::byte bytes[32];
+
+    template <typename V>
+    void set(const V& value) noexcept {
+      static_assert(sizeof(V) <= sizeof bytes && std::is_trivially_copyable_v<V>);
+      std::memcpy(bytes, &value, sizeof(V));
+    }
+    template <typename V>
+    V get() const noexcept {
+      V value;
+      std::memcpy(&value, bytes, sizeof(V));
+      return value;
+    }
+  };
+  using Slots = std::array<Slot, kWarp>;
 
   enum class State : std::uint8_t {
     kRuns,
@@ -120,10 +155,34 @@ class HostThread {
     return value;
   }
 
+  /// Halves of the warp's lanes are folded onto each other until one value is left. The first lane to
+  /// go on does it for all: they go on in turns.
+  template <typename V, typename F>
+  V fold(const V& value, F&& f, Where where) {
+    Slots& slots = exchange(value, where);
+    if (thread_ % kWarp == 0) {
+      for (std::size_t half = kWarp / 2; half > 0; half /= 2) {
+        for (std::size_t i = 0; i < half; ++i) {
+          slots[i].set(f(slots[i].get<V>(), slots[i + half].get<V>()));
+        }
+      }
+    }
+    return slots[0].get<V>();
+  }
+
+  template <typename V>
+  Slots& exchange(const V& value, Where where) {
+    Slots& slots = next_slots();
+    slots[idx(thread_ % kWarp)].set(value);
+    wait_for_warp(where);
+    return slots;
+  }
+  inline Slots& next_slots() noexcept;
+  inline void wait_for_warp(Where where);
+
   inline std::byte* take_shared(std::size_t bytes, Where where);
   inline void check(Access kind, const void* data, std::size_t bytes, std::size_t alignment,
                     Where where);
-  inline const Votes& exchange(std::uint64_t mine, Where where);
 
   HostGrid* grid_ = nullptr;
   Fiber fiber_ = {};
@@ -189,7 +248,7 @@ class HostGrid {
     std::size_t bytes;
   };
   struct WarpSlots {
-    std::array<Thread::Votes, 2> values = {};  // one is written while the other may still be read
+    std::array<Thread::Slots, 2> slots = {};  // one is written while the other may still be read
   };
 
   void begin(const char* name, int threads, int shared, void* job, void (*body)(void*)) {
@@ -333,13 +392,14 @@ void HostThread::sync(Where where) {
   fiber_.pause();
 }
 
-const HostThread::Votes& HostThread::exchange(std::uint64_t mine, Where where) {
-  Votes& slots = grid_->warps_[idx(thread_ / kWarp)].values[shuffles_++ % 2];
-  slots[idx(thread_ % kWarp)] = mine;
+HostThread::Slots& HostThread::next_slots() noexcept {
+  return grid_->warps_[idx(thread_ / kWarp)].slots[shuffles_++ % 2];
+}
+
+void HostThread::wait_for_warp(Where where) {
   state_ = State::kAtShuffle;
   where_ = where;
   fiber_.pause();
-  return slots;
 }
 
 void HostThread::check(Access kind, const void* data, std::size_t bytes, std::size_t alignment,

@@ -22,11 +22,11 @@ FOREDRAFT_DEVICE float norm_scale(T& t, const float* x, int n, float epsilon) {
     const float value = t.load(x + i);
     squares = t.fma(value, value, squares);
   }
-  const float mean = t.divide(warp_sum(t, squares), static_cast<float>(n));
+  const float mean = t.divide(t.warp_sum(squares), static_cast<float>(n));
   return t.divide(1.0f, t.sqrt(t.add(mean, epsilon)));
 }
 
-/// x += norm(y), a block for each row: a norm behind a product has to see all of it.
+/// x += norm(y) * residual, a block for each row: a norm behind a product has to see all of it.
 struct AddNorm {
   static constexpr const char* kName = "add_norm";
   static constexpr int kThreads = 128;
@@ -35,6 +35,7 @@ struct AddNorm {
     float* x;        // read and written [n_rows, n]
     int n;
     Norm norm;
+    float residual;
   };
 
   template <typename T>
@@ -43,7 +44,7 @@ struct AddNorm {
     const float scale = norm_scale(t, a.y + row, a.n, a.norm.epsilon);
     for (int i = t.thread(); i < a.n; i += kThreads) {
       const float value = t.mul(t.mul(t.load(a.y + row + i), scale), t.load(a.norm.weight + i));
-      t.store(a.x + row + i, t.add(t.load(a.x + row + i), value));
+      t.store(a.x + row + i, t.fma(value, a.residual, t.load(a.x + row + i)));
     }
   }
   static Grid grid(int n_rows) noexcept { return {n_rows}; }

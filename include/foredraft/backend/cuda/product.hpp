@@ -21,7 +21,7 @@ inline constexpr int kMostParts = 3;  // queries, keys, values
 /// whatever the number of rows. Long rows have few outputs to keep a device busy with.
 constexpr int split_of(int n_in) noexcept { return n_in >= 2048 ? 4 : n_in >= 512 ? 2 : 1; }
 
-/// y = norm(x) W^T + bias, or y += that, for up to kTile rows at a time. Each weight is loaded once
+/// y = scale * (norm(x) W^T + bias), with a soft-cap over it, or y += that, for up to kTile rows at a time. Each weight is loaded once
 /// for all of them. A norm is a factor of the whole row, so it is applied to the sum.
 ///
 /// The sum of one (row, output): lane i of the warps that share it adds up chunks i, i + lanes, ...,
@@ -43,6 +43,8 @@ struct Product {
     ProductPart parts[kMostParts] = {};  // those behind the last have no outputs
     int split = 1;                       // split_of(n_in)
     bool add = false;
+    float scale = 1.0f;
+    float softcap = 0.0f;  // 0: none
   };
 
   static int shared() noexcept {
@@ -74,10 +76,10 @@ struct Product {
     const int mine = find(a, t.block_x() * outputs + warp_of(t) / a.split, part);
     float sum[kTile] = {};
     if (mine >= 0) add_up(t, a, part.w, mine, x, sum);
-    FOREDRAFT_UNROLL
-    for (int r = 0; r < kTile; ++r) {
-      const float all = warp_sum(t, sum[r]);
-      if (lane_of(t) == 0) t.store(sums + warp_of(t) * kTile + r, all);
+    t.warp_sums(sum);
+    if (lane_of(t) == 0) {
+      FOREDRAFT_UNROLL
+      for (int r = 0; r < kTile; ++r) t.store(sums + warp_of(t) * kTile + r, sum[r]);
     }
     t.sync();
 
@@ -93,6 +95,7 @@ struct Product {
     }
     if (a.norm.weight != nullptr) value = t.mul(value, t.load(scales + r));
     if (part.bias != nullptr) value = t.add(value, t.load(part.bias + n));
+    value = capped(t, t.mul(value, a.scale), a.softcap);
     float* const to =
         part.y + static_cast<std::size_t>(first + r) * static_cast<std::size_t>(part.w.n_out) + n;
     t.store(to, a.add ? t.add(t.load(to), value) : value);

@@ -13,6 +13,7 @@
 #include <foredraft/backend/cuda/key_values.hpp>
 #include <foredraft/backend/row_storage.hpp>
 #include <foredraft/core/checked.hpp>
+#include <foredraft/core/dimension.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/half.hpp>
 #include <foredraft/core/index.hpp>
@@ -40,9 +41,10 @@ class Rows {
       }
       const std::size_t stride = idx(n_rows) * idx(d_head);
       const auto all = checked_mul(idx(n_heads), stride);
-      if (!all || !elements) refuse(shape, n_rows);
+      const auto columns = checked_product(n_heads, d_head);
+      if (!all || !elements || !columns || n_columns_ > Dim::kMost) refuse(shape, n_rows);
       layers_.push_back({*elements, stride, n_heads, d_head, n_columns_});
-      n_columns_ += static_cast<int>(area(n_heads, d_head));
+      n_columns_ += int{*columns};
       elements = checked_add(*elements, *all);
     }
     if (!elements || !checked_mul(*elements, sizeof(S))) refuse(shape, n_rows);

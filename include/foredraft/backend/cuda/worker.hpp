@@ -35,6 +35,7 @@ struct Scratch {
   Buffer<int> tokens, head_rows;
   Buffer<RowPlace> places;
   Buffer<int> nodes;
+  Buffer<float> q;         // [n_rows, d_q] before heads are finished
   Buffer<float> k, v;      // [n_rows, d_kv] before they are stored
   Buffer<float> parts;     // of attention
   Buffer<float> attended;  // [n_rows, d_q]
@@ -53,7 +54,7 @@ struct Scratch {
     places.reserve(idx(s.n_rows));
     for (Buffer<float>* buffer : {&k, &v}) buffer->reserve(area(s.n_rows, s.d_kv));
     for (Buffer<float>* buffer : {&gate, &up}) buffer->reserve(area(s.n_rows, s.d_ff));
-    attended.reserve(area(s.n_rows, s.d_q));
+    for (Buffer<float>* buffer : {&q, &attended}) buffer->reserve(area(s.n_rows, s.d_q));
     y.reserve(area(s.n_rows, s.d_model));
   }
 };
@@ -91,12 +92,12 @@ class Worker {
     guarded([&] {
       upload_places(a.sequences);
       const std::size_t d_kv = idx(a.n_kv_heads) * idx(a.d_head);
+      const std::size_t d_q = idx(a.n_heads) * idx(a.d_head);
+      float* const q = work_.q.reserve(idx(a.n_rows) * d_q).raw();
       float* const k = work_.k.reserve(idx(a.n_rows) * d_kv).raw();
       float* const v = work_.v.reserve(idx(a.n_rows) * d_kv).raw();
       product({.x = a.x.raw(), .n_rows = a.n_rows, .norm = norm(a.norm)},
-              {{a.wq, a.q_bias.raw(), a.q.raw()},
-               {a.wk, a.k_bias.raw(), k},
-               {a.wv, a.v_bias.raw(), v}});
+              {{a.wq, a.q_bias.raw(), q}, {a.wk, a.k_bias.raw(), k}, {a.wv, a.v_bias.raw(), v}});
       using K = FinishHeads<S>;
       for (const RowPlaces::Group& group : places_->groups) {
         const typename K::Args args{.rows = rows_of(group),
@@ -104,11 +105,13 @@ class Worker {
                                     .n_heads = a.n_heads,
                                     .n_kv_heads = a.n_kv_heads,
                                     .d_head = a.d_head,
-                                    .q = a.q.raw(),
+                                    .q = q,
                                     .k = k,
                                     .v = v,
+                                    .to_q = a.q.raw(),
                                     .q_norm = norm(a.q_norm),
                                     .k_norm = norm(a.k_norm),
+                                    .norms_all_heads = a.norms_all_heads,
                                     .rope = a.rope.kind,
                                     .n_rot = a.rope.n_rot,
                                     .cos = a.rope.cos.raw(),
@@ -126,7 +129,7 @@ class Worker {
       float* const attended =
           work_.attended.reserve(idx(a.n_rows) * idx(a.n_heads) * idx(a.d_head)).raw();
       for (const RowPlaces::Group& group : places_->groups) attend_group(a, group, attended);
-      add_product(*a.wo, attended, a.n_rows, a.post_norm, a.x.raw());
+      add_product(*a.wo, attended, a.n_rows, a.post_norm, a.residual, a.x.raw());
     });
   }
 
@@ -138,7 +141,7 @@ class Worker {
       product({.x = a.x.raw(), .n_rows = a.n_rows, .norm = norm(a.norm)},
               {{a.gate, nullptr, gate}, {a.up, nullptr, up}});
       launch<Activate>(Activate::grid(n), 0, {gate, up, n, a.activation});
-      add_product(*a.down, gate, a.n_rows, a.post_norm, a.x.raw());
+      add_product(*a.down, gate, a.n_rows, a.post_norm, a.residual, a.x.raw());
     });
   }
 
@@ -159,7 +162,9 @@ class Worker {
       product({.x = a.x.raw(),
                .rows = work_.head_rows.write(a.rows).raw(),
                .n_rows = n_rows,
-               .norm = norm(a.norm)},
+               .norm = norm(a.norm),
+               .scale = a.scale,
+               .softcap = a.softcap},
               {{a.w, nullptr, logits}});
       const std::size_t all = idx(n_rows) * idx(n_runs);
       const HeadRuns::Args runs{.logits = logits,
@@ -195,6 +200,8 @@ class Worker {
     int n_rows = 0;
     Norm norm = {};
     bool add = false;
+    float scale = 1.0f;
+    float softcap = 0.0f;
   };
   struct Output {
     const Matrix* w;
@@ -259,20 +266,23 @@ class Worker {
                           .norm = in.norm,
                           .parts = {},
                           .split = split_of(n_in),
-                          .add = in.add};
+                          .add = in.add,
+                          .scale = in.scale,
+                          .softcap = in.softcap};
     std::copy_n(parts, kMostParts, args.parts);
     launch<K>(K::grid(args), K::shared(), args);
   }
 
-  /// x += w * in, or the norm of that.
+  /// x += w * in, or the norm of that, times `residual`.
   void add_product(const Matrix& w, const float* in, int n_rows, const RmsNorm<Worker>& post_norm,
-                   float* x) {
+                   float residual, float* x) {
     if (!post_norm.weight) {
-      return product({.x = in, .n_rows = n_rows, .add = true}, {{&w, nullptr, x}});
+      return product({.x = in, .n_rows = n_rows, .add = true, .scale = residual},
+                     {{&w, nullptr, x}});
     }
     float* const y = work_.y.reserve(idx(n_rows) * idx(w.n_out())).raw();
     product({.x = in, .n_rows = n_rows}, {{&w, nullptr, y}});
-    launch<AddNorm>(AddNorm::grid(n_rows), 0, {y, x, w.n_out(), norm(post_norm)});
+    launch<AddNorm>(AddNorm::grid(n_rows), 0, {y, x, w.n_out(), norm(post_norm), residual});
   }
 
   /// Once for each pass: its sequences are the same in all layers.
@@ -307,6 +317,7 @@ class Worker {
         .n_kv_heads = a.n_kv_heads,
         .d_head = a.d_head,
         .scale = a.scale,
+        .softcap = a.softcap,
         .window = a.window,
         .n_parts = n_parts,
         .parts = work_.parts

@@ -12,7 +12,9 @@
 #include <foredraft/model/family/gemma2.hpp>
 #include <foredraft/model/family/gemma3.hpp>
 #include <foredraft/model/family/granite.hpp>
+#include <foredraft/model/family/lfm2.hpp>
 #include <foredraft/model/family/llama.hpp>
+#include <foredraft/model/family/mamba2.hpp>
 #include <foredraft/model/family/mistral3.hpp>
 #include <foredraft/model/family/olmo2.hpp>
 #include <foredraft/model/family/phi3.hpp>
@@ -51,7 +53,8 @@ struct List {
   }
 };
 
-using All = List<Llama, Mistral3, Qwen2, Qwen3, Qwen3Moe, Gemma2, Gemma3, Granite, Olmo2, Phi3>;
+using All = List<Llama, Mistral3, Qwen2, Qwen3, Qwen3Moe, Gemma2, Gemma3, Granite, Olmo2, Phi3,
+                 Lfm2, Mamba2>;
 
 }  // namespace family
 

@@ -1,0 +1,134 @@
+#include <foredraft/backend/cuda/attention.hpp>
+
+#include <cmath>
+#include <vector>
+
+#include "backend/cuda/on_host.hpp"
+#include "backend/mini_model.hpp"
+#include "support/catch.hpp"
+
+namespace fd = foredraft;
+using namespace fd::cuda;
+
+namespace {
+
+constexpr int kHeads = 4, kKvHeads = 2, kHead = 36, kPlaces = 210;
+constexpr float kScale = 0.3f;
+
+struct Case {
+  std::vector<RowPlace> rows;  // row i is row i of the pass
+  std::vector<int> nodes;
+  int window;
+  float softcap = 0.0f;
+};
+
+struct Inputs {
+  std::vector<float> q, k, v;
+};
+
+Inputs inputs(std::size_t n_rows) {
+  return {mini::normals(n_rows * kHeads * kHead, 1), mini::normals(kKvHeads * kPlaces * kHead, 2),
+          mini::normals(kKvHeads * kPlaces * kHead, 3)};
+}
+
+std::vector<float> attend(const Case& c, const Inputs& in) {
+  using K = AttendPart<float>;
+  int visible = 0;
+  for (const RowPlace& row : c.rows) visible = std::max(visible, row.visible);
+  const int n_rows = static_cast<int>(c.rows.size());
+  const int n_parts = parts_of(visible, kPart);
+  const on_host::Array<RowPlace> rows(c.rows);
+  const on_host::Array<int> nodes(c.nodes);
+  const on_host::Array<float> q(in.q), k(in.k), v(in.v), out(in.q.size());
+  const on_host::Array<float> parts(fd::idx(n_rows * kHeads * n_parts * (2 + kHead)));
+  typename K::Args args{.rows = rows.data(),
+                        .n_rows = n_rows,
+                        .nodes = nodes.data(),
+                        .q = q.data(),
+                        .n_heads = kHeads,
+                        .n_kv_heads = kKvHeads,
+                        .d_head = kHead,
+                        .scale = kScale,
+                        .softcap = c.softcap,
+                        .window = c.window,
+                        .n_parts = n_parts,
+                        .parts = parts.data(),
+                        .layers = {}};
+  args.layers.of[0] = {k.data(), v.data(), kPlaces * kHead};
+  on_host::launch<K>(K::grid(args), K::shared(kHead), args);
+  const MergeParts::Args merge{rows.data(), n_rows,  kHeads,       kHead,
+                               c.window,    n_parts, parts.data(), out.data()};
+  on_host::launch<MergeParts>(MergeParts::grid(merge), 0, merge);
+  return out.read();
+}
+
+std::vector<double> expected(const Case& c, const Inputs& in, std::size_t row, std::size_t head) {
+  const RowPlace& place = c.rows[row];
+  const float* const q = in.q.data() + (row * kHeads + head) * kHead;
+  std::vector<double> sums(kHead), weights;
+  double all = 0;
+  for (int p = first_visible(place.visible, c.window); p < place.visible; ++p) {
+    const int at = p < place.size || place.path < 0
+                       ? p
+                       : place.size + c.nodes[fd::idx(place.path + p - place.size)];
+    const std::size_t offset = (head / 2 * kPlaces + fd::idx(at)) * kHead;
+    double dot = 0;
+    for (std::size_t d = 0; d < kHead; ++d) {
+      dot += static_cast<double>(q[d]) * static_cast<double>(in.k[offset + d]);
+    }
+    double score = dot * static_cast<double>(kScale);
+    const double cap = static_cast<double>(c.softcap);
+    if (cap != 0) score = cap * std::tanh(score / cap);
+    const double weight = std::exp(score);
+    all += weight;
+    for (std::size_t d = 0; d < kHead; ++d)
+      sums[d] += weight * static_cast<double>(in.v[offset + d]);
+  }
+  for (double& sum : sums) sum /= all;
+  return sums;
+}
+
+}  // namespace
+
+TEST_CASE("softmax over what a row sees, in one part and in several") {
+  const std::vector<Case> cases{
+      {{{0, 0, 0, 0, 1, -1}, {1, 0, 1, 0, 2, -1}}, {}, 0},
+      {{{0, 0, 62, 60, 63, -1}, {1, 0, 63, 60, 64, -1}, {2, 0, 64, 60, 65, -1}}, {}, 0},
+      // a tree behind 126 positions: paths cross the border of a part
+      {{{0, 0, 126, 126, 127, 0}, {1, 0, 131, 126, 129, 1}, {2, 0, 140, 126, 130, 4}},
+       {0, 0, 3, 5, 0, 3, 9, 14},
+       0},
+      {{{0, 0, 200, 200, 201, -1}}, {}, 0},
+      {{{0, 0, 80, 80, 81, -1}}, {}, 0, 0.7f},
+      // windows that begin within a part, and at its border
+      {{{0, 0, 100, 100, 101, -1}, {1, 0, 127, 100, 128, -1}}, {}, 64},
+      {{{0, 0, 5, 5, 6, -1}, {1, 0, 199, 190, 200, -1}}, {}, 3}};
+  for (const Case& c : cases) {
+    CAPTURE(&c - cases.data());
+    const Inputs in = inputs(c.rows.size());
+    const std::vector<float> found = attend(c, in);
+    double worst = 0;
+    for (std::size_t row = 0; row < c.rows.size(); ++row) {
+      for (std::size_t head = 0; head < kHeads; ++head) {
+        const std::vector<double> exact = expected(c, in, row, head);
+        for (std::size_t d = 0; d < kHead; ++d) {
+          const double value = static_cast<double>(found[(row * kHeads + head) * kHead + d]);
+          worst = std::fmax(worst, std::abs(value - exact[d]));
+        }
+      }
+    }
+    CHECK(worst < 2e-6);
+  }
+}
+
+TEST_CASE("great scores do not overflow, and a NaN stays in its row") {
+  const Case c{{{0, 0, 130, 130, 131, -1}, {1, 0, 131, 131, 132, -1}}, {}, 0};
+  Inputs in = inputs(2);
+  for (std::size_t i = 0; i < in.q.size() / 2; ++i) in.q[i] *= 1000.0f;
+  in.q.back() = NAN;
+  const std::vector<float> found = attend(c, in);
+  const std::size_t half = found.size() / 2;
+  for (std::size_t i = 0; i < half; ++i) CHECK(std::isfinite(found[i]));
+  CHECK(std::isnan(found.back()));
+  CHECK(std::isfinite(found[half]));  // another head of that row
+}

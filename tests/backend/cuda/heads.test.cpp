@@ -1,0 +1,119 @@
+#include <foredraft/backend/cuda/heads.hpp>
+
+#include <cmath>
+#include <vector>
+
+#include "backend/cuda/on_host.hpp"
+#include "backend/mini_model.hpp"
+#include "support/catch.hpp"
+
+namespace fd = foredraft;
+using namespace fd::cuda;
+
+namespace {
+
+constexpr int kRows = 2, kHeads = 3, kKvHeads = 2, kHead = 10, kTurning = 6, kPlaces = 5;
+constexpr float kEpsilon = 0.1f;
+
+/// What a head should be: norm, then rotation of the first kTurning dimensions.
+std::vector<double> finished(const float* head, const std::vector<float>* weight, fd::RopeKind rope,
+                             const float* cos, const float* sin) {
+  std::vector<double> x(head, head + kHead);
+  if (weight != nullptr) {
+    double squares = 0;
+    for (const double value : x) squares += value * value;
+    for (std::size_t d = 0; d < kHead; ++d) {
+      x[d] *= static_cast<double>((*weight)[d]) /
+              std::sqrt(squares / kHead + static_cast<double>(kEpsilon));
+    }
+  }
+  for (std::size_t pair = 0; pair < kTurning / 2; ++pair) {
+    const std::size_t a = rope == fd::RopeKind::kAdjacent ? 2 * pair : pair;
+    const std::size_t b = rope == fd::RopeKind::kAdjacent ? a + 1 : pair + kTurning / 2;
+    const double c = static_cast<double>(cos[pair]), s = static_cast<double>(sin[pair]);
+    const double turned = x[a] * c - x[b] * s;
+    x[b] = x[a] * s + x[b] * c;
+    x[a] = turned;
+  }
+  return x;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("heads are normed, turned and stored where their row belongs", "", float,
+                   fd::f16) {
+  using K = FinishHeads<TestType>;
+  const std::vector<float> q = mini::normals(kRows * kHeads * kHead, 1);
+  const std::vector<float> k = mini::normals(kRows * kKvHeads * kHead, 2);
+  const std::vector<float> v = mini::normals(kRows * kKvHeads * kHead, 3);
+  const std::vector<float> q_weight = mini::normals(kHead, 4), k_weight = mini::normals(kHead, 5);
+  const std::vector<float> cos = mini::normals(kRows * kTurning / 2, 6);
+  const std::vector<float> sin = mini::normals(kRows * kTurning / 2, 7);
+  for (const fd::RopeKind rope : {fd::RopeKind::kAdjacent, fd::RopeKind::kHalves}) {
+    for (const bool normed : {false, true}) {
+      const on_host::Array<float> queries(q), to(q.size()), keys(k), values(v), by_q(q_weight),
+          by_k(k_weight), c(cos), s(sin);
+      const on_host::Array<TestType> cache_k(2 * kKvHeads * kPlaces * kHead),
+          cache_v(2 * kKvHeads * kPlaces * kHead);
+      // The second row first, of the second sequence.
+      const on_host::Array<RowPlace> rows(
+          std::vector<RowPlace>{{1, 1, 4, 0, 1, -1}, {0, 0, 2, 0, 1, -1}});
+      typename K::Args args{.rows = rows.data(),
+                            .n_rows = kRows,
+                            .n_heads = kHeads,
+                            .n_kv_heads = kKvHeads,
+                            .d_head = kHead,
+                            .q = queries.data(),
+                            .k = keys.data(),
+                            .v = values.data(),
+                            .to_q = to.data(),
+                            .q_norm = {normed ? by_q.data() : nullptr, kEpsilon},
+                            .k_norm = {normed ? by_k.data() : nullptr, kEpsilon},
+                            .norms_all_heads = false,
+                            .rope = rope,
+                            .n_rot = kTurning,
+                            .cos = c.data(),
+                            .sin = s.data(),
+                            .layers = {}};
+      const std::size_t sequence = kKvHeads * kPlaces * kHead;
+      for (std::size_t i = 0; i < 2; ++i) {
+        args.layers.of[i] = {cache_k.data() + i * sequence, cache_v.data() + i * sequence,
+                             kPlaces * kHead};
+      }
+      on_host::launch<K>(K::grid(args), K::shared(kHead), args);
+
+      double worst = 0, worst_stored = 0;
+      const std::vector<float> turned = to.read();
+      const std::vector<TestType> stored_k = cache_k.read(), stored_v = cache_v.read();
+      for (std::size_t row = 0; row < kRows; ++row) {
+        const float* const row_cos = cos.data() + row * kTurning / 2;
+        const float* const row_sin = sin.data() + row * kTurning / 2;
+        for (std::size_t head = 0; head < kHeads; ++head) {
+          const std::size_t at = (row * kHeads + head) * kHead;
+          const auto expected =
+              finished(q.data() + at, normed ? &q_weight : nullptr, rope, row_cos, row_sin);
+          for (std::size_t d = 0; d < kHead; ++d) {
+            worst = std::fmax(worst, std::abs(static_cast<double>(turned[at + d]) - expected[d]));
+          }
+        }
+        const std::size_t place = row == 1 ? 4 : 2;
+        for (std::size_t head = 0; head < kKvHeads; ++head) {
+          const std::size_t at = (row * kKvHeads + head) * kHead;
+          const std::size_t there = row * sequence + (head * kPlaces + place) * kHead;
+          const auto expected =
+              finished(k.data() + at, normed ? &k_weight : nullptr, rope, row_cos, row_sin);
+          for (std::size_t d = 0; d < kHead; ++d) {
+            worst_stored =
+                std::fmax(worst_stored,
+                          std::abs(static_cast<double>(static_cast<float>(stored_k[there + d])) -
+                                   expected[d]));
+            CHECK(static_cast<float>(stored_v[there + d]) ==
+                  static_cast<float>(static_cast<TestType>(v[at + d])));
+          }
+        }
+      }
+      CHECK(worst < 1e-5);
+      CHECK(worst_stored < (std::is_same_v<TestType, float> ? 1e-5 : 5e-3));
+    }
+  }
+}

@@ -1,0 +1,64 @@
+#include <foredraft/backend/cuda/host_device.hpp>
+
+#include <stdexcept>
+#include <vector>
+
+#include "backend/cuda/on_host.hpp"
+#include "support/catch.hpp"
+#include "support/throws.hpp"
+
+namespace fd = foredraft;
+using fd::cuda::HostDevice;
+
+namespace {
+
+struct Double {
+  static constexpr const char* kName = "double";
+  static constexpr int kThreads = 32;
+  struct Args {
+    int* x;
+    int n;
+  };
+  template <typename T>
+  static void run(T& t, const Args& a) {
+    const int i = t.block_x() * kThreads + t.thread();
+    if (i < a.n) t.store(a.x + i, 2 * t.load(a.x + i));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("kernels and copies follow each other") {
+  const on_host::Array<int> x(std::vector<int>(40, 3));
+  on_host::launch<Double>({2}, 0, {x.data(), 40});
+  on_host::launch<Double>({2}, 0, {x.data(), 39});
+  std::vector<int> expected(40, 12);
+  expected[39] = 6;
+  CHECK(x.read() == expected);
+}
+
+TEST_CASE("what was uploaded may be read, what was not may not") {
+  const on_host::Array<int> x(40);
+  CHECK(code_of([&] { on_host::launch<Double>({1}, 0, {x.data(), 32}); }) ==
+        fd::ErrorCode::kDevice);
+}
+
+TEST_CASE("copies stay within a piece of the device's memory") {
+  HostDevice& device = HostDevice::current();
+  std::byte* const at = device.allocate(8);
+  std::vector<std::byte> host(16);
+  device.upload(at, host.data(), 8);
+  CHECK(code_of([&] { device.upload(at, host.data(), 9); }) == fd::ErrorCode::kDevice);
+  CHECK(code_of([&] { device.download(host.data(), at + 4, 5); }) == fd::ErrorCode::kDevice);
+  CHECK(code_of([&] { device.download(host.data(), host.data(), 1); }) == fd::ErrorCode::kDevice);
+  device.release(at, 8);
+  CHECK(code_of([&] { device.upload(at, host.data(), 8); }) == fd::ErrorCode::kDevice);
+}
+
+TEST_CASE("the first error that is noted is thrown once") {
+  HostDevice& device = HostDevice::current();
+  device.note(std::make_exception_ptr(std::runtime_error("first")));
+  device.note(std::make_exception_ptr(std::runtime_error("second")));
+  CHECK_THROWS_WITH(device.finish(), "first");
+  CHECK_NOTHROW(device.finish());
+}

@@ -1,0 +1,256 @@
+// Operators of the device that the host plays against the Reference, at odd shapes and every number
+// of rows that kernels treat apart; and each row against the row alone, to the bit.
+
+#include <foredraft/backend/cuda/worker.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include <foredraft/backend/cuda/cuda_backend.hpp>
+#include <foredraft/backend/cuda/host_device.hpp>
+#include <foredraft/backend/reference/reference.hpp>
+
+#include "backend/cuda/layer_on.hpp"
+#include "support/catch.hpp"
+#include "support/throws.hpp"
+
+namespace fd = foredraft;
+using fd::TensorType;
+using fd::cuda::HostDevice;
+using Backend = fd::CudaBackend<HostDevice>;
+template <typename S>
+using Rows = fd::cuda::Rows<S, HostDevice>;
+using layer_on::Layer;
+using layer_on::Outputs;
+
+namespace {
+
+/// Shapes that are multiples of nothing.
+mini::Config odd_config() {
+  mini::Config config;
+  config.shape = {.n_rows = 0, .d_model = 37, .d_ff = 50, .d_q = 80, .d_kv = 40, .d_head = 20};
+  config.n_vocab = 131;  // a run, and a little
+  config.rope = fd::RopeKind::kAdjacent;
+  config.window = 9;
+  config.norms = true;
+  config.activation = fd::Activation::kGeluTanh;
+  return config;
+}
+
+/// Every format, and inputs of one norm in several.
+mini::Config mixed_config() {
+  mini::Config config = mini::with_types({TensorType::kQ4_0, TensorType::kQ8_0, TensorType::kQ8_0,
+                                          TensorType::kQ4_K, TensorType::kQ4_0, TensorType::kBF16,
+                                          TensorType::kF16, TensorType::kQ5_1, TensorType::kQ8_0});
+  config.shape = {.n_rows = 0, .d_model = 256, .d_ff = 64, .d_q = 96, .d_kv = 32, .d_head = 16};
+  config.n_vocab = 140;
+  return config;
+}
+
+enum Kind {
+  kOdd,
+  kScaled,
+  kMixed
+};
+mini::Config config_of(Kind kind) {
+  if (kind == kMixed) return mixed_config();
+  mini::Config config = odd_config();
+  config.scales = kind == kScaled;
+  return config;
+}
+
+std::vector<fd::TokenId> tokens(int n) {
+  std::vector<fd::TokenId> tokens(static_cast<std::size_t>(n));
+  std::iota(tokens.begin(), tokens.end(), 2);
+  return tokens;
+}
+
+/// The same nodes with tokens of the vocabulary.
+std::vector<fd::Node> inside(std::vector<fd::Node> nodes, const mini::Config& config) {
+  for (fd::Node& node : nodes) node.token %= config.n_vocab;
+  return nodes;
+}
+
+/// The greatest difference, relative to the values' own size.
+template <typename T>
+double distance(const std::vector<T>& a, const std::vector<T>& b) {
+  REQUIRE(a.size() == b.size());
+  double worst = 0, greatest = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    worst = std::fmax(worst, std::abs(static_cast<double>(a[i] - b[i])));
+    greatest = std::fmax(greatest, std::abs(static_cast<double>(b[i])));
+  }
+  return worst / greatest;
+}
+
+void check_near(const Outputs& ours, const Outputs& exact) {
+  constexpr double kBound = 1e-5;  // some tens of roundings
+  CHECK(distance(ours.embedded, exact.embedded) < 1e-7);
+  CHECK(distance(ours.q, exact.q) < kBound);
+  CHECK(distance(ours.attended, exact.attended) < kBound);
+  CHECK(distance(ours.fed, exact.fed) < kBound);
+  CHECK(distance(ours.logits, exact.logits) < kBound);
+  CHECK(distance(ours.maxima, exact.maxima) < kBound);
+  CHECK(distance(ours.sums, exact.sums) < 10 * kBound);
+  CHECK(ours.argmax == exact.argmax);
+}
+
+template <typename T>
+bool same_row(const std::vector<T>& all, std::size_t row, std::size_t n_rows,
+              const std::vector<T>& one) {
+  REQUIRE(all.size() == n_rows * one.size());
+  return std::memcmp(all.data() + row * one.size(), one.data(), one.size() * sizeof(T)) == 0;
+}
+
+void check_row(const Outputs& all, std::size_t row, std::size_t n_rows, const Outputs& one) {
+  CAPTURE(row, n_rows);
+  CHECK(same_row(all.embedded, row, n_rows, one.embedded));
+  CHECK(same_row(all.q, row, n_rows, one.q));
+  CHECK(same_row(all.attended, row, n_rows, one.attended));
+  CHECK(same_row(all.fed, row, n_rows, one.fed));
+  CHECK(same_row(all.logits, row, n_rows, one.logits));
+  CHECK(same_row(all.maxima, row, n_rows, one.maxima));
+  CHECK(same_row(all.sums, row, n_rows, one.sums));
+  CHECK(all.argmax[row] == one.argmax[0]);
+}
+
+}  // namespace
+
+TEST_CASE("operators agree with the reference at every number of rows") {
+  Backend cuda;
+  fd::Reference reference;
+  for (const Kind kind : {kOdd, kScaled, kMixed}) {
+    const bool odd = kind == kOdd;
+    const mini::Config config = config_of(kind);
+    Layer<Backend, Rows<float>> ours(cuda, config);
+    Layer<fd::Reference, float> exact(reference, config);
+    const int before = odd ? 70 : 5;  // more than one part of attention
+    ours.commit(tokens(before));
+    exact.commit(tokens(before));
+    for (const int n_rows : {1, 2, 3, 4, 5, 6, 7, 8, 9, 16, 33, 64}) {
+      if (!odd && n_rows > 9) continue;
+      CAPTURE(kind, n_rows);
+      for (const bool tree : {false, true}) {
+        if (tree && (n_rows > 16 || n_rows % 2 == 0)) continue;
+        const auto nodes =
+            inside(tree ? mini::random_tree(n_rows, 7) : mini::chain(n_rows), config);
+        check_near(ours.forward(nodes), exact.forward(nodes));
+      }
+    }
+  }
+}
+
+TEMPLATE_TEST_CASE("a row is the row alone, to the bit", "", float, fd::f16) {
+  Backend cuda;
+  for (const Kind kind : {kOdd, kScaled, kMixed}) {
+    const bool odd = kind == kOdd;
+    const mini::Config config = config_of(kind);
+    Layer<Backend, Rows<TestType>> layer(cuda, config);
+    layer.commit(tokens(odd ? 61 : 3));
+    const auto before = layer.cache().snapshot();
+    for (const int n_rows : {2, 5, 9, 17}) {
+      if (!odd && n_rows > 5) continue;
+      const auto nodes = inside(mini::random_tree(n_rows, 8), config);
+      const Outputs all = layer.forward(nodes);
+      for (int node = 0; node < n_rows; node += n_rows > 5 ? 4 : 1) {
+        std::vector<fd::TokenId> path;  // all before the node itself
+        for (int up = nodes[fd::idx(node)].parent; up >= 0; up = nodes[fd::idx(up)].parent) {
+          path.insert(path.begin(), nodes[fd::idx(up)].token);
+        }
+        for (const fd::TokenId token : path) layer.commit({token});
+        const Outputs one = layer.forward({{nodes[fd::idx(node)].token, fd::kCommitted}});
+        check_row(all, fd::idx(node), fd::idx(n_rows), one);
+        layer.cache().restore(before);
+      }
+    }
+  }
+}
+
+TEST_CASE("rows of more sequences than a launch serves do not see each other") {
+  // The operators know sequences by their rows alone, so 70 caches of one row each.
+  constexpr int kMany = 70;
+  Backend cuda;
+  mini::Config config = odd_config();
+  std::vector<Rows<float>> rows;
+  for (int i = 0; i < kMany; ++i) rows.emplace_back(fd::CacheShape(1, 2, 20, 8), 8, false);
+  std::vector<fd::SequenceRows> sequences;
+  std::vector<Rows<float>::Layer> kv;
+  for (int i = 0; i < kMany; ++i) {
+    sequences.push_back(
+        {.first_row = i, .n_rows = 1, .first_node = 0, .size = 0, .path = {}, .path_begin = {}});
+    kv.push_back(rows[fd::idx(i)].layer(0));
+  }
+  using W = Backend::Worker;
+  const auto matrix = [&](int n_out, int n_in) {
+    return cuda.pack(mini::weights(TensorType::kF32, n_out, n_in, 5).view());
+  };
+  const auto wq = matrix(80, 37), wk = matrix(40, 37), wv = matrix(40, 37), wo = matrix(37, 80);
+  Backend::Buffer<float> x, q, ones, none;
+  const std::vector<float> values = mini::normals(kMany * 37, 1);
+  const auto norm = ones.write(std::vector<float>(37, 1.0f));
+  std::vector<float> out[2];
+  for (const bool together : {true, false}) {
+    std::vector<float>& result = out[together];
+    result.resize(values.size());
+    (void)x.write(values);
+    const auto room = x.reserve(0);
+    const auto run = [&](std::span<const fd::SequenceRows> some,
+                         std::span<const Rows<float>::Layer> their, int first, int n) {
+      std::vector<fd::SequenceRows> own(some.begin(), some.end());
+      for (fd::SequenceRows& sequence : own) sequence.first_row -= first;
+      const std::vector<float> part(values.begin() + first * 37, values.begin() + (first + n) * 37);
+      (void)x.write(part);
+      const auto to_q = q.reserve(fd::idx(n) * 80);
+      std::vector<fd::Tap> taps;
+      for (int i = 0; i < n; ++i) taps.push_back({i, result.data() + (first + i) * 37});
+      cuda.run({.n_rows = n, .d_model = 37, .d_ff = 1, .d_q = 80, .d_kv = 40, .d_head = 20},
+               [&](W& worker) noexcept {
+                 worker.qkv(fd::QkvArgs<W, Rows<float>>{.x = room,
+                                                        .n_rows = n,
+                                                        .norm = {norm, 1e-5f},
+                                                        .wq = &wq,
+                                                        .wk = &wk,
+                                                        .wv = &wv,
+                                                        .n_heads = 4,
+                                                        .n_kv_heads = 2,
+                                                        .d_head = 20,
+                                                        .sequences = own,
+                                                        .kv = their,
+                                                        .q = to_q});
+                 worker.attend(fd::AttendArgs<W, Rows<float>>{.q = to_q,
+                                                              .n_rows = n,
+                                                              .n_heads = 4,
+                                                              .n_kv_heads = 2,
+                                                              .d_head = 20,
+                                                              .sequences = own,
+                                                              .kv = their,
+                                                              .wo = &wo,
+                                                              .x = room});
+                 worker.tap(fd::TapArgs<W>{.x = room, .d_model = 37, .taps = taps});
+               });
+    };
+    if (together) {
+      run(sequences, kv, 0, kMany);
+    } else {
+      for (int i = 0; i < kMany; ++i) {
+        run(std::span(sequences).subspan(fd::idx(i), 1), std::span(kv).subspan(fd::idx(i), 1), i,
+            1);
+      }
+    }
+  }
+  CHECK(out[0] == out[1]);
+}
+
+TEST_CASE("what fails in a pass is thrown by run, and the next pass is whole") {
+  Backend cuda;
+  Layer<Backend, Rows<float>> layer(cuda, odd_config());
+  layer.commit(tokens(3));
+  const Outputs before = layer.forward(mini::chain(2));
+  // A token that is not in the table: the kernel leaves its memory.
+  CHECK(code_of([&] { (void)layer.forward({{100000, fd::kCommitted}}); }) ==
+        fd::ErrorCode::kDevice);
+  layer.cache().discard();
+  CHECK(layer.forward(mini::chain(2)).logits == before.logits);
+}

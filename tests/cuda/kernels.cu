@@ -1,0 +1,16 @@
+// Every kernel of the backend, compiled for a GPU. That it compiles without a warning is the test; ptxas
+// warns of a kernel that keeps something in local memory.
+
+#include <foredraft/backend/cuda/cuda.cuh>
+
+namespace fd = foredraft;
+using Worker = fd::Cuda::Worker;
+
+template class fd::CudaBackend<fd::cuda::GpuDevice>;
+template class fd::cuda::Worker<fd::cuda::GpuDevice>;
+template class fd::cuda::Rows<float, fd::cuda::GpuDevice>;
+template class fd::cuda::Rows<fd::f16, fd::cuda::GpuDevice>;
+template void Worker::qkv(const fd::QkvArgs<Worker, fd::CudaRows<float>>&) noexcept;
+template void Worker::qkv(const fd::QkvArgs<Worker, fd::CudaRows<fd::f16>>&) noexcept;
+template void Worker::attend(const fd::AttendArgs<Worker, fd::CudaRows<float>>&) noexcept;
+template void Worker::attend(const fd::AttendArgs<Worker, fd::CudaRows<fd::f16>>&) noexcept;
