@@ -220,6 +220,32 @@ def agreement(results):
                   for model, one in models.items()])
 
 
+def cache_formats(results):
+    """Memory, perplexity and acceptance with keys and values in several formats."""
+    files = {path.stem.removeprefix("cache-formats-"): json.loads(path.read_text())
+             for path in sorted(results.glob("cache-formats-*.json"))}
+    if not files:
+        return ""
+    quality = {model: file["formats"] for model, file in files.items() if "formats" in file}
+    accepting = {f"{model} accepts of {file['draft']}": file["acceptance"]["formats"]
+                 for model, file in files.items() if "acceptance" in file}
+    pairs = [(row["k"], row["v"]) for row in next(iter((quality or accepting).values()))]
+    rows = []
+    for i, (k, v) in enumerate(pairs):
+        cells = [k, v]
+        for ones in quality.values():
+            one = ones[i]
+            change = f" ({one['difference_percent']:+.2f} % ± {one['standard_error_percent']:.2f})" if i else ""
+            cells += [f"{one['bytes_per_position'] / 1024:.1f}", f"{one['perplexity']:.3f}{change}"]
+        for ones in accepting.values():
+            cells.append(f"{ones[i]['accepted']} of {ones[i]['drafted']}")
+        rows.append(cells)
+    head = ["keys", "values"]
+    for model in quality:
+        head += [f"{model}, KiB a position", "perplexity"]
+    return table([*head, *accepting], rows)
+
+
 def operators(results):
     """Every operator on one thread, beside the peaks."""
     path = results / "micro.json"
@@ -377,7 +403,7 @@ def answers(results):
 
 TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmul": matmul, "operators": operators,
           "loading": loading, "perplexity": perplexity, "answers": answers}
-OF_ALL_MACHINES = {"summary": summary, "agreement": agreement}
+OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "cache_formats": cache_formats}
 MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 
 
