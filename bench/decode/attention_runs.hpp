@@ -92,9 +92,10 @@ class AttentionRuns {
     for (int index = 0; index < n_layers(); ++index) {
       const auto kv = cache.layer(index);
       for (int head = 0; head < layer().attention.n_kv_heads; ++head) {
-        const std::size_t from = static_cast<std::size_t>(head) * kv.head_stride;
+        auto* const k = reinterpret_cast<T*>(kv.k.row(head, 0));
+        auto* const v = reinterpret_cast<T*>(kv.v.row(head, 0));
         for (std::size_t i = 0; i < static_cast<std::size_t>(n_positions_ + kMostRows) * row; ++i)
-          kv.k[from + i] = kv.v[from + i] = noise[i % noise.size()];
+          k[i] = v[i] = noise[i % noise.size()];
       }
     }
     while (cache.size() < n_positions_) {

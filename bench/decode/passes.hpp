@@ -118,11 +118,10 @@ class Passes {
     for (int layer = 0; layer < static_cast<int>(c.layers.size()); ++layer) {
       const auto kv = cache.layer(layer);
       for (int head = 0; head < a.n_kv_heads; ++head) {
-        const std::size_t from = static_cast<std::size_t>(head) * kv.head_stride;
-        for (std::size_t i = 0; i < static_cast<std::size_t>(n_positions_) * row; ++i) {
-          kv.k[from + i] = fd::f16(noise[i % noise.size()]);
-          kv.v[from + i] = kv.k[from + i];
-        }
+        auto* const k = reinterpret_cast<fd::f16*>(kv.k.row(head, 0));
+        auto* const v = reinterpret_cast<fd::f16*>(kv.v.row(head, 0));
+        for (std::size_t i = 0; i < static_cast<std::size_t>(n_positions_) * row; ++i)
+          k[i] = v[i] = fd::f16(noise[i % noise.size()]);
       }
     }
   }

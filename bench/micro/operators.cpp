@@ -72,7 +72,8 @@ void attention(benchmark::State& state) {
   std::vector<float> out(q.size());
   std::vector<float> workspace(fd::cpu::attend_workspace(kHead) + 16);
 
-  fd::cpu::AttendTask<T> task;
+  fd::cpu::AttendTask task;
+  task.formats = {fd::kFormatOf<T>, fd::kFormatOf<T>};
   task.q = q.data();
   task.out = out.data();
   task.row_stride = kHeads * kHead;
@@ -85,12 +86,11 @@ void attention(benchmark::State& state) {
       (reinterpret_cast<std::uintptr_t>(workspace.data()) + 63) & ~std::uintptr_t{63});
   std::size_t next = 0;
   for (auto _ : state) {
-    task.k = memory + 2 * next * head;
-    task.v = task.k + head;
+    const T* const stored = memory + 2 * next * head;
+    task.k = reinterpret_cast<const std::byte*>(stored);
+    task.v = reinterpret_cast<const std::byte*>(stored + head);
     next = next + 1 == n_heads ? 0 : next + 1;
-    if constexpr (std::is_same_v<T, float>) Machine::get().kernels.attend_float(task);
-    if constexpr (std::is_same_v<T, fd::f16>) Machine::get().kernels.attend_half(task);
-    if constexpr (std::is_same_v<T, fd::q8_0>) Machine::get().kernels.attend_q8_0(task);
+    Machine::get().kernels.attend(task);
     benchmark::ClobberMemory();
   }
   bench::count_bytes(state, 2.0 * static_cast<double>(head) * sizeof(T));

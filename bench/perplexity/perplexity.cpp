@@ -28,6 +28,7 @@
 #include <foredraft/model/load.hpp>
 
 #include "../support/program.hpp"
+#include "losses.hpp"
 #include "model_path.hpp"
 
 namespace {
@@ -35,6 +36,8 @@ namespace {
 namespace fd = foredraft;
 using Json = nlohmann::ordered_json;
 using Tokens = std::vector<fd::TokenId>;
+using bench::compare;
+using bench::losses;
 
 /// The kernels of Cpu with the file's values as float weights: no activation is ever rounded.
 class FloatCpu : public fd::HostMemory {
@@ -60,75 +63,9 @@ class FloatCpu : public fd::HostMemory {
 };
 static_assert(fd::Backend<FloatCpu>);
 
-/// -log p(token) under the softmax of a row.
-double loss(std::span<const float> logits, fd::TokenId token) {
-  const double greatest = *std::max_element(logits.begin(), logits.end());
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - greatest);
-  return std::log(sum) + greatest - static_cast<double>(logits[static_cast<std::size_t>(token)]);
-}
-
-/// Losses of every token but the first of each window.
 template <typename Cache, typename B>
-std::vector<double> losses(fd::Model<B>& model, const Tokens& tokens, int window,
-                           const char* name) {
-  constexpr int kBlock = 64;  // rows whose logits are held at once
-  std::vector<double> result;
-  const auto& vocabulary = model.tokenizer().vocabulary();
-  Cache cache(model.shape(), window + 1, kBlock);
-  fd::Scores scores;
-  for (std::size_t begin = 0; begin < tokens.size(); begin += static_cast<std::size_t>(window)) {
-    Tokens text;
-    if (vocabulary.adds_bos()) text.push_back(vocabulary.bos().value());
-    const std::size_t first = text.size();
-    const std::size_t end = std::min(tokens.size(), begin + static_cast<std::size_t>(window));
-    text.insert(text.end(), tokens.begin() + static_cast<std::ptrdiff_t>(begin),
-                tokens.begin() + static_cast<std::ptrdiff_t>(end));
-    cache.truncate(0);
-    while (cache.size() + 1 < static_cast<int>(text.size())) {
-      const int at = cache.size();
-      const int count = std::min(kBlock, static_cast<int>(text.size()) - 1 - at);
-      std::vector<fd::Node> nodes;
-      std::vector<fd::NodeIndex> path;
-      for (int i = 0; i < count; ++i) {
-        nodes.push_back({text[static_cast<std::size_t>(at + i)], i - 1});
-        path.push_back(i);
-      }
-      cache.stage(nodes);
-      fd::Request<Cache> request{&cache, 0, count, {fd::RowNeed::kLogits, {}}, &scores};
-      model.forward(std::span(&request, 1));
-      cache.commit(path);
-      for (int i = 0; i < count; ++i) {
-        const auto next = static_cast<std::size_t>(at + i + 1);
-        if (next > first) result.push_back(loss(std::as_const(scores).logits(i), text[next]));
-      }
-    }
-    std::fprintf(stderr, "\r%s: %zu of %zu tokens", name, end, tokens.size());
-  }
-  std::fprintf(stderr, "\n");
-  return result;
-}
-
-double mean(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value;
-  return sum / static_cast<double>(values.size());
-}
-
-/// Perplexities of two backends on the same tokens: all that the second one has seen.
-Json compare(const std::vector<double>& ours, const std::vector<double>& exact) {
-  std::vector<double> difference;
-  for (std::size_t i = 0; i < exact.size(); ++i) difference.push_back(ours[i] - exact[i]);
-  const double shift = mean(difference);
-  double squares = 0;
-  for (const double d : difference) squares += (d - shift) * (d - shift);
-  const auto n = static_cast<double>(difference.size());
-  const std::vector<double> same(ours.begin(), ours.begin() + std::ssize(exact));
-  return {{"predicted_tokens", exact.size()},
-          {"perplexity", std::exp(mean(same))},
-          {"exact_perplexity", std::exp(mean(exact))},
-          {"difference_percent", 100 * (std::exp(shift) - 1)},
-          {"standard_error_percent", 100 * std::sqrt(squares / (n - 1) / n)}};
+Cache cache_for(const fd::Model<B>& model, int window) {
+  return Cache(model.shape(), window + 1, bench::kLossBlock);
 }
 
 struct Arguments {
@@ -159,16 +96,19 @@ int run(const Arguments& a) {
     tokens = model.tokenizer().encode(text);
     tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(a.tokens)));
     out["tokens"] = tokens.size();
-    ours = losses<fd::LinearCache<fd::f16>>(model, tokens, a.window, "cpu");
+    ours = losses(model, cache_for<fd::LinearCache<fd::f16>>(model, a.window), tokens, a.window,
+                  "cpu");
     if (model.shape().layers.front().d_head % fd::cpu::kHeadMultiple<fd::q8_0> == 0) {
-      const auto small = losses<fd::LinearCache<fd::q8_0>>(model, tokens, a.window, "q8_0 cache");
+      const auto small = losses(model, cache_for<fd::LinearCache<fd::q8_0>>(model, a.window),
+                                tokens, a.window, "q8_0 cache");
       out["q8_0_cache"] = compare(small, ours);  // "exact" is the f16 cache here
     }
   }
   {
     FloatCpu float_cpu(cpu);
     fd::Model model = fd::load(float_cpu, path);
-    floats = losses<fd::LinearCache<float>>(model, tokens, a.window, "float");
+    floats = losses(model, cache_for<fd::LinearCache<float>>(model, a.window), tokens, a.window,
+                    "float");
     out["float_activations"] = compare(ours, floats);
   }
   if (a.reference > 0) {
@@ -176,7 +116,8 @@ int run(const Arguments& a) {
     fd::Reference reference;
     fd::Model model = fd::load(reference, path);
     tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(a.reference)));
-    const auto exact = losses<fd::LinearCache<float>>(model, tokens, a.window, "reference");
+    const auto exact = losses(model, cache_for<fd::LinearCache<float>>(model, a.window), tokens,
+                              a.window, "reference");
     out["reference_backend"] = {{"cpu", compare(ours, exact)},
                                 {"float_activations", compare(floats, exact)}};
   }

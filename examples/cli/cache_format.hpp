@@ -1,24 +1,41 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include <foredraft/core/half.hpp>
-#include <foredraft/core/q8_0.hpp>
+#include <foredraft/backend/cpu/rows.hpp>
+#include <foredraft/backend/row_format.hpp>
+#include <foredraft/cache/hybrid.hpp>
+#include <foredraft/core/types.hpp>
 
 #include "usage.hpp"
 
 namespace cli {
 
-/// How the target's keys and values are stored, as --cache-type-k spells it; the default first.
-inline const std::vector<std::string> kCacheFormats = {"f16", "q8_0"};
+/// The cache of every model, target or draft: its formats are chosen when the program runs, so that
+/// a model is compiled once for all of them. Linear in all layers of a model without windows, and
+/// without states where none is recurrent.
+using Cache = fd::HybridCache<fd::cpu::AnyRows>;
 
-/// work(element) with an element of the format called `name`: from here on its type is known when
-/// the program is compiled.
-template <typename Work>
-auto with_cache_format(std::string_view name, Work work) {
-  return name == "q8_0" ? work(fd::q8_0()) : work(fd::f16());
+/// How keys and values may be stored, as --cache-type-k spells it; the default first.
+inline const std::vector<std::string> kCacheFormats = {"f16", "f32", "q8_0"};
+
+/// The format of that name: options are held to the list.
+inline fd::RowFormat cache_format_named(const std::string& name) {
+  if (name == "f32") return fd::RowFormat::kF32;
+  return name == "q8_0" ? fd::RowFormat::kQ8_0 : fd::RowFormat::kF16;
+}
+
+/// "f16", or "q8_0/f16" where keys and values differ.
+inline std::string spelled(fd::RowFormats formats) {
+  const std::string keys(fd::name_of(formats.k));
+  return formats.k == formats.v ? keys : keys + "/" + std::string(fd::name_of(formats.v));
+}
+
+/// The shape with the formats that its cache is to have.
+inline fd::CacheShape with_formats(fd::CacheShape shape, fd::RowFormats formats) {
+  shape.formats = formats;
+  return shape;
 }
 
 }  // namespace cli

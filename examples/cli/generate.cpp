@@ -3,12 +3,11 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
-
-#include <unistd.h>
 
 #include <foredraft/core/error.hpp>
 
@@ -16,12 +15,13 @@
 #include "generate_arguments.hpp"
 #include "interrupt.hpp"
 #include "logprob_report.hpp"
-#include "model_path.hpp"
 #include "ngram_file.hpp"
 #include "output.hpp"
+#include "printer.hpp"
 #include "prompts.hpp"
 #include "report.hpp"
 #include "session.hpp"
+#include "snapshot_file.hpp"
 #include "state_file.hpp"
 #include "survey.hpp"
 #include "terminal.hpp"
@@ -38,53 +38,9 @@ int resolve_context(const GenerateArguments& a, int trained, std::size_t prompt)
   return static_cast<int>(std::clamp<std::int64_t>(wanted, default_context(trained), trained));
 }
 
-/// What --lookup-cache-static and --lookup-cache-dynamic name. The latter may not exist yet.
-NgramTables read_tables(const GenerateArguments& a, const fd::Tokenizer& tokenizer) {
-  NgramTables tables;
-  if (a.lookup_static.empty() && a.lookup_dynamic.empty()) return tables;
-  const fd::VocabularyFingerprint vocabulary = fingerprint(tokenizer);
-  if (!a.lookup_static.empty()) {
-    tables.fixed =
-        std::make_shared<const fd::NgramCounts>(read_ngrams(a.lookup_static, vocabulary));
-  }
-  if (!a.lookup_dynamic.empty()) {
-    const bool there = std::filesystem::exists(a.lookup_dynamic);
-    tables.dynamic = std::make_shared<fd::SharedNgramCounts>(
-        there ? read_ngrams(a.lookup_dynamic, vocabulary) : fd::NgramCounts());
-  }
-  return tables;
-}
-
-/// Writes texts as they come, accepted draft tokens in colour.
-class Printer {
- public:
-  /// A line above a text. It waits for the text: where an error comes instead, stdout stays empty.
-  void begin(const std::string& header) {
-    header_ = (begun_ ? "\n" : "") + header;
-    begun_ = ends_line_ = true;
-  }
-  void operator()(const fd::Emitted& token) {
-    if (token.text.empty()) return;
-    const std::string text = terminal_ ? visible(token.text) : token.text;
-    write(colour_ && token.from_draft ? std::string(kCyan) + text + std::string(kPlain) : text);
-    ends_line_ = text.back() == '\n';
-  }
-  /// The prompt of the shell, and the statistics, begin on a line of their own.
-  void finish() { write(ends_line_ ? "" : "\n"); }
-
- private:
-  void write(const std::string& text) { write_out(std::exchange(header_, {}) + text); }
-
-  bool terminal_ = is_terminal(STDOUT_FILENO);
-  bool colour_ = wants_colour(STDOUT_FILENO);
-  bool ends_line_ = false;
-  bool begun_ = false;
-  std::string header_;
-};
-
 /// All texts, one behind the other, on stdout. A cancel ends all of them.
-Summary write_texts(Session& session, std::span<const fd::TokenId> prompt, const RunFacts& facts,
-                    TraceFile& trace) {
+Summary write_texts(Session& session, std::span<const fd::TokenId> prompt,
+                    const std::optional<fd::Stats>& read, const RunFacts& facts, TraceFile& trace) {
   const fd::Tokenizer& tokenizer = facts.models.target.tokenizer();
   const GenerateArguments& a = facts.asked;
   fd::Options options = a.options;
@@ -101,6 +57,10 @@ Summary write_texts(Session& session, std::span<const fd::TokenId> prompt, const
       if (!a.json) print(token);
     });
     trace.end(result);
+    if (sample == 0 && read) {  // before, for --prompt-cache
+      result.stats.reused_tokens = read->reused_tokens;
+      result.stats.seconds.prefill += read->seconds.prefill;
+    }
     // The decoder does not count the prompt's last token, which the first round of each text
     // forwards. For the user the prompt is read once, and all of it.
     if (sample > 0) ++result.stats.reused_tokens;
@@ -115,42 +75,45 @@ Summary write_texts(Session& session, std::span<const fd::TokenId> prompt, const
   return summary;
 }
 
+/// Read the prompt behind what `file` has of it, and write the file anew.
+/// @errors as SnapshotFile
+fd::Stats read_through(const std::string& file, SnapshotFile files, Session& session,
+                       std::span<const fd::TokenId> prompt, fd::Options options) {
+  if (std::filesystem::exists(file)) files.load(file);
+  options.cancelled = [] { return InterruptGuard::interrupted(); };
+  const fd::Result read = session.read(prompt, options);
+  files.save(file);
+  return read.stats;
+}
+
 int run(GenerateArguments& a) {
   // What can be refused is refused before the models are read, which may take a while.
+  a.prompt.check();
   Method method = a.resolve();
-  const auto isa = a.machine.isa();
-  const auto target = find_model(a.model);
-  const auto draft = a.draft.empty() ? std::filesystem::path() : find_model(a.draft);
+  const ModelSettings settings = a.models(method);
   std::string text = a.prompt.read();
   if (text.empty()) {
     throw fd::Error(fd::ErrorCode::kEmptyPrompt, "a prompt without text", "at least one character",
                     "give it with -p TEXT or -f FILE");
   }
   TraceFile trace(a.trace);
-  Models models({.target = target,
-                 .draft = draft,
-                 .draft_options = a.draft_load.options(a.machine.keep_packed),
-                 .threads = a.machine.threads,
-                 .isa = isa,
-                 .n_ctx = a.n_ctx,
-                 .cache_format = method.cache_format,
-                 .check =
-                     [&](const fd::ModelConfig& c) {
-                       check_context(a.n_ctx, c.n_ctx);
-                       check_cache_format(method.cache_format, c.layers.front().attention.d_head);
-                     },
-                 .keep_packed = a.machine.keep_packed});
+  Models models(settings);
   const auto prompt =
       encode_prompt(models.target.tokenizer(), std::move(text), a.raw, a.chat_format);
+  a.options.constraint = a.constraint.constraint(models.target.tokenizer());
   method.n_ctx = resolve_context(a, models.target.config().n_ctx, prompt.size());
-  method.ngrams = read_tables(a, models.target.tokenizer());
+  method.ngrams = read_tables(a.lookup_static, a.lookup_dynamic, models.target.tokenizer());
+  a.more_sampling.complete(a.options, models.target.tokenizer());
 
   const RunFacts facts{a, method, models};
   Summary summary;
   {
     const InterruptGuard guard;
     const auto session = make_session(models, method);
-    StateFile state(a.state, models, {target, draft, a.draft_load, a.machine.keep_packed, method});
+    if (a.context_shift) session->shift_context(fd::ContextShift{a.keep.value_or(4)});
+    const StateFile::Run what{settings.target, settings.draft, a.draft_load, a.machine.keep_packed,
+                              method};
+    StateFile state(a.state, models, what);
     state.give_to(*session);
     if (const auto note = models.note(); !note.empty()) std::cerr << "foredraft: " << note << '\n';
     trace.describe(
@@ -158,7 +121,11 @@ int run(GenerateArguments& a) {
           return std::string(models.target.tokenizer().piece(token, true));
         },
         session->drafter_names());
-    summary = write_texts(*session, prompt, facts, trace);
+    std::optional<fd::Stats> read;
+    if (!a.prompt_cache.empty()) {
+      read = read_through(a.prompt_cache, {models, what, *session}, *session, prompt, a.options);
+    }
+    summary = write_texts(*session, prompt, read, facts, trace);
     session->learn();
     state.keep(*session);
   }

@@ -6,11 +6,14 @@
 #include <cstdint>
 #include <limits>
 #include <sstream>
-#include <tuple>
 #include <utility>
 #include <vector>
 
 #include <foredraft/core/draft_tree.hpp>
+#include <foredraft/io/chat_format.hpp>
+
+#include "model_path.hpp"
+#include "survey.hpp"
 
 namespace cli {
 
@@ -18,6 +21,14 @@ namespace {
 
 constexpr int kMostDepth = fd::DraftTree::kMaxNodes - 1;
 constexpr int kMostInt = std::numeric_limits<int>::max();
+
+std::vector<std::string> chat_format_names() {
+  std::vector<std::string> names;
+  for (const fd::ChatMarks& marks : fd::kChatMarks) {
+    if (marks.format != fd::ChatFormat::kRaw) names.emplace_back(marks.name);
+  }
+  return names;
+}
 
 /// One of `types`, or some drafters with commas between, each once. @errors UsageError
 void limit_list(CLI::Option* option, const std::vector<std::string>& types) {
@@ -42,25 +53,32 @@ void limit_list(CLI::Option* option, const std::vector<std::string>& types) {
   });
 }
 
+/// fd::check, when the markers of a thinking part are not known yet.
+void check_without_vocabulary(const fd::Options& options) {
+  fd::Options known = options;
+  if (known.sampling.reasoning.tokens >= 0) known.sampling.reasoning.open = {0};
+  if (known.sampling.reasoning.tokens >= 0) known.sampling.reasoning.close = {0};
+  fd::check(known);
+}
+
 }  // namespace
 
 // What has no effect is refused, not ignored: whoever asks for it believes that it does something.
 Method GenerateArguments::resolve() {
   Method method{.speculation = chosen_speculation(),
                 .rule = acceptance ? rule_named(*acceptance) : rules().front(),
-                .cache_format = cache_type_k};
-  prompt.check();
+                .cache = {cache_format_named(cache_type_k), cache_format_named(cache_type_v)},
+                .draft_cache = chosen_draft_cache()};
   if (raw && !chat_format.empty()) {
     throw UsageError("--chat-format with --raw", "turns of a chat, or none",
                      "leave one of them out");
   }
+  constraint.read();
+  method.constrained = constraint.given();
   check_penalties();
   options.sampling.penalty_last_n = repeat_last_n.value_or(options.sampling.penalty_last_n);
-  fd::check(options);
-  if (cache_type_k != cache_type_v) {
-    throw UsageError("keys in " + cache_type_k + " and values in " + cache_type_v,
-                     "one type for both", "give --cache-type-k and --cache-type-v alike");
-  }
+  more_sampling.resolve(options);
+  check_without_vocabulary(options);
   if (seed && options.sampling.temperature == 0.0f) {
     throw UsageError("--seed at temperature 0", "a temperature above 0",
                      "the best token always wins, so the seed would have no effect: leave it out");
@@ -83,6 +101,7 @@ Method GenerateArguments::resolve() {
   check_lookup(method);
   method.lookup_min = lookup_min.value_or(0);
   check_state(method);
+  check_shift();
   draft_load.check(!draft.empty());
   return method;
 }
@@ -111,6 +130,16 @@ std::string GenerateArguments::chosen_speculation() const {
   return names;
 }
 
+fd::RowFormats GenerateArguments::chosen_draft_cache() const {
+  if (draft.empty() && (draft_cache_type_k || draft_cache_type_v)) {
+    throw UsageError(std::string("--cache-type-") + (draft_cache_type_k ? "k" : "v") +
+                         "-draft without a draft model",
+                     "a draft model", "add -md FILE");
+  }
+  return {cache_format_named(draft_cache_type_k.value_or(kCacheFormats[0])),
+          cache_format_named(draft_cache_type_v.value_or(kCacheFormats[0]))};
+}
+
 void GenerateArguments::check_lookup(const Method& method) const {
   if (!lookup_min || method.asks(*drafter_named("lookup"))) return;
   throw UsageError("--spec-lookup-min with --spec-type " + method.speculation,
@@ -121,6 +150,31 @@ void GenerateArguments::check_state(const Method& method) const {
   if (state.empty() || method.speculation != kNone) return;
   throw UsageError("--spec-state with --spec-type " + method.speculation, "a way to draft",
                    "leave one of them out");
+}
+
+void GenerateArguments::check_shift() const {
+  if (keep && !context_shift) {
+    throw UsageError("--keep without --context-shift, which it is for", "both, or none of them",
+                     "add --context-shift");
+  }
+  if (context_shift && !trace.empty()) {
+    throw UsageError("--trace with --context-shift", "rounds at positions of one text",
+                     "leave one of them out");
+  }
+}
+
+ModelSettings GenerateArguments::models(const Method& method) const {
+  const auto isa = machine.isa();
+  return {.target = find_model(model),
+          .draft = draft.empty() ? std::filesystem::path() : find_model(draft),
+          .draft_options = draft_load.options(machine.keep_packed),
+          .threads = machine.threads,
+          .isa = isa,
+          .n_ctx = n_ctx,
+          .cache = method.cache,
+          .draft_cache = method.draft_cache,
+          .check = [this](const fd::ModelConfig& c) { check_context(n_ctx, c.n_ctx); },
+          .keep_packed = machine.keep_packed};
 }
 
 std::vector<int> GenerateArguments::chosen_tree(const Method& method) const {
@@ -229,10 +283,10 @@ void GenerateArguments::check_draft_temperature() const {
 fd::SamplingOptions GenerateArguments::draft_law() const {
   fd::SamplingOptions law = options.sampling;
   law.temperature = *draft_temperature;
+  law.reasoning = {};  // q need not follow it
   if (law.greedy()) {  // the best token is left by any cut, and cuts are refused there
-    law.top_k = 0;
-    law.top_p = 1.0f;
-    law.min_p = 0.0f;
+    law = law.ranking(0);
+    law.temperature = 0.0f;
   }
   return law;
 }
@@ -243,21 +297,8 @@ void GenerateArguments::add_to(CLI::App& command) {
   command.add_flag("--raw", raw,
                    "no chat format: the prompt as it is, behind BOS where the model asks for it; "
                    "names of special tokens in it are those tokens, with a chat format, too");
-  add_choice(command, "--chat-format NAME", chat_format, {"chatml", "llama3", "gemma"},
-             "turns of a chat, for models whose file has no template, or one that is not known: "
-             "chatml, llama3 or gemma [what the template says]");
-  add_number(command, "-n,--predict,--n-predict N", options.max_tokens, -1, kMostInt,
-             "most tokens to generate; -1: until the context is full [" +
-                 std::to_string(options.max_tokens) + "]");
-  add_number(command, "-c,--ctx-size N", n_ctx, 0, kMostInt,
-             "context in tokens; 0: 4096 at most, more if prompt and -n need it [0]");
-  for (const auto& [name, type, of] : {std::tuple{"--cache-type-k", &cache_type_k, "keys"},
-                                       std::tuple{"--cache-type-v", &cache_type_v, "values"}}) {
-    add_choice(command, name + std::string(" TYPE"), *type, kCacheFormats,
-               std::string("storage of the target's ") + of +
-                   ": f16, or q8_0: half the memory, less precise; one for both [f16]");
-  }
-  command.add_flag("--ignore-eos", options.ignore_end, "go on after an end token");
+  add_turns(command);
+  add_limits(command);
   add_number(command, "--samples N", samples, 1, 1 << 20,
              "N texts with the seeds SEED, SEED + 1, ... behind one prompt, which is read once; "
              "with --json one object a line [1]");
@@ -265,14 +306,66 @@ void GenerateArguments::add_to(CLI::App& command) {
              "natural log probability of every token, and of the K most probable ones, before "
              "temperature and all other transforms: with --json in \"logprobs\", else in a "
              "table below the text");
+  constraint.add_to(command);
   add_sampling(command);
   add_penalties(command);
+  more_sampling.add_to(command, options);
   add_speculation(command);
   require_text(add_value(command, "--trace FILE", trace,
                          "write what each round drafted and kept to FILE, one JSON object a line; "
                          "'foredraft report FILE' makes a page of it"));
+  require_text(add_value(command, "--prompt-cache FILE", prompt_cache,
+                         "what was computed for the prompt: read where it exists, so that only "
+                         "what is new in this prompt is read, and written behind the prompt"));
   machine.add_to(command);
   add_json_flag(command, json);
+}
+
+void GenerateArguments::add_to_chat(CLI::App& command) {
+  options.max_tokens = -1;
+  add_model_option(command, model);
+  add_turns(command);
+  add_limits(command);
+  add_sampling(command);
+  add_penalties(command);
+  add_speculation(command);
+  machine.add_to(command);
+}
+
+void GenerateArguments::add_turns(CLI::App& command) {
+  add_choice(command, "--chat-format NAME", chat_format, chat_format_names(),
+             "turns of a chat, for models whose file has no template, or one that is not known: " +
+                 fd::chat_format::names() + " [what the template says]");
+}
+
+void GenerateArguments::add_limits(CLI::App& command) {
+  add_number(command, "-n,--predict,--n-predict N", options.max_tokens, -1, kMostInt,
+             "most tokens to generate; -1: until the context is full [" +
+                 std::to_string(options.max_tokens) + "]");
+  add_number(command, "-c,--ctx-size N", n_ctx, 0, kMostInt,
+             "context in tokens; 0: 4096 at most, more if prompt and -n need it [0]");
+  add_caches(command);
+  command.add_flag("--ignore-eos", options.ignore_end, "go on after an end token");
+  command.add_flag("--context-shift", context_shift,
+                   "where the context is full, keep its first tokens and the newest half of the "
+                   "others, read them again and go on; the text is another than with a longer "
+                   "context");
+  add_number(command, "--keep N", keep, 0, kMostInt,
+             "first tokens that --context-shift keeps [4, or all before the first message]");
+}
+
+void GenerateArguments::add_caches(CLI::App& command) {
+  const auto add = [&](const char* name, auto& type, const std::string& of) {
+    add_choice(command, name + std::string(" TYPE"), type, kCacheFormats,
+               "storage of " + of +
+                   ": f16, f32, or q8_0: half the memory of f16, less precise "
+                   "[" +
+                   kCacheFormats[0] + "]");
+  };
+  add("--cache-type-k", cache_type_k, "the target's keys");
+  add("--cache-type-v", cache_type_v, "the target's values");
+  add("--cache-type-k-draft", draft_cache_type_k, "the draft model's keys");
+  add("--cache-type-v-draft", draft_cache_type_v, "the draft model's values");
 }
 
 void GenerateArguments::add_sampling(CLI::App& command) {

@@ -10,7 +10,10 @@
 #include <foredraft/core/options.hpp>
 
 #include "arguments.hpp"
+#include "constraint_arguments.hpp"
 #include "draft_arguments.hpp"
+#include "models.hpp"
+#include "sampling_arguments.hpp"
 #include "speculation.hpp"
 
 namespace cli {
@@ -20,6 +23,7 @@ struct GenerateArguments {
   std::string model;
   std::string draft;
   std::string trace;                      ///< file; empty: none
+  std::string prompt_cache;               ///< file; empty: none
   std::string spec_type = kAuto;          ///< or kNone, or a list of the table of drafters
   std::optional<std::string> acceptance;  ///< of the table of rules; absent: the default
   std::optional<int> n_max;
@@ -37,30 +41,46 @@ struct GenerateArguments {
   int n_ctx = 0;
   std::string cache_type_k = kCacheFormats[0];
   std::string cache_type_v = kCacheFormats[0];
+  std::optional<std::string> draft_cache_type_k;  ///< absent: the default, as above
+  std::optional<std::string> draft_cache_type_v;
   int samples = 1;
+  bool context_shift = false;
+  std::optional<int> keep;            ///< tokens that a shift keeps; absent: the default
   std::optional<std::uint64_t> seed;  ///< absent: 0
   std::optional<int> repeat_last_n;   ///< absent: the library's default
   std::optional<float> draft_temperature;
   DraftArguments draft_load;
+  ConstraintArguments constraint;
+  SamplingArguments more_sampling;
   fd::Options options;  ///< complete behind resolve()
 
   void add_to(CLI::App& command);
+  /// What a conversation is told as well: all but the prompt and what is done with the text.
+  void add_to_chat(CLI::App& command);
 
   /// What the user chose, or the defaults, all but the context, which depends on the prompt. It
   /// refuses what CLI11 cannot see: options that contradict each other or would have no effect.
   /// @errors UsageError, kInvalidOption
   Method resolve();
+  /// How the models are loaded for it. Both have to live until they are.
+  /// @errors UsageError, kIo where there is no such model
+  ModelSettings models(const Method& method) const;
 
  private:
+  void add_turns(CLI::App& command);
+  void add_limits(CLI::App& command);
+  void add_caches(CLI::App& command);
   void add_sampling(CLI::App& command);
   void add_penalties(CLI::App& command);
   void add_speculation(CLI::App& command);
   std::string chosen_speculation() const;
   std::vector<int> chosen_tree(const Method& method) const;
   fd::Translation chosen_translation() const;
+  fd::RowFormats chosen_draft_cache() const;
   void check_ngram_files(const Method& method) const;
   void check_lookup(const Method& method) const;
   void check_state(const Method& method) const;
+  void check_shift() const;
   void check_penalties() const;
   void check_acceptance(const Method& method) const;
   void check_samples() const;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -5,6 +6,7 @@
 
 #include <foredraft/core/error.hpp>
 #include <foredraft/io/gguf.hpp>
+#include <foredraft/model/config.hpp>
 
 #include "arguments.hpp"
 #include "commands.hpp"
@@ -24,6 +26,27 @@ struct Arguments {
   bool json = false;
 };
 
+/// One with attention, where there is one: these are alike in what is shown of them.
+const fd::LayerShape& typical_layer(const fd::ModelConfig& c) {
+  const auto found = std::ranges::find_if(c.layers, &fd::LayerShape::attends);
+  return found == c.layers.end() ? c.layers.front() : *found;
+}
+
+std::string shape_of(const fd::ModelConfig& c) {
+  const fd::AttentionShape& attention = typical_layer(c).attention;
+  const auto n_recurrent = c.cache_shape().states.size();
+  std::string shape = std::to_string(c.layers.size()) + " layers";
+  if (n_recurrent > 0) shape += " (" + std::to_string(n_recurrent) + " recurrent)";
+  shape += ", d_model " + std::to_string(c.d_model);
+  if (attention.n_heads > 0) {
+    shape += ", " + std::to_string(attention.n_heads) + " heads of " +
+             std::to_string(attention.d_head) + " (" + std::to_string(attention.n_kv_heads) +
+             " for keys and values)";
+  }
+  const int d_ff = typical_layer(c).feed_forward.d_ff;
+  return d_ff > 0 ? shape + ", d_ff " + std::to_string(d_ff) : shape;
+}
+
 Json to_json(const Findings& found, const fd::Gguf& file) {
   Json object = Json::object({{"file", found.path.string()},
                               {"file_bytes", file.file_size()},
@@ -37,15 +60,13 @@ Json to_json(const Findings& found, const fd::Gguf& file) {
                               {"memory", Json()}});
   if (found.survey) {
     const fd::ModelConfig& c = found.survey->config;
-    const auto& [attention, feed_forward, recurrent] = c.layers.front();  // all are alike
-    object["dimensions"] = {{"n_vocab", int{c.n_vocab}},
-                            {"n_ctx", int{c.n_ctx}},
-                            {"n_layers", c.layers.size()},
-                            {"n_heads", int{attention.n_heads}},
-                            {"n_kv_heads", int{attention.n_kv_heads}},
-                            {"d_model", int{c.d_model}},
-                            {"d_head", int{attention.d_head}},
-                            {"d_ff", int{feed_forward.d_ff}}};
+    const auto& [attention, feed_forward, recurrent] = typical_layer(c);
+    object["dimensions"] = {
+        {"n_vocab", int{c.n_vocab}},         {"n_ctx", int{c.n_ctx}},
+        {"n_layers", c.layers.size()},       {"n_recurrent_layers", c.cache_shape().states.size()},
+        {"n_heads", int{attention.n_heads}}, {"n_kv_heads", int{attention.n_kv_heads}},
+        {"d_model", int{c.d_model}},         {"d_head", int{attention.d_head}},
+        {"d_ff", int{feed_forward.d_ff}}};
     object["memory"] = {{"n_ctx", found.n_ctx},
                         {"weights", found.survey->weight_bytes},
                         {"cache", static_cast<std::uint64_t>(found.cache_bytes())},
@@ -74,12 +95,7 @@ std::string overview(const Findings& found, const fd::Gguf& file) {
   out += line("runs", found.runs() ? "yes" : "no: " + visible(found.why_not));
   if (found.survey) {
     const fd::ModelConfig& c = found.survey->config;
-    const auto& [attention, feed_forward, recurrent] = c.layers.front();
-    out += line("shape", std::to_string(c.layers.size()) + " layers, d_model " +
-                             std::to_string(c.d_model) + ", " + std::to_string(attention.n_heads) +
-                             " heads of " + std::to_string(attention.d_head) + " (" +
-                             std::to_string(attention.n_kv_heads) + " for keys and values), d_ff " +
-                             std::to_string(feed_forward.d_ff));
+    out += line("shape", shape_of(c));
     out += line("context", std::to_string(c.n_ctx) + " tokens in training");
     out += line("memory", readable_bytes(found.total_bytes()) + ": weights " +
                               readable_bytes(static_cast<double>(found.survey->weight_bytes)) +

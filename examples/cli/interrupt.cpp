@@ -13,14 +13,15 @@ void take_note(int) { noted = 1; }
 
 }  // namespace
 
-InterruptGuard::InterruptGuard() {
+InterruptGuard::InterruptGuard(Second second) {
   noted = 0;
   struct sigaction before{};
   if (sigaction(SIGINT, nullptr, &before) != 0 || before.sa_handler == SIG_IGN) return;  // nohup
   struct sigaction action{};
   action.sa_handler = take_note;
-  // The first signal puts the default back; reads and writes go on.
-  action.sa_flags = SA_RESETHAND | SA_RESTART;
+  // Reads and writes go on. Where a second one ends the program, the first puts the default back.
+  action.sa_flags = SA_RESTART;
+  if (second == Second::kEnds) action.sa_flags |= static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
 }
 
@@ -32,5 +33,6 @@ InterruptGuard::~InterruptGuard() {
 }
 
 bool InterruptGuard::interrupted() noexcept { return noted != 0; }
+void InterruptGuard::forget() noexcept { noted = 0; }
 
 }  // namespace cli

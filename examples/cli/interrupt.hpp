@@ -2,15 +2,21 @@
 
 namespace cli {
 
-/// While one of these lives, the first SIGINT only takes note and a second one ends the program.
+/// While one of these lives, SIGINT only takes note.
 class InterruptGuard {
  public:
-  InterruptGuard();
+  enum class Second {
+    kEnds,  ///< a second signal ends the program
+    kToo,   ///< takes note, too: for a program that asks what to do next
+  };
+  explicit InterruptGuard(Second second = Second::kEnds);
   ~InterruptGuard();
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
   static bool interrupted() noexcept;
+  /// Wait for the next one.
+  static void forget() noexcept;
 };
 
 }  // namespace cli

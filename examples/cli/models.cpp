@@ -77,15 +77,16 @@ void require_room(const ModelFile& target, const std::optional<ModelFile>& draft
   const int rows = fd::Options().prefill_block;
   const Survey need = target.survey();
   if (settings.check) settings.check(need.config);
+  check_cache_formats(settings.cache, need.config, "");
   const int n_ctx = settings.n_ctx > 0 ? settings.n_ctx : default_context(need.config.n_ctx);
-  double bytes = static_cast<double>(need.weight_bytes) +
-                 need.cache_bytes(n_ctx, settings.cache_format) +
+  double bytes = static_cast<double>(need.weight_bytes) + need.cache_bytes(n_ctx, settings.cache) +
                  need.pass_bytes(rows, fd::DraftTree::kMaxNodes);
   std::string what = "weights and a context of " + std::to_string(n_ctx);
   if (draft) {
     const Survey extra = draft->survey();
+    check_cache_formats(settings.draft_cache, extra.config, "-draft");
     bytes += static_cast<double>(extra.weight_bytes) +
-             extra.draft_cache_bytes(std::min(n_ctx, int{extra.config.n_ctx})) +
+             extra.cache_bytes(std::min(n_ctx, int{extra.config.n_ctx}), settings.draft_cache) +
              extra.pass_bytes(rows, 1);
     what += " for two models";
   }

@@ -26,7 +26,8 @@ struct ModelSettings {
   int threads = 0;  ///< 0: as many as the machine grants
   std::optional<fd::cpu::Isa> isa = {};
   int n_ctx = 0;  ///< of the caches, as far as it is known before loading; 0: the default
-  std::string cache_format = kCacheFormats[0];
+  fd::RowFormats cache = {};        ///< of the target
+  fd::RowFormats draft_cache = {};  ///< of the draft model
   /// Told of the target before any weight is read; may throw. Absent: nothing is checked.
   std::function<void(const fd::ModelConfig&)> check = {};
   bool keep_packed = false;  ///< map the models from packed files; one that is changed never

@@ -1,6 +1,8 @@
 #include "ngram_file.hpp"
 
+#include <filesystem>
 #include <istream>
+#include <memory>
 #include <ostream>
 
 #include <foredraft/io/vocabulary_difference.hpp>
@@ -17,6 +19,22 @@ fd::VocabularyFingerprint fingerprint(const fd::Tokenizer& tokenizer) {
 fd::NgramCounts read_ngrams(const std::string& file, const fd::VocabularyFingerprint& vocabulary) {
   return read_saved(file, "a file of n-grams", "'foredraft ngram build' makes one",
                     [&](std::istream& in) { return fd::NgramCounts::load(in, vocabulary); });
+}
+
+NgramTables read_tables(const std::string& fixed, const std::string& dynamic,
+                        const fd::Tokenizer& tokenizer) {
+  NgramTables tables;
+  if (fixed.empty() && dynamic.empty()) return tables;
+  const fd::VocabularyFingerprint vocabulary = fingerprint(tokenizer);
+  if (!fixed.empty()) {
+    tables.fixed = std::make_shared<const fd::NgramCounts>(read_ngrams(fixed, vocabulary));
+  }
+  if (!dynamic.empty()) {
+    const bool there = std::filesystem::exists(dynamic);
+    tables.dynamic = std::make_shared<fd::SharedNgramCounts>(
+        there ? read_ngrams(dynamic, vocabulary) : fd::NgramCounts());
+  }
+  return tables;
 }
 
 void write_ngrams(const std::string& file, const fd::NgramCounts& counts,

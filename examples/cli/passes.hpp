@@ -2,15 +2,15 @@
 
 #include <span>
 
-#include <foredraft/cache/linear.hpp>
 #include <foredraft/core/scores.hpp>
 
+#include "cache_format.hpp"
 #include "models.hpp"
 
 namespace cli {
 
 /// The cache of passes that no decoder makes: those of `logits` and `bench`.
-using PlainCache = fd::LinearCache<fd::f16>;
+using PlainCache = Cache;
 
 /// Forward `tokens` behind what the cache holds, and commit them. The last `n_read` rows are wanted
 /// as `need` says, and `scores` has them.

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include <foredraft/core/utf8.hpp>
-#include <foredraft/io/chat_format.hpp>
 
 #include "arguments.hpp"
 #include "output.hpp"
@@ -29,18 +28,6 @@ bool blank(std::string_view line) {
   return line.find_first_not_of(" \t") == std::string_view::npos;
 }
 
-/// The turns that the user named, or those that the model was trained with.
-fd::ChatTemplate chat_template(const fd::Tokenizer& tokenizer, const std::string& named) {
-  for (const auto format :
-       {fd::ChatFormat::kChatML, fd::ChatFormat::kLlama3, fd::ChatFormat::kGemma}) {
-    if (fd::name_of(format) != named) continue;
-    fd::ChatTemplate chat;
-    chat.format = format;
-    return chat;
-  }
-  return fd::recognize_chat_template(tokenizer.vocabulary().chat_template());
-}
-
 fd::Error corrupt(const std::string& found, const std::string& expected) {
   return {fd::ErrorCode::kCorruptFile, found, expected,
           "paragraphs with empty lines between, or NAME.jsonl with {\"prompt\": \"...\"} on each "
@@ -48,6 +35,15 @@ fd::Error corrupt(const std::string& found, const std::string& expected) {
 }
 
 }  // namespace
+
+fd::ChatTemplate chat_template(const fd::Tokenizer& tokenizer, const std::string& named) {
+  if (const auto format = fd::chat_format_of(named)) {
+    fd::ChatTemplate chat;
+    chat.format = *format;
+    return chat;
+  }
+  return fd::recognize_chat_template(tokenizer.vocabulary().chat_template());
+}
 
 std::vector<fd::TokenId> encode_prompt(const fd::Tokenizer& tokenizer, std::string text, bool raw,
                                        const std::string& format) {

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include <foredraft/io/chat_format.hpp>
 #include <foredraft/io/tokenizer.hpp>
 
 #include "usage.hpp"
@@ -15,6 +16,10 @@ namespace cli {
 /// @param format  of the turn, by name; empty: that with which the model was trained
 std::vector<fd::TokenId> encode_prompt(const fd::Tokenizer& tokenizer, std::string text, bool raw,
                                        const std::string& format = {});
+
+/// The turns that `format` names, or those with which the model was trained.
+/// @errors kUnsupportedModel where its template is not known
+fd::ChatTemplate chat_template(const fd::Tokenizer& tokenizer, const std::string& format);
 
 /// Prompts of a file: paragraphs, with empty lines between, or, where its name ends in .jsonl,
 /// lines of JSON objects whose field `prompt` is one each. Errors name the file and the line.

@@ -85,10 +85,15 @@ Json to_json(const fd::Result& result, std::uint64_t seed, const RunFacts& facts
       {"n_draft", asked.options.n_draft},
       {"acceptance", method.rule.name},
       {"n_ctx", method.n_ctx},
-      {"cache_type", method.cache_format},
+      {"cache_type_k", std::string(fd::name_of(method.cache.k))},
+      {"cache_type_v", std::string(fd::name_of(method.cache.v))},
       {"threads", models.cpu.threads()},
       {"isa", models.isa()},
   };
+  if (models.draft) {
+    settings["cache_type_k_draft"] = std::string(fd::name_of(method.draft_cache.k));
+    settings["cache_type_v_draft"] = std::string(fd::name_of(method.draft_cache.v));
+  }
   // Only where given: whoever reads the object can tell what was asked for from what is usual.
   if (asked.draft_temperature) settings["draft_temperature"] = shortest(*asked.draft_temperature);
   if (asked.lookup_min) settings["lookup_min"] = *asked.lookup_min;

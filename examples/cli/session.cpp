@@ -1,29 +1,54 @@
 #include "session.hpp"
 
+#include <optional>
 #include <string>
 #include <utility>
 
-#include <foredraft/cache/linear.hpp>
-#include <foredraft/cache/rotating.hpp>
 #include <foredraft/decoder.hpp>
 #include <foredraft/drafter/ngram_cache.hpp>
+#include <foredraft/prefix_store.hpp>
 
+#include "cache_format.hpp"
 #include "memory.hpp"
 
 namespace cli {
 
 namespace {
 
-template <typename T, fd::Shape S, typename Rule>
+template <fd::Shape S, typename Rule>
 class SessionIn final : public Session {
  public:
   SessionIn(Models& models, const Method& method, Rule rule)
-      : decoder_(models.target, fd::RotatingCache<T>(models.target.shape(), method.n_ctx),
+      : decoder_(models.target,
+                 Cache(with_formats(models.target.shape(), method.cache), method.n_ctx),
                  make_drafters<S>(models, method), std::move(rule)) {}
 
   fd::Result generate(std::span<const fd::TokenId> prompt, const fd::Options& options,
                       const Emit& emit) override {
+    recall(prompt);
+    if (shift_) return fd::generate_shifting(decoder_, prompt, options, *shift_, emit);
     return decoder_.generate(prompt, options, emit);
+  }
+
+  fd::Result read(std::span<const fd::TokenId> prompt, const fd::Options& options) override {
+    recall(prompt);
+    return decoder_.prefill(prompt, options);
+  }
+
+  std::span<const fd::TokenId> tokens() const override { return decoder_.tokens(); }
+  void shift_context(fd::ContextShift shift) override { shift_ = shift; }
+  void use_store(std::size_t bytes) override { store_.emplace(bytes); }
+  void keep() override {
+    if (store_) store_->keep(decoder_);
+  }
+
+  void save(std::ostream& out, const fd::SnapshotOwner& owner, const std::string& note) override {
+    fd::save_snapshot(out, decoder_.snapshot(), owner, note);
+  }
+  Loaded load(std::istream& in, const fd::SnapshotOwner& owner) override {
+    const auto loaded = fd::load_snapshot(in, decoder_.snapshot(), owner);
+    decoder_.restore(loaded.snapshot);
+    return {loaded.note, loaded.drafters};
   }
 
   void learn() override {
@@ -44,29 +69,34 @@ class SessionIn final : public Session {
   }
 
  private:
-  // Linear in all layers of a model without windows.
-  fd::Decoder<Model, fd::RotatingCache<T>, Drafters<S>, Rule> decoder_;
+  using Decoder = fd::Decoder<Model, Cache, Drafters<S>, Rule>;
+
+  void recall(std::span<const fd::TokenId> prompt) {
+    if (store_) store_->recall(decoder_, prompt);
+  }
+
+  Decoder decoder_;
+  std::optional<fd::ContextShift> shift_;
+  std::optional<fd::PrefixStore<Decoder>> store_;
 };
 
 }  // namespace
 
 std::unique_ptr<Session> make_session(Models& models, const Method& method) {
-  return with_cache_format(method.cache_format, [&]<typename T>(T) -> std::unique_ptr<Session> {
-    // Looked at when the models were loaded, too, but there the context was known only with -c.
-    double bytes = fd::RotatingCache<T>::full_bytes(models.target.shape(), method.n_ctx);
-    if (models.draft) {
-      bytes += fd::LinearCache<fd::f16>::full_bytes(models.draft->shape(),
-                                                    models.draft_context(method.n_ctx));
-    }
-    require_memory(bytes, "a context of " + std::to_string(method.n_ctx),
-                   "a smaller context (-c), or fewer tokens (-n)");
-    if (method.rule.make_for_trees != nullptr) {
-      using Trees = SessionIn<T, fd::Shape::kTree, fd::AnyTreeAcceptance>;
-      return std::make_unique<Trees>(models, method, method.rule.make_for_trees());
-    }
-    using Chains = SessionIn<T, fd::Shape::kChain, fd::AnyAcceptance>;
-    return std::make_unique<Chains>(models, method, method.rule.make());
-  });
+  // Looked at when the models were loaded, too, but there the context was known only with -c.
+  double bytes = Cache::full_bytes(with_formats(models.target.shape(), method.cache), method.n_ctx);
+  if (models.draft) {
+    bytes += Cache::full_bytes(with_formats(models.draft->shape(), method.draft_cache),
+                               models.draft_context(method.n_ctx));
+  }
+  require_memory(bytes, "a context of " + std::to_string(method.n_ctx),
+                 "a smaller context (-c), or fewer tokens (-n)");
+  if (method.rule.make_for_trees != nullptr) {
+    using Trees = SessionIn<fd::Shape::kTree, fd::AnyTreeAcceptance>;
+    return std::make_unique<Trees>(models, method, method.rule.make_for_trees());
+  }
+  using Chains = SessionIn<fd::Shape::kChain, fd::AnyAcceptance>;
+  return std::make_unique<Chains>(models, method, method.rule.make());
 }
 
 }  // namespace cli

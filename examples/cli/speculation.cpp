@@ -1,10 +1,13 @@
 #include "speculation.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <foredraft/acceptance/block_verification.hpp>
 #include <foredraft/acceptance/rejection_sampling.hpp>
 #include <foredraft/acceptance/sample_and_match.hpp>
+#include <foredraft/cache/hybrid.hpp>
+#include <foredraft/drafter/forced_tokens.hpp>
 #include <foredraft/drafter/lookahead.hpp>
 #include <foredraft/drafter/model_drafter.hpp>
 #include <foredraft/drafter/model_heterogeneous.hpp>
@@ -20,6 +23,7 @@
 #include <foredraft/drafter/token_recycling.hpp>
 #include <foredraft/io/tokenizer_codec.hpp>
 
+#include "cache_format.hpp"
 #include "models.hpp"
 
 namespace cli {
@@ -28,30 +32,33 @@ namespace {
 
 constexpr fd::Shape kTree = fd::Shape::kTree;
 
-TreeDrafter translating_drafter(Models& models, const Method& method, int n_ctx) {
+TreeDrafter translating_drafter(Models& models, const Method& method, Cache cache) {
   if (!method.tree.empty()) {
     throw UsageError("--spec-tree with a draft model of another tokenizer, which drafts chains",
                      "a draft model with the target's tokenizer", "leave --spec-tree out");
   }
-  return fd::HeterogeneousDrafter{*models.draft,
-                                  fd::codec_of(models.target.tokenizer()),
-                                  fd::codec_of(models.draft->tokenizer()),
-                                  {.translation = method.translation, .law = method.draft_law},
-                                  n_ctx};
+  return fd::HeterogeneousDrafter<Model, Cache>{
+      *models.draft,
+      std::move(cache),
+      fd::codec_of(models.target.tokenizer()),
+      fd::codec_of(models.draft->tokenizer()),
+      {.translation = method.translation, .law = method.draft_law}};
 }
 
 TreeDrafter model_drafter(Models& models, const Method& method) {
-  const int n_ctx = models.draft_context(method.n_ctx);
-  if (!models.same_vocabulary()) return translating_drafter(models, method, n_ctx);
+  Cache cache(with_formats(models.draft->shape(), method.draft_cache),
+              models.draft_context(method.n_ctx));
+  if (!models.same_vocabulary()) return translating_drafter(models, method, std::move(cache));
   if (method.translation != fd::Translation::kAuto) {
     throw UsageError("--draft-translation with a draft model of the target's tokenizer",
                      "drafts to translate", "leave it out");
   }
   if (method.tree.empty()) {
-    return fd::ModelDrafter{*models.draft, {.law = method.draft_law}, n_ctx};
+    return fd::ModelDrafter<Model, Cache>{
+        *models.draft, std::move(cache), {.law = method.draft_law}};
   }
-  return fd::ModelTreeDrafter{
-      *models.draft, {.branching = method.tree, .law = method.draft_law}, n_ctx};
+  return fd::ModelTreeDrafter<Model, Cache>{
+      *models.draft, std::move(cache), {.branching = method.tree, .law = method.draft_law}};
 }
 
 TreeDrafter lookup(Models&, const Method& method) {
@@ -136,6 +143,7 @@ bool Method::asks(const DrafterKind& kind) const {
 template <fd::Shape S>
 Drafters<S> make_drafters(Models& models, const Method& method) {
   Drafters<S> chosen;
+  if (method.constrained && method.speculation != kNone) chosen.add("forced", fd::ForcedTokens{});
   for (const DrafterKind& kind : kDrafters) {
     const bool lacks_model = kind.needs_model && !models.draft && method.speculation == kAuto;
     if (method.asks(kind) && !lacks_model) chosen.add(kind.name, kind.make(models, method));

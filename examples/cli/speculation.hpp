@@ -70,12 +70,14 @@ struct Method {
   std::string speculation;  ///< kAuto, kNone or names of drafters with commas between
   const RuleKind& rule;
   int n_ctx = 0;
-  std::string cache_format = kCacheFormats[0];        ///< of the target
+  fd::RowFormats cache = {};                          ///< of the target
+  fd::RowFormats draft_cache = {};                    ///< of the draft model
   std::optional<fd::SamplingOptions> draft_law = {};  ///< absent: as the target is sampled
   bool with_model = true;                             ///< kAuto uses a draft model that is there
   std::vector<int> tree = {};  ///< the draft model's children by depth; empty: it drafts chains
   fd::Translation translation = fd::Translation::kAuto;  ///< where the tokenizers differ
   NgramTables ngrams = {};
+  bool constrained = false;  ///< what the constraint forces is drafted, before all others
   int lookup_min = 0;  ///< tokens of the shortest match that lookup drafts from; 0: its default
 
   /// A drafter of that name takes part, given the models that it needs.

@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "cache_format.hpp"
 #include "ngram_file.hpp"
 #include "processor.hpp"
 #include "saved_file.hpp"
@@ -23,8 +24,9 @@ std::string describe(const std::filesystem::path& model) {
          std::to_string(std::filesystem::file_size(model, ignored)) + " bytes";
 }
 
-/// A draft model, what became of it while it was loaded, and how it drafts.
-std::string describe(const StateFile::Run& run) {
+}  // namespace
+
+std::string StateFile::describe_draft(const Run& run) {
   const Method& method = run.method;
   const DraftArguments& load = run.draft_load;
   const std::vector<int>& tree = method.tree;
@@ -37,21 +39,20 @@ std::string describe(const StateFile::Run& run) {
   if (load.n_vocab > 0) text += ", " + std::to_string(load.n_vocab) + " tokens";
   if (!load.counts_file.empty()) text += " by " + describe(load.counts_file);
   if (method.draft_law) text += ", temperature " + std::to_string(method.draft_law->temperature);
+  if (method.draft_cache != fd::RowFormats{}) text += ", cache " + spelled(method.draft_cache);
   for (std::size_t i = 0; i < tree.size(); ++i) {
     text += (i == 0 ? ", tree " : "-") + std::to_string(tree[i]);
   }
   return text;
 }
 
-}  // namespace
-
 StateFile::StateFile(std::string file, const Models& models, const Run& run)
     : file_(std::move(file)) {
   if (file_.empty()) return;
   vocabulary_ = fingerprint(models.target.tokenizer());
-  setup_ = describe(run.target) + ", cache " + run.method.cache_format + ", " + processor_name() +
+  setup_ = describe(run.target) + ", cache " + spelled(run.method.cache) + ", " + processor_name() +
            ", " + models.isa() + ", " + std::to_string(models.cpu.threads()) + " threads";
-  if (!run.draft.empty()) draft_model_ = describe(run);
+  if (!run.draft.empty()) draft_model_ = describe_draft(run);
   if (!std::filesystem::exists(file_)) return;
   known_ = read_saved(file_, "a file of --spec-state",
                       "name one that can be read, or one that does not exist",

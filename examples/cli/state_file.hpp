@@ -32,6 +32,9 @@ class StateFile {
   /// @errors kIo and what ControllerState::load throws, with the name of the file
   StateFile(std::string file, const Models& models, const Run& run);
 
+  /// A draft model, what became of it while it was loaded, and how it drafts.
+  static std::string describe_draft(const Run& run);
+
   void give_to(Session& session) const;
   /// Writes as write_saved. @errors kIo
   void keep(Session& session) const;

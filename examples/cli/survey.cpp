@@ -5,9 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include <foredraft/backend/cpu/key_blocks.hpp>
 #include <foredraft/backend/cpu/panel_layout.hpp>
-#include <foredraft/cache/linear.hpp>
-#include <foredraft/cache/rotating.hpp>
 #include <foredraft/model/weights.hpp>
 
 namespace cli {
@@ -35,8 +34,6 @@ struct MeasuringBackend {
   std::size_t bytes = 0;
 };
 
-constexpr int kStagedRows = 512;  // default of the caches
-
 }  // namespace
 
 Survey survey(const fd::Gguf& file, const fd::LoadOptions& options) {
@@ -62,20 +59,17 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options) {
   return found;
 }
 
-double Survey::cache_bytes(std::int64_t n_ctx, const std::string& format) const {
+double Survey::cache_bytes(std::int64_t n_ctx, fd::RowFormats formats) const {
   const auto positions = static_cast<int>(std::min<std::int64_t>(n_ctx, fd::Dim::kMost));
-  return with_cache_format(format, [&]<typename T>(T) {
-    return fd::RotatingCache<T>::full_bytes(config.cache_shape(), positions, kStagedRows);
-  });
-}
-
-double Survey::draft_cache_bytes(int n_ctx) const {
-  return fd::LinearCache<fd::f16>::full_bytes(config.cache_shape(), n_ctx + kStagedRows);
+  return Cache::full_bytes(with_formats(config.cache_shape(), formats), positions);
 }
 
 double Survey::pass_bytes(int rows, int logit_rows) const {
-  const fd::LayerShape& layer = config.layers.front();  // all are alike
-  const double row = 2.0 * config.d_model + 2.0 * layer.attention.d_q + layer.feed_forward.d_ff;
+  double widest = 0;
+  for (const fd::LayerShape& layer : config.layers) {
+    widest = std::max(widest, 2.0 * layer.attention.d_q + layer.feed_forward.d_ff);
+  }
+  const double row = 2.0 * config.d_model + widest;
   return sizeof(float) * (rows * row + static_cast<double>(logit_rows) * config.n_vocab);
 }
 
@@ -89,14 +83,20 @@ void check_context(int n_ctx, int trained) {
                   "text beyond it would be nonsense");
 }
 
-void check_cache_format(const std::string& format, int d_head) {
-  const int multiple =
-      with_cache_format(format, []<typename T>(T) { return fd::cpu::kHeadMultiple<T>; });
-  if (d_head % multiple == 0) return;
-  throw fd::Error(
-      fd::ErrorCode::kInvalidOption,
-      "--cache-type-k " + format + " with heads of " + std::to_string(d_head) + " dimensions",
-      "a multiple of " + std::to_string(multiple), "use " + kCacheFormats[0]);
+void check_cache_formats(fd::RowFormats formats, const fd::ModelConfig& model,
+                         const std::string& of) {
+  const auto check = [&](const char* option, fd::RowFormat format, int d_head) {
+    const int multiple = fd::cpu::head_multiple(format);
+    if (d_head % multiple == 0) return;
+    throw fd::Error(fd::ErrorCode::kInvalidOption,
+                    option + of + " " + std::string(fd::name_of(format)) + " with heads of " +
+                        std::to_string(d_head) + " dimensions",
+                    "a multiple of " + std::to_string(multiple), "use " + kCacheFormats[0]);
+  };
+  for (const fd::KeyValueShape& layer : model.cache_shape().layers) {
+    check("--cache-type-k", formats.k, layer.d_head);
+    check("--cache-type-v", formats.v, layer.d_head);
+  }
 }
 
 }  // namespace cli

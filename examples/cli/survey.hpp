@@ -18,10 +18,8 @@ struct Survey {
   fd::ModelConfig config;
   std::size_t weight_bytes = 0;  ///< in memory, packed
 
-  /// Keys and values of a cache, with the room for staged rows. @param format as kCacheFormats
-  double cache_bytes(std::int64_t n_ctx, const std::string& format = kCacheFormats[0]) const;
-  /// Of a draft model, whose cache keeps all positions of layers with a window, too.
-  double draft_cache_bytes(int n_ctx) const;
+  /// Keys and values of a cache, with the room for staged rows.
+  double cache_bytes(std::int64_t n_ctx, fd::RowFormats formats = {}) const;
   /// Buffers of a pass with `rows` rows, of which `logit_rows` hand out all logits.
   double pass_bytes(int rows, int logit_rows) const;
 };
@@ -36,7 +34,9 @@ int default_context(int trained);
 /// Hold -c to what the model was trained for. @errors kInvalidOption
 void check_context(int n_ctx, int trained);
 
-/// Refuse a cache for heads that its format cannot hold. @errors kInvalidOption
-void check_cache_format(const std::string& format, int d_head);
+/// Refuse a cache for heads that its formats cannot hold.
+/// @param of  "" or "-draft": what the options of the model end in. @errors kInvalidOption
+void check_cache_formats(fd::RowFormats formats, const fd::ModelConfig& model,
+                         const std::string& of);
 
 }  // namespace cli

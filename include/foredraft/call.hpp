@@ -47,13 +47,25 @@ class Call {
                   "stop at tokens instead: Options::end_tokens");
     }
     if (options_.constraint) constrain(target.vocab_size());
+    if (options_.min_tokens > 0) ends_ = ends_among(target.vocab_size());
+    need_early_ = std::max(need_, acceptance.needs(sampling(0)));
   }
 
   /// As asked for; `piece` is the target's where the caller has none.
   const Options& options() const noexcept { return options_; }
+  /// Those of the options, and where min_tokens is not reached, the end tokens held back.
+  /// @param next position of the token that comes next
+  SamplingOptions sampling(Position next) const {
+    SamplingOptions sampling = options_.sampling;
+    if (early()) {
+      const auto made = static_cast<Position>(stats.emitted);
+      sampling.held_back = {ends_, next - made + options_.min_tokens};
+    }
+    return sampling;
+  }
   Rng& rng() noexcept { return rng_ != nullptr ? *rng_ : philox_; }
   /// Of the acceptance rule under these options, and of log probabilities.
-  RowNeed need() const noexcept { return need_; }
+  RowNeed need() const noexcept { return early() ? need_early_ : need_; }
   /// The acceptance rule makes use of q.
   bool uses_law() const noexcept { return uses_law_; }
 
@@ -82,6 +94,17 @@ class Call {
                 "at most the " + std::to_string(n_vocab) + " tokens there are", "ask for fewer");
   }
 
+  /// A token may come before which the text must not end.
+  bool early() const noexcept { return !ends_.empty() && stats.emitted < options_.min_tokens; }
+
+  std::vector<TokenId> ends_among(int n_vocab) const {
+    std::vector<TokenId> ends;
+    for (TokenId token = 0; token < n_vocab; ++token) {
+      if (is_end(token)) ends.push_back(token);
+    }
+    return ends;
+  }
+
   void constrain(int n_vocab) {
     if (options_.constraint.vocab_size() > n_vocab) {
       throw Error(
@@ -90,10 +113,7 @@ class Call {
           "at most the " + std::to_string(n_vocab) + " of the target",
           "make the constraint with the target's own vocabulary");
     }
-    auto ends = std::make_shared<std::vector<TokenId>>();
-    for (TokenId token = 0; token < n_vocab; ++token) {
-      if (is_end(token)) ends->push_back(token);
-    }
+    auto ends = std::make_shared<std::vector<TokenId>>(ends_among(n_vocab));
     constraint_ = ConstraintPath(options_.constraint, std::move(ends));
   }
 
@@ -101,6 +121,8 @@ class Call {
   Rng* rng_;
   Philox philox_;
   RowNeed need_ = RowNeed::kNothing;
+  RowNeed need_early_ = RowNeed::kNothing;
+  SharedList<TokenId> ends_;  // where min_tokens holds them back
   bool uses_law_ = false;
   ConstraintPath constraint_;
   std::function<bool(TokenId)> is_end_;  // of the target; empty: Options::end_tokens says

@@ -50,7 +50,7 @@ inline std::vector<TokenId> shifted(std::span<const TokenId> tokens, int capacit
 /// so speculative text equals plain text here, too. The kept tokens are read again, since keys and
 /// values hold what came before them: about half a context is read each time half a context was
 /// written. Log probabilities, penalties and drafters see the kept tokens as the text.
-/// @param D  a Decoder
+/// @tparam D  a Decoder
 /// @return all of it as one: statistics count what was read again as tokens of the prompt
 /// @errors kInvalidOption as shifted(), and what generate() throws
 template <typename D, typename Emit>

@@ -32,6 +32,9 @@ class Decoder {
   static_assert(VerifiesDraftsOf<A, D>,
                 "this acceptance rule verifies chains only, and this drafter may propose trees: "
                 "use a rule for trees, such as Greedy or SampleAndMatch");
+  static_assert(StagesDraftsOf<C, D>,
+                "this cache stages chains only, and this drafter may propose trees: use a drafter "
+                "of chains, such as PromptLookup or ModelDrafter");
 
  public:
   /// The state between two calls: all that a later call can see.

@@ -4,6 +4,7 @@
 /// foredraft::compiled for a run-time choice of the instruction set.
 
 #include <foredraft/backend/cpu/cpu.hpp>
+#include <foredraft/cache/hybrid.hpp>
 #include <foredraft/cache/linear.hpp>
 #include <foredraft/cache/rotating.hpp>
 #include <foredraft/drafter/model_drafter.hpp>

@@ -13,6 +13,7 @@
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/result.hpp>
 #include <foredraft/core/text_stream.hpp>
+#include <foredraft/sampling/mirostat.hpp>
 #include <foredraft/sampling/row_sampler.hpp>
 
 namespace foredraft::inline v0 {
@@ -44,7 +45,8 @@ class Sequence {
     std::vector<Emitted> undelivered;
     std::optional<FinishReason> unreported;
     bool cold = true;
-    ConstraintPath constraint;
+    ConstraintPath constraint = {};
+    Mirostat mirostat = {};
 
     /// What outlives a process; the rest is there within a call alone.
     static void parts(auto& self, auto& archive) {
@@ -52,6 +54,7 @@ class Sequence {
       archive(self.cache);
       archive(self.drafter);
       archive(self.cold);
+      archive(self.mirostat);
     }
   };
 
@@ -129,7 +132,8 @@ class Sequence {
             {undelivered, undelivered_.end()},
             unreported_,
             cold_,
-            constraint_};
+            constraint_,
+            mirostat_};
   }
 
   /// Where a part throws, the sequence is left without tokens, as when it was made.
@@ -163,6 +167,7 @@ class Sequence {
     unreported_ = snapshot.unreported;
     cold_ = snapshot.cold;
     constraint_ = snapshot.constraint;
+    mirostat_ = snapshot.mirostat;
   }
 
   /// Hand final tokens to the user. A token counts as delivered once emit was entered; if emit
@@ -192,13 +197,15 @@ class Sequence {
   friend class Turn<Sequence>;
 
   Context context(Call& call) const {
+    const SamplingOptions sampling = call.sampling(static_cast<Position>(tokens_.size()));
     return {tokens_,
             {},
-            call.options().sampling,
+            sampling,
             call.uses_law(),
             &call.rng(),
             target_.vocab_size(),
-            call.options().constraint ? &constraint_of(call) : nullptr};
+            call.options().constraint ? &constraint_of(call) : nullptr,
+            mirostat_.most_surprise(sampling)};
   }
 
   /// Where the text stands under the call's constraint: at its beginning, if an earlier call had
@@ -226,6 +233,7 @@ class Sequence {
     unreported_.reset();
     cold_ = true;
     constraint_ = {};
+    mirostat_ = {};
   }
 
   T& target_;
@@ -240,6 +248,7 @@ class Sequence {
   std::optional<FinishReason> unreported_;  // how the text ended, until somebody was told
   bool cold_ = true;                        // no round since the prompt was read
   ConstraintPath constraint_;               // behind the last final token
+  Mirostat mirostat_;                       // behind the anchor
 
   // Buffers, overwritten by every turn.
   DraftTree draft_;

@@ -54,6 +54,7 @@ class Turn {
     s_.tokens_.reserve(idx(s_.cache_.capacity()));
     s_.draft_.reset(s_.anchor());
     context_ = s_.context(*call_);
+    mirostat_ = s_.mirostat_;
     // The first round after a prompt drafts nothing: a draft model that has the whole prompt to
     // read would delay the first token.
     if (s_.cold_) return;
@@ -113,11 +114,15 @@ class Turn {
     Cut cut;
     {
       const Stopwatch watch(stats.seconds.accept);
-      s_.rows_.begin(context_.sampling, s_.scores_, s_.draft_, s_.tokens_, context_.constraint);
+      s_.rows_.begin(context_.sampling, s_.scores_, s_.draft_, s_.tokens_, context_.constraint,
+                     s_.mirostat_);
       const Verdict verdict = s_.acceptance_.verify(s_.draft_, s_.rows_, call_->rng());
       cut = foredraft::cut(verdict, s_.draft_, *call_, s_.text_, s_.context_left(),
                            s_.constraint_of(*call_));
       note_logprobs(cut);
+      if (context_.sampling.mirostat != 0) {
+        mirostat_ = s_.rows_.mirostat_behind(cut.path().back(), cut.tokens.back());
+      }
     }
     // Final from here: until the observer is told, nothing throws.
     {
@@ -183,6 +188,7 @@ class Turn {
     const bool ended = cut.reason == FinishReason::kEnd || cut.reason == FinishReason::kStop;
     s_.unreported_ = ended ? cut.reason : std::nullopt;
     s_.cold_ = false;
+    s_.mirostat_ = mirostat_;
   }
 
   void observe(const Cut& cut) const {
@@ -199,6 +205,7 @@ class Turn {
   Context context_;
   Limit limit_;
   bool drafting_ = false;  // in steps, and passes are left
+  Mirostat mirostat_;      // behind the round
 };
 
 /// A turn that reads a block of the prompt, for a sequence that is reading().

@@ -43,3 +43,11 @@ TEST_CASE("a short convolution keeps what it convolves, and no state") {
   CHECK(fd::ShortConvShape{.width = 64, .kernel = 3}.state() ==
         fd::StateShape{.n_inputs = 64, .window = 2});
 }
+
+TEST_CASE("a selective scan keeps what it convolves, the result, time steps and states") {
+  const fd::SelectiveScanShape scan{
+      .width = 64, .n_heads = 4, .d_head = 16, .d_state = 8, .n_groups = 2, .kernel = 4};
+  CHECK(scan.d_conv() == 96);
+  CHECK(scan.d_in() == 164);
+  CHECK(scan.state() == fd::StateShape{.n_inputs = 196, .window = 3, .n_heads = 4, .d_state = 128});
+}

@@ -17,7 +17,7 @@ struct NoRows : fd::LinearCache<float> {
   fd::SequenceRows rows(fd::NodeIndex, int, int) const noexcept = delete;
 };
 struct LayerOfAnotherStorage : fd::LinearCache<float> {
-  fd::RowsIn<fd::f16>::Layer layer(int) noexcept;
+  int layer(int) noexcept;
 };
 static_assert(!fd::KeyValueCache<PositionMayThrow>);
 static_assert(!fd::KeyValueCache<NoRows>);

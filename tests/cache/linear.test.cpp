@@ -1,6 +1,8 @@
 #include <foredraft/cache/linear.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <random>
 #include <type_traits>
 
@@ -48,10 +50,16 @@ float mark_of(const T& element) {
   }
 }
 
+/// The elements of a head, as they lie.
+template <typename T>
+T* elements(const fd::cpu::HeadRows& rows, std::size_t head) {
+  return reinterpret_cast<T*>(rows.row(static_cast<int>(head), 0));
+}
+
 /// Element i of a key, wherever its row lies.
 template <typename T>
 T key_element(const typename fd::RowsIn<T>::Layer& kv, std::size_t head, int row, int i) {
-  const T* const keys = kv.k + head * kv.head_stride;
+  const T* const keys = elements<T>(kv.k, head);
   if constexpr (fd::kValuesPerElement<T> == 1) {
     return keys[fd::cpu::key_place(row, i, kElements, kv.size)];
   } else {
@@ -74,8 +82,8 @@ void write_row(fd::LinearCache<T>& cache, fd::NodeIndex node) {
       for (std::size_t i = 0; i < kElements; ++i) {
         const auto mark = static_cast<float>(cache.token(node) * kMarks +
                                              element_mark(layer, head, static_cast<int>(i)));
-        kv.k[head * kv.head_stride + row * kElements + i] = marked<T>(mark);
-        kv.v[head * kv.head_stride + row * kElements + i] = marked<T>(-mark);
+        elements<T>(kv.k, head)[row * kElements + i] = marked<T>(mark);
+        elements<T>(kv.v, head)[row * kElements + i] = marked<T>(-mark);
       }
     }
   }
@@ -99,9 +107,7 @@ std::vector<fd::TokenId> tokens_in(fd::LinearCache<T>& cache, int first, int cou
       const auto kv = cache.layer(layer);
       for (std::size_t head = 0; head < 3; ++head) {
         for (int i = 0; i < kElements; ++i) {
-          const std::size_t at =
-              head * kv.head_stride + static_cast<std::size_t>(row * kElements + i);
-          const auto v = static_cast<int>(mark_of(kv.v[at]));
+          const auto v = static_cast<int>(mark_of(elements<T>(kv.v, head)[row * kElements + i]));
           const auto k = static_cast<int>(mark_of(key_element<T>(kv, head, row, i)));
           const int mark = k - element_mark(layer, head, i);
           const fd::TokenId here = mark % kMarks == 0 && v == -k ? mark / kMarks : -1;
@@ -269,10 +275,40 @@ TEST_CASE("a snapshot that is not of this cache's shape is refused, and the cach
   refused([](auto& s) { s.size = -1, s.k.clear(), s.v.clear(); });
   refused([](auto& s) { s.size = std::numeric_limits<int>::min(); });
   refused([](auto& s) { s.k.pop_back(); });
-  refused([](auto& s) { s.v.push_back(0.0f); });
+  refused([](auto& s) { s.v.push_back({}); });
+  refused([](auto& s) { s.k.resize(s.k.size() / 2), s.v.resize(s.v.size() / 2); });  // an f16's
   fd::CacheShape other = shape_of<float>();
   other.layers.push_back(other.layers[0]);
   CHECK_THROWS_AS(fd::LinearCache<float>(other, 32).restore(own), fd::Error);
+}
+
+TEST_CASE("a snapshot fits caches of its own formats, whether the type names them or the shape") {
+  using Mixed = fd::cpu::Rows<fd::q8_0, fd::f16>;
+  fd::CacheShape shape{2, 3, 64, 64};
+  shape.formats = {fd::RowFormat::kQ8_0, fd::RowFormat::kF16};
+  fd::LinearCache<Mixed> typed(shape, 64);
+  std::vector<fd::TokenId> tokens(40);
+  std::vector<fd::NodeIndex> path(40);
+  std::iota(path.begin(), path.end(), 0);
+  typed.stage(chain(tokens));
+  std::vector<float> row(64, 3.0f);
+  for (int i = 0; i < 40; ++i) typed.layer(1).put(2, i, row, row);
+  typed.commit(path);
+  const auto snapshot = typed.snapshot();
+  CHECK(snapshot.k.size() == 2 * 3 * 40 * 2 * sizeof(fd::q8_0));
+  CHECK(snapshot.v.size() == 2 * 3 * 40 * 64 * sizeof(fd::f16));
+
+  fd::LinearCache<fd::cpu::AnyRows> any(shape, 64);
+  any.restore({snapshot.size, snapshot.k, snapshot.v});
+  std::vector<float> key(64), value(64);
+  any.layer(1).get_key(2, 39, key);
+  any.layer(1).get_value(2, 39, value);
+  CHECK(std::abs(key[63] - 3.0f) < 0.01f);
+  CHECK(value[63] == 3.0f);
+
+  std::swap(shape.formats.k, shape.formats.v);
+  fd::LinearCache<fd::cpu::AnyRows> other(shape, 64);
+  CHECK_THROWS_AS(other.restore({snapshot.size, snapshot.k, snapshot.v}), fd::Error);
 }
 
 TEMPLATE_TEST_CASE("what is moved takes all along, and what is moved from holds nothing", "", float,

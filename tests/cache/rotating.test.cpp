@@ -248,7 +248,7 @@ TEST_CASE("a snapshot has what the windows reach, and fits caches of its kind al
   Checked<fd::RotatingCache<float>> checked(shape, 300, 4);
   extend(checked, 100);
   const auto snapshot = checked.cache.snapshot();
-  CHECK(snapshot.k.size() == kHead * (2 * 7 + 100 + 2 * 39));  // what row 100 sees
+  CHECK(snapshot.k.size() == kHead * (2 * 7 + 100 + 2 * 39) * sizeof(float));  // what row 100 sees
   Checked<fd::RotatingCache<float>> other(shape, 200, 30);
   other.cache.restore(snapshot);
   other.tokens = checked.tokens;

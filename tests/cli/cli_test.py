@@ -1,5 +1,6 @@
 """The program foredraft as a user meets it: python3 cli_test.py PROGRAM"""
 
+import itertools
 import json
 import os
 import pathlib
@@ -24,7 +25,7 @@ class Help(CliTest):
         for option in ("-md,--model-draft", "--spec-draft-n-max", "--spec-acceptance", "--seed", "--raw", "--samples",
                        "--logprobs", "--draft-temp", "--quantize-draft", "--draft-vocab", "--draft-vocab-counts",
                        "--repeat-penalty", "--repeat-last-n", "--keep-packed", "-ctk,--cache-type-k",
-                       "-ctv,--cache-type-v"):
+                       "-ctv,--cache-type-v", "-ctkd,--cache-type-k-draft", "-ctvd,--cache-type-v-draft"):
             self.assertIn(option, text)
 
 
@@ -45,7 +46,7 @@ class Usage(CliTest):
             ("both -p and -f", ("logits", "-m", "x", "-p", "a", "-f", "b")),
             ("found --temp = warm; expected a number", (*generate, "--temp", "warm")),
             ("found -ngl; expected", (*generate, "-ngl", "99")),
-            ("found -ctkd; expected", ("generate", "-ctkd", "q8_0", "-m", "x", "-p", "a")),
+            ("found -ctkx; expected", ("generate", "-ctkx", "q8_0", "-m", "x", "-p", "a")),
             ("temperature", (*generate, "--temp", "-1")),
             ("temperature", (*generate, "--temp", "nan")),
             ("temperature above 0", (*generate, "--top-k", "5")),
@@ -76,10 +77,12 @@ class Usage(CliTest):
             ("leave one of them out", (*generate, "--spec-type", "none", "--spec-draft-n-max", "4")),
             ("1 to 63", (*generate, "--spec-draft-n-max", "0")),
             ("1 to 63", (*generate, "--spec-draft-n-max", "64")),
-            ("one type for both", (*generate, "--cache-type-k", "q8_0")),
-            ("one type for both", (*generate, "-ctv", "q8_0")),
             ("--cache-type-k", (*generate, "-ctk", "q3_0", "-ctv", "q3_0")),
-            ("a multiple of 64", (*generate, "-ctk", "q8_0", "-ctv", "q8_0")),
+            ("--cache-type-v-draft", (*generate, "-md", "x", "-ctvd", "q3_0")),
+            ("--cache-type-k q8_0 with heads of", (*generate, "-ctk", "q8_0", "-ctv", "q8_0")),
+            ("--cache-type-v q8_0 with heads of", (*generate, "-ctv", "q8_0")),
+            ("--cache-type-k-draft without a draft model", (*generate, "-ctkd", "f16")),
+            ("--cache-type-v-draft without a draft model", (*generate, "-ctvd", "q8_0")),
             ("temperature above 0", (*generate, "--samples", "2")),
             ("--samples", (*generate, "--samples", "0", "--temp", "1")),
             ("2^64 - 1", (*generate, "--samples", "2", "--temp", "1", "--seed", str(2**64 - 1))),
@@ -209,7 +212,7 @@ class BadFiles(CliTest):
         self.assertIn("--raw", self.fails(1, "[unsupported-model]", "generate", "-m", file, "-p", "a").stderr)
         self.succeeds("generate", "-m", file, "-p", "a", "--raw")
         self.assertIn("--chat-format", self.fails(1, "[unsupported-model]", "generate", "-m", file, "-p", "a").stderr)
-        for name in ("chatml", "llama3", "gemma"):
+        for name in ("chatml", "llama3", "gemma", "mistral-v7", "phi3", "granite", "tulu"):
             self.succeeds("generate", "-m", file, "-p", "a", "--chat-format", name, "-n", 2)
         self.fails(2, "--chat-format", "generate", "-m", file, "-p", "a", "--chat-format", "alpaca")
         self.fails(2, "--chat-format with --raw", "generate", "-m", file, "-p", "a", "--raw", "--chat-format", "gemma")
@@ -490,16 +493,24 @@ class Generate(CliTest):
                 self.assertEqual(sum(found["from_draft"]), stats["accepted"])
                 self.assertEqual(sum(stats["accepted_per_position"]), stats["accepted"])
 
-    def test_quantized_cache(self):
+    def test_formats_of_caches(self):
         model = self.alphabet("wide.gguf", after_z=ord("a"), head_size=64)
         base = ("generate", "-m", model, "--raw", "-p", "the alphabet: abcdefgh", "-n", 80)
         plain = self.json_of(*base, "--spec-type", "none")
-        self.assertEqual(plain["settings"]["cache_type"], "f16")
-        for arguments in (("--spec-type", "none"), (), ("-md", model), (f"-md={model}",)):
-            with self.subTest(arguments=arguments):
-                found = self.json_of(*base, "-ctk", "q8_0", "-ctv=q8_0", *arguments)
-                self.assertEqual(found["settings"]["cache_type"], "q8_0")
+        self.assertEqual(plain["settings"]["cache_type_k"], "f16")
+        self.assertEqual(plain["settings"]["cache_type_v"], "f16")
+        self.assertNotIn("cache_type_k_draft", plain["settings"])
+        for keys, values in itertools.product(("f16", "f32", "q8_0"), repeat=2):
+            with self.subTest(keys=keys, values=values):
+                found = self.json_of(*base, "-ctk", keys, f"-ctv={values}", "-md", model, "-ctkd", values,
+                                     f"-ctvd={keys}", "--spec-draft-n-max", 4)
+                settings = found["settings"]
+                self.assertEqual((settings["cache_type_k"], settings["cache_type_v"]), (keys, values))
+                self.assertEqual((settings["cache_type_k_draft"], settings["cache_type_v_draft"]), (values, keys))
                 self.assertEqual(found["tokens"], plain["tokens"])
+                self.assertGreater(found["stats"]["accepted"], 0)
+        narrow = self.alphabet("narrow.gguf", after_z=ord("a"))
+        self.fails(2, "--cache-type-v-draft q8_0 with heads of", *base, "-md", narrow, "-ctvd", "q8_0")
 
     def test_draft_model_with_a_shorter_context(self):
         base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "abc", "-n", 600)

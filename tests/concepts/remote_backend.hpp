@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <cstring>
 #include <span>
 #include <utility>
 #include <vector>
@@ -39,6 +41,7 @@ class Remote {
 
 class RemoteMatrix {
  public:
+  RemoteMatrix() = default;
   explicit RemoteMatrix(fd::Reference::Matrix values) : values_(std::move(values)) {}
   RemoteMatrix(RemoteMatrix&&) = default;
   RemoteMatrix& operator=(RemoteMatrix&&) = default;
@@ -102,20 +105,22 @@ class RemoteRows {
     layer.layer_ = rows_.layer(i);
     return layer;
   }
-  std::size_t elements(int size) const { return rows_.elements(size); }
+  std::size_t key_elements(int size) const { return rows_.key_elements(size) / sizeof(value_type); }
+  std::size_t value_elements(int size) const {
+    return rows_.value_elements(size) / sizeof(value_type);
+  }
   void copy_to(std::vector<value_type>& k, std::vector<value_type>& v) const {
-    std::vector<float> keys, values;
+    std::vector<std::byte> keys, values;
     rows_.copy_to(keys, values);
-    for (const float x : keys) k.push_back(std::bit_cast<value_type>(x));
-    for (const float x : values) v.push_back(std::bit_cast<value_type>(x));
+    const auto numbers = [](const std::vector<std::byte>& from, std::vector<value_type>& to) {
+      to.resize(from.size() / sizeof(value_type));
+      std::memcpy(to.data(), from.data(), from.size());
+    };
+    numbers(keys, k);
+    numbers(values, v);
   }
   void restore(int size, std::span<const value_type> k, std::span<const value_type> v) noexcept {
-    const auto floats = [](std::span<const value_type> from) {
-      std::vector<float> to;
-      for (const value_type x : from) to.push_back(std::bit_cast<float>(x));
-      return to;
-    };
-    rows_.restore(size, floats(k), floats(v));
+    rows_.restore(size, std::as_bytes(k), std::as_bytes(v));
   }
 
  private:

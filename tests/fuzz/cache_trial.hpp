@@ -8,10 +8,14 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <foredraft/backend/cpu/key_blocks.hpp>
+#include <foredraft/backend/cpu/rows.hpp>
 #include <foredraft/cache/linear.hpp>
+#include <foredraft/cache/rotating.hpp>
 #include <foredraft/core/error.hpp>
 
 #include "fuzz/choices.hpp"
@@ -19,16 +23,19 @@
 
 namespace fuzz {
 
-/// A LinearCache beside what it has to hold: a list of rows. Every row has bytes of its own, so one
-/// that is misplaced, or written over, is seen at once.
-template <typename T>
+/// A cache beside what it has to hold: a list of rows. Every row has bytes of its own, so one that
+/// is misplaced, or written over, is seen at once. Of a layer with a ring that is what the rows that
+/// may follow can see: those of the window before the first staged one.
+/// @tparam Cache  LinearCache or RotatingCache, over cpu::AnyRows
+template <typename Cache>
 class CacheTrial {
  public:
-  explicit CacheTrial(Choices& choices)
-      : choices_(choices), cache_({kLayers, kHeads, kHead, kCapacity}, kCapacity, kStaged) {}
+  CacheTrial(Choices& choices, foredraft::RowFormats formats)
+      : choices_(choices), shape_(shape_of(formats)), cache_(shape_, kCapacity, kStaged) {}
 
   /// @return whether anything was committed
   bool run() {
+    read_text(static_cast<int>(choices_.below(kCapacity - kStaged)));
     for (int step = 0; step < 200 && !choices_.empty(); ++step) {
       switch (choices_.below(10)) {
         case 5: truncate(); break;
@@ -49,24 +56,31 @@ class CacheTrial {
   }
 
  private:
-  using Cache = foredraft::LinearCache<T>;
   using Layer = typename Cache::Rows::Layer;
   using Node = foredraft::Node;
   using NodeIndex = foredraft::NodeIndex;
 
-  static constexpr int kElements = 2;  // of a stored row
-  static constexpr int kHead = kElements * foredraft::kValuesPerElement<T>;
+  static constexpr int kHead = 64;  // what every format can hold
   static constexpr int kLayers = 2, kHeads = 2;
-  static constexpr int kCapacity = 100, kStaged = 40;
+  static constexpr int kWindow = 9;  // of the second layer
+  static constexpr int kCapacity = 200, kStaged = 40;
+  static constexpr int kRing = 96;  // what RotatingCache makes of them
+  static constexpr bool kRings =
+      std::is_same_v<Cache, foredraft::RotatingCache<typename Cache::Rows>>;
 
-  using Elements = std::array<T, kElements>;
+  static foredraft::CacheShape shape_of(foredraft::RowFormats formats) {
+    foredraft::CacheShape shape{{{kHeads, kHead}, {kHeads, kHead, kWindow}}, kCapacity};
+    shape.formats = formats;
+    return shape;
+  }
+
   /// Bytes of a row's keys or values in one head, from the row's number.
-  static Elements elements(int row, int layer, int head, bool key) {
-    Elements all;
-    auto* bytes = reinterpret_cast<unsigned char*>(all.data());
+  static std::vector<unsigned char> bytes_of(int row, int layer, int head, bool key,
+                                             std::size_t size) {
+    std::vector<unsigned char> all(size);
     const int seed = ((row * kLayers + layer) * kHeads + head) * 2 + key;
-    for (std::size_t i = 0; i < sizeof(all); ++i) {
-      bytes[i] = static_cast<unsigned char>(static_cast<std::size_t>(seed) * 37 + i * 11);
+    for (std::size_t i = 0; i < size; ++i) {
+      all[i] = static_cast<unsigned char>(static_cast<std::size_t>(seed) * 37 + i * 11);
     }
     return all;
   }
@@ -103,8 +117,32 @@ class CacheTrial {
       demand(!valid, "a draft was refused");
       return;
     }
-    for (const Node& node : nodes) staged_.push_back({node, next_row_++, false});
+    add_staged(nodes);
     if (!choices_.once_in(4)) forward();
+  }
+
+  /// So many tokens at the beginning, in chains that stand: rings wrap from the first choice on.
+  void read_text(int n) {
+    while (n > 0) {
+      std::vector<Node> nodes;
+      std::vector<NodeIndex> path;
+      for (int i = 0; i < std::min(n, kStaged); ++i) {
+        nodes.push_back({i, i - 1});
+        path.push_back(i);
+      }
+      cache_.stage(nodes);
+      add_staged(nodes);
+      forward();
+      cache_.commit(path);
+      for (const Staged& staged : staged_) rows_.push_back(staged.row);
+      staged_.clear();
+      n -= static_cast<int>(nodes.size());
+    }
+  }
+
+  void add_staged(const std::vector<Node>& nodes) {
+    for (const Node& node : nodes) staged_.push_back({node, next_row_++, false});
+    most_rows_ = std::max(most_rows_, cache_.size() + n_staged());
   }
 
   /// What a pass does to a cache.
@@ -112,14 +150,13 @@ class CacheTrial {
     for (int layer = 0; layer < kLayers; ++layer) {
       const Layer kv = cache_.layer(layer);
       for (int head = 0; head < kHeads; ++head) {
-        T* const k = kv.k + at(head) * kv.head_stride;
-        T* const v = kv.v + at(head) * kv.head_stride;
         for (int i = 0; i < n_staged(); ++i) {
-          const std::size_t to = at((kv.size + i) * kElements);
-          const Elements key = elements(staged_[at(i)].row, layer, head, true);
-          const Elements value = elements(staged_[at(i)].row, layer, head, false);
-          std::memcpy(k + to, key.data(), sizeof(key));
-          std::memcpy(v + to, value.data(), sizeof(value));
+          const int place = kv.place(kv.size + i);
+          const int row = staged_[at(i)].row;
+          const auto key = bytes_of(row, layer, head, true, kv.k.row_bytes);
+          const auto value = bytes_of(row, layer, head, false, kv.v.row_bytes);
+          std::memcpy(kv.k.row(head, place), key.data(), key.size());
+          std::memcpy(kv.v.row(head, place), value.data(), value.size());
         }
       }
     }
@@ -160,7 +197,15 @@ class CacheTrial {
   void truncate() {
     const int n = static_cast<int>(choices_.below(at(kCapacity + 2))) - 1;
     cache_.truncate(n);
-    rows_.resize(std::min(rows_.size(), at(std::max(n, 0))));
+    const std::size_t asked = std::min(rows_.size(), at(std::max(n, 0)));
+    // What rings have lost cannot be gone back to.
+    const bool may_forget = kRings && (restored_ || most_rows_ > kRing - foredraft::cpu::kKeyBlock);
+    const bool forgot = may_forget && cache_.size() == 0;
+    rows_.resize(forgot ? 0 : asked);
+    if (rows_.empty()) {
+      most_rows_ = 0;
+      restored_ = false;
+    }
     staged_.clear();
   }
 
@@ -172,18 +217,25 @@ class CacheTrial {
   void restore() {
     const std::optional<Saved>& place = saved_[choices_.below(saved_.size())];
     cache_.restore(place ? place->snapshot : typename Cache::Snapshot{});
-    rows_ = place ? place->rows : std::vector<int>{};
+    restored(place ? place->rows : std::vector<int>{});
+  }
+
+  void restored(std::vector<int> rows) {
+    rows_ = std::move(rows);
+    most_rows_ = cache_.size();
+    restored_ = true;
     staged_.clear();
   }
 
   /// Snapshots that no cache of this shape has made are refused and leave everything as it was.
   void restore_hostile() {
     typename Cache::Snapshot hostile = cache_.snapshot();
-    const std::size_t whole = hostile.k.size();
+    const std::size_t keys = hostile.k.size();
+    const std::size_t values = hostile.v.size();
     switch (choices_.below(7)) {
       case 0: hostile.size = choices_.take<std::int32_t>(); break;
-      case 1: hostile.k.resize(choices_.below(whole + 9)); break;
-      case 2: hostile.v.resize(choices_.below(whole + 9)); break;
+      case 1: hostile.k.resize(choices_.below(keys + 9)); break;
+      case 2: hostile.v.resize(choices_.below(values + 9)); break;
       case 3: hostile.size += choices_.flag() ? 1 : -1; break;
       case 4: hostile.size = choices_.flag() ? INT_MIN : INT_MAX; break;
       case 5:
@@ -191,7 +243,15 @@ class CacheTrial {
         hostile.v.clear();
         break;
       case 6: {
-        Cache other({1, kHeads, kHead, kCapacity}, kCapacity, kStaged);
+        foredraft::CacheShape shape = shape_;
+        if (choices_.flag()) {
+          shape.layers.pop_back();
+        } else {  // another format in one half
+          const auto format = static_cast<int>(choices_.flag() ? shape.formats.k : shape.formats.v);
+          shape.formats.k = shape.formats.v =
+              static_cast<foredraft::RowFormat>((format + 1) % foredraft::kRowFormats);
+        }
+        Cache other(shape, kCapacity, kStaged);
         const std::vector<Node> nodes{{1, -1}, {2, 0}};
         const std::vector<NodeIndex> path{0, 1};
         other.stage(nodes);
@@ -201,13 +261,12 @@ class CacheTrial {
       }
     }
     const bool same =
-        hostile.size == cache_.size() && hostile.k.size() == whole && hostile.v.size() == whole;
+        hostile.size == cache_.size() && hostile.k.size() == keys && hostile.v.size() == values;
     try {
       cache_.restore(hostile);
       demand(same || (hostile.size == 0 && hostile.k.empty() && hostile.v.empty()),
              "a snapshot of another shape was taken");
-      if (!same) rows_.clear();
-      staged_.clear();
+      restored(same ? rows_ : std::vector<int>{});
     } catch (const foredraft::Error&) {
       demand(!same, "a snapshot was refused");
     }
@@ -244,31 +303,42 @@ class CacheTrial {
   }
 
   void check_head(const Layer& kv, int layer, int head) {
-    const int all = cache_.size() + n_staged();
-    const T* const k = kv.k + at(head) * kv.head_stride;
-    const T* const v = kv.v + at(head) * kv.head_stride;
-    std::vector<T> keys(k, k + at(all * kElements));  // as rows
     using namespace foredraft::cpu;
-    for (int first = 0; first < positions_in_key_blocks(kv.size); first += kKeyBlock) {
-      key_block_to_rows(k + first * kElements, kHead, keys.data() + first * kElements);
-    }
-    for (int i = 0; i < all; ++i) {
-      const bool committed = i < cache_.size();
-      if (!committed && !staged_[at(i - cache_.size())].written) continue;
-      const int row = committed ? rows_[at(i)] : staged_[at(i - cache_.size())].row;
-      const Elements key = elements(row, layer, head, true);
-      const Elements value = elements(row, layer, head, false);
-      demand(std::memcmp(key.data(), keys.data() + i * kElements, sizeof(key)) == 0, "a key");
-      demand(std::memcmp(value.data(), v + i * kElements, sizeof(value)) == 0, "a value");
+    const int all = cache_.size() + n_staged();
+    const int first_seen = kv.ring > 0 ? std::max(0, cache_.size() - kWindow + 1) : 0;
+    std::vector<std::byte> in_rows(kKeyBlock * kv.k.row_bytes);
+    for (int block = first_seen / kKeyBlock * kKeyBlock; block < all; block += kKeyBlock) {
+      const std::byte* keys = kv.k.row(head, kv.place(block));
+      if (block < positions_in_key_blocks(kv.size)) {
+        foredraft::with_element(kv.k.format, [&]<typename T>(foredraft::Element<T>) {
+          key_block_to_rows(reinterpret_cast<const T*>(keys), kHead,
+                            reinterpret_cast<T*>(in_rows.data()));
+        });
+        keys = in_rows.data();
+      }
+      for (int i = std::max(block, first_seen); i < std::min(all, block + kKeyBlock); ++i) {
+        const bool committed = i < cache_.size();
+        if (!committed && !staged_[at(i - cache_.size())].written) continue;
+        const int row = committed ? rows_[at(i)] : staged_[at(i - cache_.size())].row;
+        const auto key = bytes_of(row, layer, head, true, kv.k.row_bytes);
+        const auto value = bytes_of(row, layer, head, false, kv.v.row_bytes);
+        demand(std::memcmp(key.data(), keys + at(i - block) * key.size(), key.size()) == 0,
+               "a key");
+        demand(std::memcmp(value.data(), kv.v.row(head, kv.place(i)), value.size()) == 0,
+               "a value");
+      }
     }
   }
 
   Choices& choices_;
+  const foredraft::CacheShape shape_;
   Cache cache_;
   std::vector<int> rows_;  // numbers of the committed rows
   std::vector<Staged> staged_;
   std::array<std::optional<Saved>, 3> saved_;
   int next_row_ = 0;
+  int most_rows_ = 0;      // that lay in the cache since it was empty, or restored
+  bool restored_ = false;  // since it was empty
   bool committed_once_ = false;
 };
 

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include <foredraft/core/half.hpp>
-#include <foredraft/core/q8_0.hpp>
+#include <foredraft/cache/linear.hpp>
+#include <foredraft/cache/rotating.hpp>
 #include <foredraft/drafter/prompt_lookup.hpp>
 
 #include "fuzz/cache_trial.hpp"
@@ -16,12 +16,27 @@
 #include "fuzz/fuzz_main.hpp"
 #include "support/oracle_drafter.hpp"
 
+namespace {
+
+/// Keys and values in any pair of formats.
+template <typename Cache>
+bool try_cache(fuzz::Choices& choices) {
+  const auto format = [&] {
+    return static_cast<foredraft::RowFormat>(choices.below(foredraft::kRowFormats));
+  };
+  const foredraft::RowFormat k = format();
+  const foredraft::RowFormat v = format();
+  return fuzz::CacheTrial<Cache>(choices, {k, v}).run();
+}
+
+}  // namespace
+
 bool fuzz::run(std::span<const std::byte> input) {
   Choices choices(input);
   switch (choices.below(5)) {
-    case 0: return CacheTrial<float>(choices).run();
-    case 1: return CacheTrial<foredraft::f16>(choices).run();
-    case 2: return CacheTrial<foredraft::q8_0>(choices).run();
+    case 0:
+    case 1: return try_cache<foredraft::LinearCache<foredraft::cpu::AnyRows>>(choices);
+    case 2: return try_cache<foredraft::RotatingCache<foredraft::cpu::AnyRows>>(choices);
     case 3: return DecoderTrial(choices, foredraft::PromptLookup{}).run();
     default: {
       // What it takes for the truth is noise: trees whose tokens are right now and then.

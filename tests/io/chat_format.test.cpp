@@ -35,6 +35,46 @@ const std::string kLlama3 =
 const std::string kGemma =
     "{{ '<start_of_turn>' + role + '\n' }}{{ message['content'] | trim }}{{ '<end_of_turn>\n' }}";
 
+const std::string kQwen3 =
+    R"({%- if messages[0].role == 'system' %}{{- '<|im_start|>system\n' + messages[0].content + '<|im_end|>\n' }}{%- endif %}
+{%- if '</think>' in content %}{{- '<|im_start|>' + message.role + '\n' + content.split('</think>')[-1].lstrip('\n') }}{%- endif %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %})";
+
+const std::string kPhi3 =
+    "{% if message['role'] == 'system' %}{{'<|system|>\n' + message['content'] + '<|end|>\n'}}"
+    "{% elif message['role'] == 'user' %}{{'<|user|>\n' + message['content'] + '<|end|>\n'}}"
+    "{% elif message['role'] == 'assistant' %}{{'<|assistant|>\n' + message['content'] + "
+    "'<|end|>\n'}}{% endif %}";
+
+const std::string kPhi4Mini =
+    "{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}";
+
+const std::string kPhi4 =
+    "{{'<|im_start|>user<|im_sep|>' + message['content'] + '<|im_end|>'}}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant<|im_sep|>' }}{% endif %}";
+
+const std::string kGranite =
+    "{{- '<|start_of_role|>user<|end_of_role|>' + message['content'] + '<|end_of_text|>\n' }}";
+
+const std::string kTulu =
+    "{{ '<|system|>\n' + message['content'] + '\n' }}{{ '<|user|>\n' + message['content'] + '\n' "
+    "}}{{ '<|assistant|>\n' + message['content'] + eos_token + '\n' }}";
+
+const std::string kMistralV1 =
+    "{{ '[INST] ' + message['content'] + ' [/INST]' }}{{ message['content'] + eos_token}}";
+
+const std::string kMistralV3 =
+    "{{- \"[INST] \" + message[\"content\"] + \"[/INST]\" }}"
+    "{{- \" \" + message[\"content\"]|trim + eos_token}}";
+
+const std::string kMistralTekken =
+    "{{- \"[INST]\" + system_message + \"\\n\\n\" + message[\"content\"] + \"[/INST]\" }}";
+
+const std::string kMistralV7 =
+    "{{- '[SYSTEM_PROMPT]' + system_message + '[/SYSTEM_PROMPT]' }}{{- '[INST]' + "
+    "message['content'] + '[/INST]' }}";
+
 using Messages = std::vector<fd::ChatMessage>;
 const Messages kHi = {{"user", "Hi"}};
 const Messages kTalk = {
@@ -129,13 +169,72 @@ TEST_CASE("Gemma puts the system message before the first user's") {
   CHECK(refusal(chat, {{"assistant", "a"}}) == fd::ErrorCode::kInvalidOption);
 }
 
+TEST_CASE("Mistral's formats differ in spaces, and in where a system message goes") {
+  const auto talk = [](const std::string& text) {
+    return fd::format_chat(fd::recognize_chat_template(text), kTalk);
+  };
+  CHECK(talk(kMistralV1) == "[INST] Be brief.\n\n Hi\n [/INST]Hello.</s>[INST] Bye [/INST]");
+  CHECK(talk(kMistralV3) == "[INST] Be brief.\n\n Hi\n[/INST]Hello.</s>[INST] Bye[/INST]");
+  CHECK(talk(kMistralTekken) == "[INST]Be brief.\n\n Hi\n[/INST]Hello.</s>[INST]Bye[/INST]");
+  CHECK(talk(kMistralV7) ==
+        "[SYSTEM_PROMPT]Be brief.[/SYSTEM_PROMPT][INST] Hi\n[/INST]Hello.</s>[INST]Bye[/INST]");
+  const auto chat = fd::recognize_chat_template(kMistralV7);
+  CHECK(refusal(chat, {{"user", "a"}, {"user", "b"}}) == fd::ErrorCode::kInvalidOption);
+}
+
+TEST_CASE("Phi's formats") {
+  const auto talk = [](const std::string& text) {
+    return fd::format_chat(fd::recognize_chat_template(text), kTalk);
+  };
+  CHECK(talk(kPhi3) == talk(kPhi4Mini));
+  CHECK(talk(kPhi4Mini) ==
+        "<|system|>Be brief.<|end|><|user|> Hi\n<|end|><|assistant|>Hello.<|end|>"
+        "<|user|>Bye<|end|><|assistant|>");
+  CHECK(talk(kPhi4) ==
+        "<|im_start|>system<|im_sep|>Be brief.<|im_end|><|im_start|>user<|im_sep|> Hi\n<|im_end|>"
+        "<|im_start|>assistant<|im_sep|>Hello.<|im_end|>"
+        "<|im_start|>user<|im_sep|>Bye<|im_end|><|im_start|>assistant<|im_sep|>");
+}
+
+TEST_CASE("Granite and OLMo 2") {
+  const auto granite = fd::recognize_chat_template(kGranite);
+  CHECK(granite.format == fd::ChatFormat::kGranite);
+  CHECK(fd::format_chat(granite, kHi) ==
+        "<|start_of_role|>user<|end_of_role|>Hi<|end_of_text|>\n"
+        "<|start_of_role|>assistant<|end_of_role|>");
+  const auto tulu = fd::recognize_chat_template(kTulu);
+  CHECK(tulu.format == fd::ChatFormat::kTulu);
+  CHECK(fd::format_chat(tulu, kTalk) ==
+        "<|system|>\nBe brief.\n<|user|>\n Hi\n\n<|assistant|>\nHello.<|endoftext|>\n"
+        "<|user|>\nBye\n<|assistant|>\n");
+}
+
+TEST_CASE("Qwen 3 forgets what it thought once it is asked again") {
+  const auto chat = fd::recognize_chat_template(kQwen3);
+  CHECK(chat.format == fd::ChatFormat::kChatML);
+  CHECK(fd::format_chat(chat, kHi) == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n");
+  const std::string thought = "<think>\nA greeting.\n</think>\n\nHello.";
+  const Messages talk = {{"user", "Hi"}, {"assistant", thought}, {"user", "Bye"}};
+  CHECK(fd::format_chat(chat, talk) ==
+        "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello.<|im_end|>\n"
+        "<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n");
+  const std::span<const fd::ChatMessage> answered = std::span(talk).first(2);
+  CHECK(fd::format_chat(chat, answered, false) ==
+        "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n" + thought + "<|im_end|>\n");
+  CHECK(fd::format_chat(fd::recognize_chat_template(kQwen), talk).find("A greeting") !=
+        std::string::npos);
+}
+
 TEST_CASE("raw is the contents alone") {
   CHECK(fd::format_chat({}, kTalk) == "Be brief. Hi\nHello.Bye");
 }
 
 TEST_CASE("what is not known is refused") {
   for (const std::string& text :
-       {std::string(), std::string("{{ messages }}"), kLlama3 + kGemma, kQwen + "<|im_sep|>"}) {
+       {std::string(), std::string("{{ messages }}"), kLlama3 + kGemma, kGranite + kTulu,
+        std::string("{{ '[INST] <<SYS>>\n' + system + '\n<</SYS>>\n\n' + content + ' [/INST]' }}"),
+        std::string("{{ '[SYSTEM_PROMPT] ' + system }}{{ '[INST] ' + content + '[/INST]' }}"),
+        std::string("{{ '<|user|>\n' + message['content'] + eos_token }}{{ '<|assistant|>' }}")}) {
     try {
       fd::recognize_chat_template(text);
       FAIL("accepted");

@@ -157,19 +157,22 @@ TEST_CASE("tensors: views have the shape of the matrix product") {
 
 TEST_CASE("tensors: what is no matrix has no view") {
   samples::RawBytes raw;
-  raw.header(3, 0).tensor("cube", {2, 2, 2}, fd::TensorType::kF32, 0);
+  raw.header(4, 0).tensor("cube", {1, 2, 2, 2}, fd::TensorType::kF32, 0);
   raw.tensor("scalar", {}, fd::TensorType::kF32, 32);
-  raw.tensor("strange", {256}, static_cast<fd::TensorType>(23), 64).pad(32).fill(128);
+  raw.tensor("stack", {2, 1, 4}, fd::TensorType::kF32, 64);
+  raw.tensor("strange", {256}, static_cast<fd::TensorType>(23), 96).pad(32).fill(128);
   const fd::Gguf file = fd::Gguf::parse(raw.data);
   const fd::TensorView scalar = file.view(*file.find_tensor("scalar"));
   CHECK(scalar.n_out == 1);
   CHECK(scalar.n_in == 1);
+  const fd::TensorView stack = file.view(*file.find_tensor("stack"));  // matrices, all rows of them
+  CHECK((stack.n_out == 4 && stack.n_in == 2));
   try {
     file.view(*file.find_tensor("cube"));
     FAIL("a view");
   } catch (const fd::Error& e) {
     CHECK(e.code() == fd::ErrorCode::kShapeMismatch);
-    CHECK(e.found() == "tensor \"cube\" of shape [2, 2, 2]");
+    CHECK(e.found() == "tensor \"cube\" of shape [1, 2, 2, 2]");
   }
   try {
     file.view(*file.find_tensor("strange"));

@@ -24,7 +24,9 @@ std::string joined(const std::vector<std::string_view>& words) {
   return text;
 }
 
-constexpr std::string_view kNames[] = {"gpt-2", "llama-bpe", "qwen2", "smollm"};
+constexpr std::string_view kNames[] = {"gpt-2",     "olmo",   "llama-bpe",        "dbrx",
+                                       "smaug-bpe", "qwen2",  "deepseek-r1-qwen", "smollm",
+                                       "refact",    "tekken", "starcoder",        "gpt-4o"};
 
 }  // namespace
 
@@ -56,6 +58,30 @@ TEST_CASE("smollm cuts digits before anything else") {
   CHECK(split("smollm", "\xC2\xBD") == Words{"\xC2\xBD"});  // one half is a digit, too
 }
 
+TEST_CASE("some names are others under another name") {
+  const std::string_view text = "Hello WORLD's 12345 caf\xC3\xA9/\n\n  x(y) \n";
+  CHECK(split("olmo", text) == split("gpt-2", text));
+  CHECK(split("dbrx", text) == split("llama-bpe", text));
+  CHECK(split("smaug-bpe", text) == split("llama-bpe", text));
+  CHECK(split("deepseek-r1-qwen", text) == split("qwen2", text));
+  CHECK(split("refact", text) == split("smollm", text));
+  CHECK(split("starcoder", text) == split("smollm", text));
+  CHECK_FALSE(fd::Pretokenizer::named("dbrx").keeps_whole_words());
+}
+
+TEST_CASE("tekken and gpt-4o cut where small letters end and capitals begin") {
+  for (const std::string_view name : {"tekken", "gpt-4o"}) {
+    CHECK(split(name, "helloWorld HELLOworld") == Words{"hello", "World", " HELLOworld"});
+    CHECK(split(name, "aB\xC3\x89\xC3\xA9") == Words{"a", "B\xC3\x89\xC3\xA9"});
+    CHECK(split(name, "e\xCC\x81t") == Words{"e\xCC\x81t"});  // what combines is part of a word
+    CHECK(split(name, "a//\n/b") == Words{"a", "//\n/", "b"});
+  }
+  CHECK(split("tekken", "it's 123") == Words{"it", "'s", " ", "1", "2", "3"});
+  CHECK(split("gpt-4o", "it's 1234") == Words{"it's", " ", "123", "4"});
+  CHECK(split("gpt-4o", "IT'S") == Words{"IT'S"});
+  CHECK(fd::Pretokenizer::named("tekken").keeps_whole_words());
+}
+
 TEST_CASE("white space is Unicode's") {
   CHECK(split("gpt-2", "\xC2\xA0\xE3\x80\x80") == Words{"\xC2\xA0\xE3\x80\x80"});  // U+00A0 U+3000
   // U+180E was white space in early versions of Unicode only
@@ -70,7 +96,9 @@ TEST_CASE("an unknown name is refused with the known ones") {
     } catch (const fd::Error& error) {
       CHECK(error.code() == fd::ErrorCode::kUnsupportedModel);
       CHECK(error.found().find(name) != std::string::npos);
-      CHECK(error.expected() == "one of gpt-2, llama-bpe, qwen2, smollm");
+      CHECK(error.expected() ==
+            "one of gpt-2, olmo, llama-bpe, dbrx, smaug-bpe, qwen2, deepseek-r1-qwen, smollm, "
+            "refact, starcoder, tekken, gpt-4o");
     }
   }
 }

@@ -122,6 +122,18 @@ TEST_CASE("every format goes through a packed file") {
   }
 }
 
+TEST_CASE("matrices that share a tensor go through a packed file") {
+  for (const char* family : {"phi3", "qwen3moe"}) {
+    CAPTURE(family);
+    Setup s;
+    write_bytes(s.model, TinyModel{.family = family}.file());
+    const auto plain = s.plain();
+    CHECK(s.cached() == plain);
+    CHECK(s.cached() == plain);
+    CHECK(s.note.empty());
+  }
+}
+
 TEST_CASE("damage in any matrix is found, and the file made anew") {
   Setup s;
   const auto plain = s.plain();

@@ -131,6 +131,15 @@ TEST_CASE("gemma3 family, far past its windows: equal at every depth on one and 
   check_equality<fd::q8_0>(tiny, 2, {5}, 128);
 }
 
+TEST_CASE("the other families: equal on two threads") {
+  for (const char* family : {"qwen3", "gemma2", "granite", "olmo2", "phi3", "qwen3moe"}) {
+    CAPTURE(family);
+    TinyModel tiny;
+    tiny.family = family;
+    check_equality(tiny, 2, {1, 7}, 96);
+  }
+}
+
 TEST_CASE("a quantized cache") {
   TinyModel tiny;
   tiny.d_head = 64;

@@ -34,15 +34,8 @@ inline law::LawAfter some_q(int n_vocab) {
 }
 
 inline fd::Options with(const fd::SamplingOptions& s, int depth) {
-  fd::Options options{.n_draft = depth,
-                      .sampling = {.temperature = s.temperature,
-                                   .top_k = s.top_k,
-                                   .top_p = s.top_p,
-                                   .min_p = s.min_p,
-                                   .repeat_penalty = s.repeat_penalty,
-                                   .presence_penalty = s.presence_penalty,
-                                   .frequency_penalty = s.frequency_penalty,
-                                   .penalty_last_n = s.penalty_last_n}};
+  fd::Options options{.n_draft = depth};
+  options.sampling = s;
   return options;
 }
 

@@ -23,7 +23,9 @@ struct TinyModel {
   int d_model = 64;
   int d_ff = 96;
   int n_ctx = 2048;
-  int window = 8;     // of the family gemma3, in two layers of three
+  int window = 8;     // of the families gemma3, in two layers of three, and gemma2, in every second
+  int n_experts = 5;  // of the family qwen3moe, each of d_ff
+  int n_used = 2;     // of them, by a row
   int n_vocab = 307;  // not a multiple of any vector width
   int n_unused = 0;   // of them, at the end
   bool tied = true;
@@ -52,6 +54,27 @@ struct TinyModel {
       number("attention.sliding_window_pattern", 3);
       writer.add("gemma3.rope.freq_base", 1e6f);
     }
+    const bool gemma2 = family == "gemma2";
+    if (gemma2) {
+      number("attention.sliding_window", window);
+      writer.add("gemma2.attn_logit_softcapping", 2.0f);
+      writer.add("gemma2.final_logit_softcapping", 4.0f);
+    }
+    if (family == "granite") {
+      writer.add("granite.embedding_scale", 3.0f);
+      writer.add("granite.attention.scale", 0.5f);
+      writer.add("granite.residual_scale", 0.4f);
+      writer.add("granite.logit_scale", 4.0f);
+    }
+    const bool olmo2 = family == "olmo2";
+    const bool fused = family == "phi3";
+    const bool mixture = family == "qwen3moe";
+    const bool head_norms = gemma3 || mixture || family == "qwen3";
+    if (mixture) {
+      number("expert_count", n_experts);
+      number("expert_used_count", n_used);
+      number("expert_feed_forward_length", d_ff);
+    }
     writer.add(family + ".attention.layer_norm_rms_epsilon", 1e-6f);
     add_vocabulary(writer);
 
@@ -67,15 +90,26 @@ struct TinyModel {
           TensorType::kF32, 1, static_cast<std::size_t>(n), ++next));
       writer.add_tensor(name, TensorType::kF32, {m.n_in}, m.bytes);
     };
+    const auto experts = [&](const std::string& name, int n_out, int n_in) {
+      const auto& m = kept.emplace_back(
+          kernels_under_test::random_matrix(type, static_cast<std::size_t>(n_experts * n_out),
+                                            static_cast<std::size_t>(n_in), ++next));
+      const auto n = static_cast<std::size_t>(n_experts);
+      writer.add_tensor(name, type, {m.n_in, m.n_out / n, n}, m.bytes);
+    };
     matrix("token_embd.weight", n_vocab, d_model, type);
     vector("output_norm.weight", d_model);
     if (!tied) matrix("output.weight", n_vocab, d_model, type);
     for (int i = 0; i < n_layers; ++i) {
       const std::string layer = "blk." + std::to_string(i) + ".";
-      vector(layer + "attn_norm.weight", d_model);
-      matrix(layer + "attn_q.weight", n_heads * d_head, d_model, type);
-      matrix(layer + "attn_k.weight", n_kv_heads * d_head, d_model, type);
-      matrix(layer + "attn_v.weight", n_kv_heads * d_head, d_model, type);
+      if (!olmo2) vector(layer + "attn_norm.weight", d_model);
+      if (fused) {
+        matrix(layer + "attn_qkv.weight", (n_heads + 2 * n_kv_heads) * d_head, d_model, type);
+      } else {
+        matrix(layer + "attn_q.weight", n_heads * d_head, d_model, type);
+        matrix(layer + "attn_k.weight", n_kv_heads * d_head, d_model, type);
+        matrix(layer + "attn_v.weight", n_kv_heads * d_head, d_model, type);
+      }
       // Its input need not fill a block of 256: real files fall back to blocks of 32 there too.
       const bool quantized = quant_geometry(type).elements != 0;
       matrix(layer + "attn_output.weight", d_model, n_heads * d_head,
@@ -85,13 +119,22 @@ struct TinyModel {
         vector(layer + "attn_k.bias", n_kv_heads * d_head);
         vector(layer + "attn_v.bias", n_kv_heads * d_head);
       }
-      vector(layer + "ffn_norm.weight", d_model);
-      matrix(layer + "ffn_gate.weight", d_ff, d_model, type);
-      matrix(layer + "ffn_up.weight", d_ff, d_model, type);
-      matrix(layer + "ffn_down.weight", d_model, d_ff, type);
-      if (gemma3) {
-        vector(layer + "attn_q_norm.weight", d_head);
-        vector(layer + "attn_k_norm.weight", d_head);
+      if (!olmo2) vector(layer + "ffn_norm.weight", d_model);
+      if (mixture) {
+        matrix(layer + "ffn_gate_inp.weight", n_experts, d_model, TensorType::kF32);
+        experts(layer + "ffn_gate_exps.weight", d_ff, d_model);
+        experts(layer + "ffn_up_exps.weight", d_ff, d_model);
+        experts(layer + "ffn_down_exps.weight", d_model, d_ff);
+      } else {
+        if (!fused) matrix(layer + "ffn_gate.weight", d_ff, d_model, type);
+        matrix(layer + "ffn_up.weight", fused ? 2 * d_ff : d_ff, d_model, type);
+        matrix(layer + "ffn_down.weight", d_model, d_ff, type);
+      }
+      if (head_norms || olmo2) {
+        vector(layer + "attn_q_norm.weight", olmo2 ? n_heads * d_head : d_head);
+        vector(layer + "attn_k_norm.weight", olmo2 ? n_kv_heads * d_head : d_head);
+      }
+      if (gemma2 || gemma3 || olmo2) {
         vector(layer + "post_attention_norm.weight", d_model);
         vector(layer + "post_ffw_norm.weight", d_model);
       }

@@ -104,11 +104,7 @@ struct RelaxedAcceptance {
   RowNeed needs(const SamplingOptions&) const noexcept { return RowNeed::kLogits; }
 
   Verdict verify(const DraftTree& draft, const RowSampler& rows, Rng&) const {
-    SamplingOptions best = rows.options();  // its penalties
-    best.temperature = 1.0f;
-    best.top_k = top_k;
-    best.top_p = 1.0f;
-    best.min_p = 0.0f;
+    const SamplingOptions best = rows.options().ranking(top_k);
     return longest_acceptable(
         draft, rows, [&](NodeIndex node) -> const Law& { return rows.law(node, best); },
         [this](const Law& p) {

@@ -5,6 +5,7 @@
 #include <span>
 
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/backend/recurrent_ops.hpp>
 #include <foredraft/core/dimension.hpp>
 #include <foredraft/core/tensor.hpp>
 
@@ -20,8 +21,22 @@ struct PassShape {
   Dim d_kv = 0;    ///< all heads of keys, or of values: n_kv_heads * d_head
   Dim d_head = 0;  ///< at most kMostHead
 
+  // Of mixtures of experts; 0 where there are none.
+  Dim n_experts = 0;
+  Dim n_used = 0;    ///< experts that a row takes
+  Dim d_expert = 0;  ///< d_ff of one; n_experts * d_expert and n_experts * d_model are dimensions
+
+  // Of recurrent layers; 0 where there are none.
+  Dim d_in = 0;     ///< what one makes of a row to begin with
+  Dim d_mixed = 0;  ///< what it hands to its last matrix product, at most d_in
+  Dim d_state = 0;  ///< one of its states
+
   /// Columns of the widest activations.
-  Dim widest() const noexcept { return std::max({int{d_model}, int{d_ff}, int{d_q}, int{d_kv}}); }
+  Dim widest() const noexcept {
+    const int of_experts = int{n_used} * std::max(int{d_expert}, int{d_model});
+    return std::max(
+        {int{d_model}, int{d_ff}, int{d_q}, int{d_kv}, int{d_in}, int{n_experts}, of_experts});
+  }
 };
 
 /// Greatest d_head: operators count the elements of a block of keys in an `int`.
@@ -57,13 +72,27 @@ concept AttendsOver =
       { worker.attend(attend) } noexcept;
     };
 
+/// A worker that can also mix experts. A model with such layers is refused over another one.
+template <typename W>
+concept MixesExperts = requires(W& worker, const MixtureArgs<W>& mixture) {
+  { worker.mixture(mixture) } noexcept;
+};
+
+/// A worker with recurrent layers over states that are stored as V stores them.
+template <typename W, typename V>
+concept RecursOver = requires(W& worker, const ShortConvArgs<W, V>& short_conv,
+                              const SelectiveScanArgs<W, V>& selective_scan) {
+  { worker.short_conv(short_conv) } noexcept;
+  { worker.selective_scan(selective_scan) } noexcept;
+};
+
 /// Where the arithmetic of a model takes place: packed weights and the fused operators of
 /// backend/ops.hpp.
 ///
 /// A type `B` satisfies Backend when, besides the syntax below:
 ///  1. pack(view) makes a matrix that holds exactly the file's values and no longer needs the file;
 ///     vector(view) makes a vector. Both check the view and throw Error. A default-constructed
-///     vector is empty();
+///     vector is empty(), and a default-constructed matrix stands where a layer has none;
 ///  2. Matrix, Vector and Buffer own memory that operators read by Worker::Pointer, which is a T*
 ///     or another type that can be null; the host need not be able to read it. Buffer<T> has
 ///     reserve(n), room for n elements, and write(values), room that holds them; both may throw,
@@ -90,6 +119,7 @@ concept AttendsOver =
 template <typename B>
 concept Backend =
     Operators<typename B::Worker> && std::movable<typename B::Matrix> &&
+    std::default_initializable<typename B::Matrix> &&
     std::default_initializable<typename B::Vector> && std::movable<typename B::Vector> &&
     std::default_initializable<typename B::template Buffer<float>> &&
     requires(B backend, const TensorView& weights, const PassShape& shape,

@@ -162,6 +162,27 @@ struct FeedForwardArgs {
   float residual = 1.0f;
 };
 
+/// A feed-forward part for each of many experts, of which a row takes the n_used whose scores
+/// router * norm(x) are greatest, equal ones by number:
+/// x += sum of p_e * down_e * (activation(gate_e * norm(x)) .* (up_e * norm(x))), from the greatest
+/// score on, p being the softmax of the scores of those taken.
+///
+/// The matrices of all experts lie one behind the other in one. d_model and d_ff are multiples of
+/// 16, the panels of backends that have some.
+template <typename W>
+struct MixtureArgs {
+  Out<W> x = nullptr;  // read and written [n_rows, d_model]
+  int n_rows = 0;
+  RmsNorm<W> norm = {};
+  Activation activation = Activation::kSilu;
+  const typename W::Matrix* router = nullptr;  // [n_experts, d_model]
+  const typename W::Matrix* gate = nullptr;    // [n_experts * d_ff, d_model]
+  const typename W::Matrix* up = nullptr;      // [n_experts * d_ff, d_model]
+  const typename W::Matrix* down = nullptr;    // [n_experts * d_model, d_ff]
+  int n_experts = 0;
+  int n_used = 0;
+};
+
 /// A row of activations that somebody wants to see.
 struct Tap {
   int row = 0;          // of the pass

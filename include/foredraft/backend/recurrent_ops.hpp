@@ -17,14 +17,42 @@ namespace foredraft::inline v0 {
 /// Each operator computes the rows of a sequence step by step, each row from what lies before it on
 /// its own path. So a row is the same to the bit whatever else is in the pass.
 
+/// The most tokens that a convolution may see, its own included. Those of the families we know see
+/// three or four.
+inline constexpr int kMostTaps = 8;
+
 /// A convolution over the newest `kernel` tokens, channel by channel, between two gates.
 /// @source Liquid AI 2025, arXiv:2511.23404 (LFM2)
 struct ShortConvShape {
   Dim width = 0;   ///< channels
-  Dim kernel = 0;  ///< tokens that a row sees, its own included
+  Dim kernel = 0;  ///< tokens that a row sees, its own included; at most kMostTaps
 
+  Dim d_in() const { return 3 * int{width}; }
   /// A token puts in what is convolved.
   StateShape state() const { return {.n_inputs = width, .window = kernel - 1}; }
+};
+
+/// A selective scan: each head has a state that decays and takes in an outer product, behind a
+/// convolution of what the layer puts in, and before a gate and a norm.
+/// @source Dao and Gu 2024, arXiv:2405.21060 (Mamba 2)
+struct SelectiveScanShape {
+  Dim width = 0;     ///< n_heads * d_head
+  Dim n_heads = 0;   ///< states
+  Dim d_head = 0;    ///< rows of a state
+  Dim d_state = 0;   ///< columns of a state
+  Dim n_groups = 0;  ///< of heads that share b and c, and of channels with a norm of their own
+  Dim kernel = 0;    ///< tokens that the convolution sees; at most kMostTaps
+
+  /// Channels that are convolved: u, then b and c of each group.
+  Dim d_conv() const { return int{width} + 2 * int{n_groups} * int{d_state}; }
+  Dim d_in() const { return int{width} + int{d_conv()} + int{n_heads}; }
+  /// A token puts in what is convolved, the result of that, and a time step for each head.
+  StateShape state() const {
+    return {.n_inputs = 2 * int{d_conv()} + int{n_heads},
+            .window = kernel - 1,
+            .n_heads = n_heads,
+            .d_state = int{d_head} * int{d_state}};
+  }
 };
 
 /// Where what a recurrent layer keeps of one sequence lies in its storage, besides its SequenceRows:
@@ -54,6 +82,47 @@ struct StateRows {
   std::int32_t own(const SequenceRows& rows, int i) const noexcept {
     return staged[idx(rows.first_node + i)];
   }
+};
+
+/// What every operator of a recurrent layer is given.
+template <typename W, typename V>
+struct RecurrentArgs {
+  Out<W> x = nullptr;  // read and written [n_rows, d_model]
+  int n_rows = 0;
+  RmsNorm<W> norm = {};                          // before the layer
+  std::span<const SequenceRows> sequences = {};  // every row of the pass in one of them
+  std::span<const StateRows> states = {};        // one for each of `sequences`
+  std::span<const typename V::Layer> kept = {};  // likewise
+};
+
+/// [b, c, u] = in * norm(x); x += out * (c .* convolution(b .* u)), where b .* u is what a token puts
+/// in, and its convolution is summed from the oldest token to the row itself.
+template <typename W, typename V>
+struct ShortConvArgs : RecurrentArgs<W, V> {
+  ShortConvShape shape = {};
+  const typename W::Matrix* in = nullptr;   // [3 * width, d_model]
+  In<W> kernel = nullptr;                   // [kernel, width], oldest token first
+  const typename W::Matrix* out = nullptr;  // [d_model, width]
+};
+
+/// [gate, v, t] = in * norm(x), where v is convolved: [u, b, c] = silu(convolution(v) + conv_bias), and
+/// dt = log(1 + exp(t + dt_bias)). For each head, with u its part and b and c those of its group:
+///
+///   state = exp(dt * decay) * state + (dt * u) b^T
+///   y = state * c + skip * u
+///
+/// x += out * norm(y .* silu(gate)), with a norm for the channels of each group.
+template <typename W, typename V>
+struct SelectiveScanArgs : RecurrentArgs<W, V> {
+  SelectiveScanShape shape = {};
+  const typename W::Matrix* in = nullptr;   // [width + d_conv + n_heads, d_model]
+  In<W> kernel = nullptr;                   // [kernel, d_conv], oldest token first
+  In<W> conv_bias = nullptr;                // [d_conv] or null
+  In<W> dt_bias = nullptr;                  // [n_heads]
+  In<W> decay = nullptr;                    // [n_heads], negative
+  In<W> skip = nullptr;                     // [n_heads]
+  RmsNorm<W> group_norm = {};               // [width]
+  const typename W::Matrix* out = nullptr;  // [d_model, width]
 };
 
 }  // namespace foredraft::inline v0

@@ -23,9 +23,10 @@ namespace foredraft::inline v0 {
 ///  4. layer(i) is what operators are given of a layer, good until the next call of the others.
 ///     Operators write rows that are not committed and read all of them;
 ///  5. copy_to(k, v) appends the committed rows to vectors that are empty: [layers][n_kv_heads][size]
-///     rows; restore(size, k, v) makes what was copied so the committed rows. elements(size) is how
-///     many elements each has. A device's storage may copy elsewhere than into vectors of elements
-///     as the kernels store them; whoever holds the copies does not look into them;
+///     rows; restore(size, k, v) makes what was copied so the committed rows. key_elements(size) and
+///     value_elements(size) are how many elements they have, different ones where keys and values are
+///     stored in different formats. A device's storage may copy elsewhere than into vectors of
+///     elements as the kernels store them; whoever holds the copies does not look into them;
 ///  6. commit, truncate and move are noexcept and allocate nothing.
 /// @see cpu::Rows, RingStorage
 template <typename R>
@@ -39,7 +40,8 @@ concept RowStorage = std::movable<R> && std::default_initializable<R> &&
                        { rows.truncate(n) } noexcept;
                        { rows.move(n, n) } noexcept;
                        { rows.layer(n) } noexcept -> std::same_as<typename R::Layer>;
-                       { view.elements(n) } -> std::same_as<std::size_t>;
+                       { view.key_elements(n) } -> std::same_as<std::size_t>;
+                       { view.value_elements(n) } -> std::same_as<std::size_t>;
                        view.copy_to(k, v);
                        { rows.restore(n, k, v) } noexcept;
                        { R::bytes(shape, n) } -> std::same_as<double>;
@@ -54,7 +56,7 @@ concept RowStorage = std::movable<R> && std::default_initializable<R> &&
 ///  2. stage(n) says that the next n rows behind the committed ones may be written from now on;
 ///  3. holds(n): rows behind the first n, of at most size(), can still see all they may read. It
 ///     is true of 0 and of size(), and truncate(n) is for such n alone;
-///  4. copies, and elements(size), have of each ring the newest rows: one less than its window, which
+///  4. copies, and the counts of their elements, have of each ring the newest rows: one less than its window, which
 ///     is what the next row sees beside itself.
 /// @see cpu::Rows, RotatingCache
 template <typename R>

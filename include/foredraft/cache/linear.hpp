@@ -10,7 +10,8 @@ namespace foredraft::inline v0 {
 /// Keys and values of every position, in order, in every layer: the cache of full attention. Layers
 /// with a window read less of it.
 /// @tparam S  how rows are stored: float, f16 or q8_0 (32 values in 34 bytes, heads of a multiple of
-/// 64 dimensions only) in the host's memory, or a backend's RowStorage
+/// 64 dimensions only) in the host's memory, or a backend's RowStorage: cpu::Rows<K, V> for keys and
+/// values in different formats, cpu::AnyRows for those that the shape names when the program runs
 /// @cost stage O(nodes), for a tree O(nodes * depth); commit of a chain as RowStorage::commit, of a
 /// tree O(rows moved * layers) more
 template <typename S>

@@ -22,7 +22,7 @@ namespace foredraft::inline v0 {
 /// Position p is row p of the storage; staged node i lies i rows behind the committed ones. So a
 /// chain is committed where it was written, and of a tree only what changes its place is copied.
 /// All layers have one size and one tree of staged nodes, whichever rows they keep.
-/// @see LinearCache, RotatingCache
+/// @see LinearCache, RotatingCache, HybridCache
 template <RowStorage R>
 class RowCache {
  public:
@@ -31,8 +31,8 @@ class RowCache {
 
   struct Snapshot {
     int size = 0;
-    std::vector<value_type> k;  // [n_layers, n_kv_heads, rows kept of size, row_elements(d_head)]
-    std::vector<value_type> v;  // the same
+    std::vector<value_type> k;  // [n_layers, n_kv_heads, rows kept of size], as they are stored
+    std::vector<value_type> v;  // the same, in a format of its own
 
     static void parts(auto& self, auto& archive) {
       archive(self.size);
@@ -63,9 +63,7 @@ class RowCache {
   }
 
   void commit(std::span<const NodeIndex> path) noexcept {
-    staged_.commit(path,
-                   [&](NodeIndex from, NodeIndex to) { rows_.move(size() + from, size() + to); });
-    rows_.commit(static_cast<int>(path.size()));
+    commit(path, [](NodeIndex, NodeIndex) {});
   }
 
   void discard() noexcept { staged_.discard(); }
@@ -100,14 +98,15 @@ class RowCache {
                   "a snapshot of " + std::to_string(snapshot.size) + " positions",
                   "at most " + std::to_string(capacity_), "");
     }
-    const std::size_t elements = rows_.elements(snapshot.size);
-    if (snapshot.size < 0 || snapshot.k.size() != elements || snapshot.v.size() != elements) {
+    const std::size_t keys = rows_.key_elements(snapshot.size);
+    const std::size_t values = rows_.value_elements(snapshot.size);
+    if (snapshot.size < 0 || snapshot.k.size() != keys || snapshot.v.size() != values) {
       throw Error(ErrorCode::kInvalidOption,
                   "a snapshot of " + std::to_string(snapshot.k.size()) + " keys and " +
                       std::to_string(snapshot.v.size()) + " values",
-                  std::to_string(elements) + " of each for " + std::to_string(snapshot.size) +
-                      " positions of this cache",
-                  "restore it in a cache of the same kind and model");
+                  std::to_string(keys) + " and " + std::to_string(values) + " for " +
+                      std::to_string(snapshot.size) + " positions of this cache",
+                  "restore it in a cache of the same kind, format and model");
     }
     discard();
     rows_.restore(snapshot.size, snapshot.k, snapshot.v);
@@ -125,9 +124,15 @@ class RowCache {
 
  protected:
   /// @param rings  layers with a window keep only what may be read again
-  RowCache(const CacheShape& shape, Dim n_ctx, Dim max_staged, bool rings)
+  /// @param with_states  it is part of a cache that keeps the states of recurrent layers
+  RowCache(const CacheShape& shape, Dim n_ctx, Dim max_staged, bool rings, bool with_states = false)
       : capacity_(n_ctx > 0 ? n_ctx : shape.n_ctx) {
-    if (shape.layers.empty() || capacity_ < 1 || max_staged < 1) {
+    if (!shape.states.empty() && !with_states) {
+      throw Error(ErrorCode::kInvalidOption,
+                  "a model with " + std::to_string(shape.states.size()) + " recurrent layers",
+                  "a cache that keeps their states", "use a HybridCache");
+    }
+    if ((shape.layers.empty() && shape.states.empty()) || capacity_ < 1 || max_staged < 1) {
       throw Error(ErrorCode::kInvalidOption, "an empty dimension of a cache", "all dimensions >= 1",
                   "take the shape from Model::shape()");
     }
@@ -138,6 +143,17 @@ class RowCache {
       rows_ = Rows(shape, n_rows, n_ctx > 0);
     }
     staged_ = StagedTree(max_staged);
+  }
+
+  /// @param also  called as also(from, to) where a node takes the place of another, see
+  ///   StagedTree::commit
+  template <typename Also>
+  void commit(std::span<const NodeIndex> path, Also&& also) noexcept {
+    staged_.commit(path, [&](NodeIndex from, NodeIndex to) {
+      rows_.move(size() + from, size() + to);
+      also(from, to);
+    });
+    rows_.commit(static_cast<int>(path.size()));
   }
 
  private:

@@ -36,10 +36,12 @@ struct Request {
 ///  4. both are noexcept and allocate nothing; a device fault they meet is thrown by the next
 ///     forward, and the sequence can be rebuilt from its tokens;
 ///  5. snapshot() holds the state at size(), and restore() brings it back with nothing staged; a
-///     value-initialised Snapshot is the empty state, and restoring that one does not throw.
+///     value-initialised Snapshot is the empty state, and restoring that one does not throw;
+///  6. trees may be staged, unless it says `static constexpr Shape shape = Shape::kChain`: then what
+///     is staged is one chain, and drafters of trees are refused (StagesDraftsOf).
 /// Not required: thread safety, copying.
 /// @cost stage O(rows), commit O(rows of the path); state where a type differs
-/// @see LinearCache, RotatingCache
+/// @see LinearCache, RotatingCache, HybridCache
 template <typename C>
 concept Cache = requires(C cache, const C view, std::span<const Node> nodes,
                          std::span<const NodeIndex> path, const typename C::Snapshot& snapshot) {
@@ -259,5 +261,20 @@ concept Acceptance = requires(const A acceptance, const DraftTree& draft, const 
 template <typename A, typename D>
 concept VerifiesDraftsOf =
     Acceptance<A> && Drafter<D> && (A::shape == Shape::kTree || D::shape == Shape::kChain);
+
+/// The widest draft that can be staged in a C.
+template <Cache C>
+constexpr Shape staged_shape() {
+  if constexpr (requires { C::shape; }) {
+    return C::shape;
+  } else {
+    return Shape::kTree;
+  }
+}
+
+/// The cache can stage whatever D proposes.
+template <typename C, typename D>
+concept StagesDraftsOf =
+    Cache<C> && Drafter<D> && (staged_shape<C>() == Shape::kTree || D::shape == Shape::kChain);
 
 }  // namespace foredraft::inline v0

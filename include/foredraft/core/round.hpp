@@ -34,6 +34,8 @@ struct Context {
   /// Where the anchor stands under the call's constraint; null where there is none. A drafter may
   /// ignore it: found tokens that it forbids are taken out of the draft, drawn ones are rejected.
   const ConstraintPath* constraint = nullptr;
+  /// Mirostat's bound on the surprise of the next token. @units bits
+  double most_surprise = std::numeric_limits<double>::infinity();
 
   TokenId anchor() const noexcept { return tokens.back(); }
   /// Behind which the draft begins.

@@ -47,6 +47,22 @@ inline std::vector<NodeIndex> first_nodes(int count) {
   return path;
 }
 
+/// How the numbers of a stored key or value are written: see backend/row_format.hpp.
+enum class RowFormat : std::uint8_t {
+  kF32,
+  kF16,
+  kQ8_0,  ///< 32 numbers in 34 bytes
+};
+inline constexpr int kRowFormats = 3;
+
+/// Keys and values have a format each.
+struct RowFormats {
+  RowFormat k = RowFormat::kF16;
+  RowFormat v = RowFormat::kF16;
+
+  friend bool operator==(const RowFormats&, const RowFormats&) = default;
+};
+
 /// Keys, or values, of one position in one layer.
 struct KeyValueShape {
   Dim n_kv_heads = 0;
@@ -72,6 +88,7 @@ struct CacheShape {
   std::vector<KeyValueShape> layers = {};  ///< of each layer that stores keys and values
   Dim n_ctx = 0;  ///< positions that the model was trained for; a cache may be made smaller
   std::vector<StateShape> states = {};  ///< of each recurrent layer
+  RowFormats formats = {};  ///< for a storage whose type leaves them open, such as cpu::AnyRows
 
   CacheShape() = default;
   CacheShape(std::vector<KeyValueShape> of_layers, Dim context)

@@ -120,7 +120,7 @@ class SiblingPicker {
     return how_ == DraftSampling::kArgmax || how_ == DraftSampling::kAuto;
   }
   bool argmax_suffices(int count) const noexcept {
-    return best() && count <= 1 && !law_.penalises() && whole_row();
+    return best() && count <= 1 && !law_.adjusts() && whole_row();
   }
   /// Every token of a row may be picked.
   bool whole_row() const noexcept { return !padded_ && context_.constraint == nullptr; }
@@ -141,7 +141,8 @@ class SiblingPicker {
     return whole ? scores.runs(row) : Runs{};
   }
   History history(NodeIndex parent, const DraftTree& draft) const noexcept {
-    return {context_.tokens, &draft, parent};
+    // Mirostat's bound is that at the anchor: the target's rows would have to move it further.
+    return {context_.tokens, &draft, parent, context_.most_surprise};
   }
 
   void add_drawn(NodeIndex parent, int count, const Scores& scores, int row, DraftTree& draft) {
@@ -166,7 +167,7 @@ class SiblingPicker {
   void add_coupled(NodeIndex parent, int count, const Scores& scores, int row, DraftTree& draft) {
     const Position position = context_.anchor_position() + draft.depth(parent) + 1;
     const RngKey key{Purpose::kTargetSample, position, 0};
-    if (count == 1 && !law_.greedy() && !law_.cuts()) {
+    if (count == 1 && law_.tempered()) {
       transforms_.apply_lazily(law_, logits(scores, row), history(parent, draft), lazy_q_,
                                runs(scores, row));
       draft.add(parent, context_.rng->pick(key, lazy_q_));
@@ -194,12 +195,7 @@ class SiblingPicker {
       return;
     }
     // Temperature and cuts leave the order of the tokens alone; the penalties do not.
-    SamplingOptions ranking = law_;
-    ranking.temperature = 1.0f;
-    ranking.top_k = count;
-    ranking.top_p = 1.0f;
-    ranking.min_p = 0.0f;
-    apply(ranking, scores, row, parent, draft, q_);
+    apply(law_.ranking(count), scores, row, parent, draft, q_);
     order_.resize(q_.size());
     for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
     std::sort(order_.begin(), order_.end(), [this](std::size_t a, std::size_t b) {

@@ -2,34 +2,17 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/quoted.hpp>
+#include <foredraft/io/chat_marks.hpp>
 
 namespace foredraft::inline v0 {
-
-/// How the turns of a conversation are marked.
-enum class ChatFormat : std::uint8_t {
-  kRaw,     ///< not at all: the contents, one after the other
-  kChatML,  ///< `<|im_start|>role` ... `<|im_end|>` (SmolLM2, Qwen)
-  kLlama3,  ///< `<|start_header_id|>role<|end_header_id|>` ... `<|eot_id|>`
-  kGemma,   ///< `<start_of_turn>role` ... `<end_of_turn>`; no system turn
-};
-
-constexpr std::string_view name_of(ChatFormat format) noexcept {
-  switch (format) {
-    case ChatFormat::kRaw: return "raw";
-    case ChatFormat::kChatML: return "chatml";
-    case ChatFormat::kLlama3: return "llama3";
-    case ChatFormat::kGemma: return "gemma";
-  }
-  return "unknown";
-}
 
 /// One turn. Roles are "system", "user" and "assistant".
 struct ChatMessage {
@@ -48,6 +31,8 @@ struct ChatTemplate {
   std::string default_system;  ///< empty: no system turn unless the conversation has one
   std::string system_prefix;   ///< not empty: there is always a system turn, which begins with this
   bool trims = false;          ///< white space around contents is taken away
+  /// What the assistant thought, up to `</think>`, is left out of its earlier turns (Qwen 3).
+  bool forgets_thoughts = false;
 };
 
 namespace chat_format {
@@ -94,39 +79,90 @@ inline std::string_view trimmed(std::string_view text) {
 
 }  // namespace chat_format
 
+namespace chat_format {
+
+/// Which of the formats with [INST] a template writes; nothing for Llama 2's, and for those with
+/// spaces around a system prompt.
+inline std::optional<ChatFormat> mistral_format(std::string_view text) {
+  const auto has = [text](std::string_view part) { return text.find(part) != text.npos; };
+  if (!has("[INST]") || !has("[/INST]") || has("<<SYS>>")) return std::nullopt;
+  if (has("[SYSTEM_PROMPT]")) {
+    if (has("[SYSTEM_PROMPT] ")) return std::nullopt;
+    return ChatFormat::kMistralV7;
+  }
+  if (has("'[INST]'") || has("\"[INST]\"")) return ChatFormat::kMistralTekken;
+  return has(" [/INST]") ? ChatFormat::kMistralV1 : ChatFormat::kMistralV3;
+}
+
+/// The formats whose marks a template has. More than one: it is another one that looks like them.
+inline std::vector<ChatFormat> formats_of(std::string_view text) {
+  const auto has = [text](std::string_view part) { return text.find(part) != text.npos; };
+  std::vector<ChatFormat> formats;
+  if (has("<|im_start|>") && has("<|im_end|>")) {
+    formats.push_back(has("<|im_sep|>") ? ChatFormat::kPhi4 : ChatFormat::kChatML);
+  }
+  if (has("<|start_header_id|>") && has("<|end_header_id|>") && has("<|eot_id|>")) {
+    formats.push_back(ChatFormat::kLlama3);
+  }
+  if (has("<start_of_turn>") && has("<end_of_turn>")) formats.push_back(ChatFormat::kGemma);
+  if (const auto mistral = mistral_format(text)) formats.push_back(*mistral);
+  if (has("<|start_of_role|>") && has("<|end_of_role|>")) formats.push_back(ChatFormat::kGranite);
+  const bool names = has("<|user|>") && has("<|assistant|>");
+  if (has("<|end|>") && (names || has("'<|' + message['role'] + '|>'"))) {
+    formats.push_back(ChatFormat::kPhi3);
+  }
+  // Relatives end a user's turn with more than a line break, which may be one or an escape.
+  for (const std::string_view turn :
+       {"'<|user|>\n' + message['content'] + '\n'", "'<|user|>\\n' + message['content'] + '\\n'"}) {
+    if (names && has(turn)) formats.push_back(ChatFormat::kTulu);
+  }
+  return formats;
+}
+
+/// "raw, chatml, ..."
+inline std::string names() {
+  std::string all;
+  for (const ChatMarks& marks : kChatMarks) {
+    if (marks.format == ChatFormat::kRaw) continue;
+    all.append(all.empty() ? "" : ", ").append(marks.name);
+  }
+  return all;
+}
+
+/// What is said behind the last thought.
+inline std::string_view without_thoughts(std::string_view content) {
+  constexpr std::string_view kEnd = "</think>";
+  const std::size_t end = content.rfind(kEnd);
+  return end == content.npos ? content : trimmed(content.substr(end + kEnd.size()));
+}
+
+}  // namespace chat_format
+
 /// Recognizes the format from the text of `tokenizer.chat_template`. The template is never run:
 /// model files have carried code through template engines.
 /// @errors kUnsupportedModel: there is none, or it is none of the known formats
 inline ChatTemplate recognize_chat_template(std::string_view text) {
   const auto has = [text](std::string_view part) { return text.find(part) != text.npos; };
-  ChatTemplate chat;
-  int formats = 0;
-  // <|im_sep|> is a relative of ChatML with other turns.
-  if (has("<|im_start|>") && has("<|im_end|>") && !has("<|im_sep|>")) {
-    chat.format = ChatFormat::kChatML;
-    chat.default_system = chat_format::default_system_of(text);
-    ++formats;
-  }
-  if (has("<|start_header_id|>") && has("<|end_header_id|>") && has("<|eot_id|>")) {
-    chat.format = ChatFormat::kLlama3;
-    // The date is the template's own default for programs that set none, and the same every day.
-    if (has("Cutting Knowledge Date: December 2023")) {
-      chat.system_prefix = "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n";
-    }
-    ++formats;
-  }
-  if (has("<start_of_turn>") && has("<end_of_turn>")) {
-    chat.format = ChatFormat::kGemma;
-    ++formats;
-  }
-  if (formats != 1) {
+  const std::vector<ChatFormat> formats = chat_format::formats_of(text);
+  if (formats.size() != 1) {
     throw Error(ErrorCode::kUnsupportedModel,
                 text.empty() ? "no chat template (tokenizer.chat_template)"
                              : "a chat template that is not known: " + in_quotes(text),
-                "the turns of chatml, llama3 or gemma",
+                "the turns of one of " + chat_format::names(),
                 "name one with --chat-format, or use --raw and write the turns yourself");
   }
-  chat.trims = has("| trim") || has("|trim");
+  ChatTemplate chat;
+  chat.format = formats[0];
+  if (chat.format == ChatFormat::kChatML) {
+    chat.default_system = chat_format::default_system_of(text);
+    chat.forgets_thoughts = has("</think>");
+  }
+  // The date is the template's own default for programs that set none, and the same every day.
+  if (chat.format == ChatFormat::kLlama3 && has("Cutting Knowledge Date: December 2023")) {
+    chat.system_prefix = "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n";
+  }
+  // Mistral's trim answers alone.
+  chat.trims = (has("| trim") || has("|trim")) && !has("[INST]");
   return chat;
 }
 
@@ -135,11 +171,11 @@ inline ChatTemplate recognize_chat_template(std::string_view text) {
 ///
 /// Contents are put in as they are. Marks of turns in them are read as such by parse_special, as in
 /// other engines: do not build conversations with more authority than the least trusted content.
-/// kGemma puts a system message before the first user's; without one it is left out, as its template
-/// does.
+/// Formats without a system turn (ChatMarks) have a system message before the first user's; without
+/// one it is left out.
 /// @errors kEmptyPrompt: no messages; kInvalidOption: a role that the format does not have, or a
-///   system message that is not the first; for kGemma also turns that do not alternate, as in its
-///   template
+///   system message that is not the first; for some formats (ChatMarks::alternates) also turns that
+///   do not alternate, as in their templates
 inline std::string format_chat(const ChatTemplate& chat, std::span<const ChatMessage> messages,
                                bool generation_prompt = true) {
   if (messages.empty()) throw Error(ErrorCode::kEmptyPrompt, "no messages", "at least one");
@@ -151,53 +187,44 @@ inline std::string format_chat(const ChatTemplate& chat, std::span<const ChatMes
     for (const ChatMessage& message : messages) out += message.content;
     return out;
   }
-  const auto open = [&](std::string_view role) {
-    if (chat.format == ChatFormat::kChatML) out.append("<|im_start|>").append(role).append("\n");
-    if (chat.format == ChatFormat::kLlama3) {
-      out.append("<|start_header_id|>").append(role).append("<|end_header_id|>\n\n");
-    }
-    if (chat.format == ChatFormat::kGemma) {
-      out.append("<start_of_turn>").append(role == "assistant" ? "model" : role).append("\n");
-    }
-  };
-  const auto close = [&] {
-    if (chat.format == ChatFormat::kChatML) out += "<|im_end|>\n";
-    if (chat.format == ChatFormat::kLlama3) out += "<|eot_id|>";
-    if (chat.format == ChatFormat::kGemma) out += "<end_of_turn>\n";
-  };
+  const ChatMarks& marks = marks_of(chat.format);
 
-  // The system message first. Gemma knows none: it goes before the first user message, and is not
-  // trimmed.
+  // A system message that has no turn of its own is not trimmed.
   std::optional<std::string> system;
   if (!chat.default_system.empty() || !chat.system_prefix.empty()) system = chat.default_system;
   if (messages[0].role == "system") {
-    system =
-        chat.format == ChatFormat::kGemma ? messages[0].content : content_of(messages[0].content);
+    system = marks.system_turns() ? content_of(messages[0].content) : messages[0].content;
     messages = messages.subspan(1);
   }
   std::string before_first;
-  if (system && chat.format == ChatFormat::kGemma) {
-    before_first = *system + "\n\n";
-  } else if (system) {
-    open("system");
-    out.append(chat.system_prefix).append(*system);
-    close();
+  if (system && !marks.system_turns()) before_first = *system + "\n\n";
+  if (system && marks.system_turns()) {
+    out.append(marks.system).append(chat.system_prefix).append(*system).append(marks.system_end);
   }
 
+  const auto last_user =
+      std::find_if(messages.rbegin(), messages.rend(),
+                   [](const ChatMessage& message) { return message.role == "user"; });
+  const auto n_answered = static_cast<std::size_t>(messages.rend() - last_user);
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const ChatMessage& message = messages[i];
-    const bool known =
-        message.role == "user" || message.role == "assistant" || message.role == "system";
-    const bool alternates = message.role == (i % 2 == 0 ? "user" : "assistant");
-    if (!known || (chat.format == ChatFormat::kGemma && !alternates)) {
+    const bool user = message.role == "user";
+    const bool assistant = message.role == "assistant";
+    const bool later_system = message.role == "system" && marks.system_turns();
+    if (!(user || assistant || later_system) || (marks.alternates && user != (i % 2 == 0))) {
       throw Error(ErrorCode::kInvalidOption, "a message of role " + in_quotes(message.role),
-                  "system, user or assistant; for gemma user and assistant in turn");
+                  marks.alternates ? "user and assistant in turn, behind at most one system message"
+                                   : "system, user or assistant");
     }
-    open(message.role);
-    out.append(i == 0 ? before_first : "").append(content_of(message.content));
-    close();
+    std::string_view content = content_of(message.content);
+    if (assistant && chat.forgets_thoughts && i < n_answered) {
+      content = chat_format::without_thoughts(content);
+    }
+    out.append(user ? marks.user : assistant ? marks.assistant : marks.system);
+    out.append(i == 0 ? before_first : "").append(content);
+    out.append(user ? marks.user_end : assistant ? marks.assistant_end : marks.system_end);
   }
-  if (generation_prompt) open("assistant");
+  if (generation_prompt) out.append(marks.assistant);
   return out;
 }
 

@@ -134,8 +134,9 @@ class Gguf {
     return array<std::int64_t>(key, "an array of integers that fit 64 bits with sign", is_integer);
   }
 
-  /// A tensor of rank 0 to 2 as a matrix.
-  /// @shape [shape[1], shape[0]]; [1, shape[0]] for a vector
+  /// A tensor of rank 0 to 3 as a matrix; one of rank 3 is several, one behind the other.
+  /// @shape [shape[1], shape[0]]; [1, shape[0]] for a vector, [shape[2] * shape[1], shape[0]] for
+  ///   several matrices
   /// @errors kUnsupportedModel for a type that is not in TensorType; kShapeMismatch for a higher
   /// rank
   TensorView view(const Tensor& tensor) const {
@@ -147,13 +148,14 @@ class Gguf {
           "choose a file with another quantization");
     }
     const std::size_t rank = tensor.shape.size();
-    if (rank > 2) {
+    if (rank > 3) {
       throw Error(ErrorCode::kShapeMismatch,
                   "tensor " + in_quotes(tensor.name) + " of shape " + tensor.shape_text(),
-                  "a vector or a matrix");
+                  "a vector, a matrix or several matrices");
     }
-    return {tensor.type, rank > 1 ? idx(tensor.shape[1]) : 1, rank > 0 ? idx(tensor.shape[0]) : 1,
-            tensor.data, mapping_.bytes()};
+    const auto size = [&](std::size_t d) { return d < rank ? idx(tensor.shape[d]) : 1; };
+    // The elements were counted when the file was read, so the product does not wrap.
+    return {tensor.type, size(1) * size(2), size(0), tensor.data, mapping_.bytes()};
   }
 
  private:

@@ -98,7 +98,8 @@ inline VocabularyData data_of(const Gguf& file) {
 
   const bool sentence_piece = data.type == VocabularyType::kSentencePiece;
   if (!sentence_piece) data.merges = strings(file, "tokenizer.ggml.merges");
-  const bool usually_bos = data.bos && (sentence_piece || data.pre == "llama-bpe");
+  const bool usually_bos =
+      data.bos && (sentence_piece || data.pre == "llama-bpe" || data.pre == "tekken");
   data.add_bos = file.get_bool("tokenizer.ggml.add_bos_token").value_or(usually_bos);
   data.add_space_prefix = file.get_bool("tokenizer.ggml.add_space_prefix").value_or(sentence_piece);
   return data;
@@ -109,7 +110,7 @@ inline VocabularyData data_of(const Gguf& file) {
 /// The vocabulary in the metadata of a model file.
 ///
 /// Defaults where a file says nothing: SentencePiece adds BOS (if it has one) and a space before
-/// the text; byte-level does neither, but for `llama-bpe`, which adds BOS.
+/// the text; byte-level does neither, but for `llama-bpe` and `tekken`, which add BOS.
 /// @errors kUnsupportedModel: another kind of tokenizer; kCorruptFile, kTokenOutOfRange: see
 /// Vocabulary; kOutOfMemory
 inline Vocabulary read_vocabulary(const Gguf& file) {

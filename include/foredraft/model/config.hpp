@@ -16,8 +16,9 @@ struct RopeShape {
   RopeKind kind = RopeKind::kAdjacent;
   Dim n_rot = 0;
   double base = 10000.0;
-  double scale = 1.0;      ///< positions are multiplied by it (linear scaling)
-  double magnitude = 1.0;  ///< what has turned is multiplied by it
+  double scale = 1.0;                ///< positions are multiplied by it (linear scaling)
+  double magnitude = 1.0;            ///< what has turned is multiplied by it
+  std::vector<double> stretch = {};  ///< [n_rot / 2]: frequencies are divided by it; or empty
 };
 
 struct AttentionShape {
@@ -38,10 +39,12 @@ struct FeedForwardShape {
   Activation activation = Activation::kSilu;
   Dim d_ff = 0;           ///< 0: the layer has no such part
   float residual = 1.0f;  ///< factor on what is added to x
+  Dim n_experts = 0;      ///< of a mixture, each of d_ff; 0: the part is one
+  Dim n_used = 0;         ///< experts that a row takes
 };
 
 /// What a recurrent layer computes in place of attention; std::monostate: it is attention.
-using RecurrentShape = std::variant<std::monostate, ShortConvShape>;
+using RecurrentShape = std::variant<std::monostate, ShortConvShape, SelectiveScanShape>;
 
 /// Each layer has a shape of its own, so a file must not choose any number of them.
 inline constexpr int kMostLayers = 1 << 16;
@@ -84,6 +87,7 @@ struct ModelConfig {
   /// factors of other contexts, which is left unread.
   std::string rope_factors = "rope_freqs.weight";
   std::string other_rope_factors = {};
+  std::string output_norm = "output_norm.weight";  ///< the tensor's name
 
   CacheShape cache_shape() const {
     CacheShape shape({}, n_ctx);

@@ -7,9 +7,11 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <foredraft/core/dimension.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/io/gguf.hpp>
 
 namespace foredraft::inline v0::detail {
@@ -31,6 +33,31 @@ class ConfigReader {
                   "a value from 1 to " + std::to_string(most), kDamaged);
     }
     return static_cast<int>(*value);
+  }
+
+  /// A number for each of n layers, 0 included; in the file they may be one that all layers share.
+  std::vector<Dim> of_layers(std::string_view key, Dim n) const {
+    const std::string name = family_ + "." + std::string(key);
+    const GgufValue* const value = file_.find(name);
+    std::vector<Dim> numbers;
+    if (value == nullptr || !value->is_array()) {
+      numbers.assign(idx(n), dimension(key));
+      return numbers;
+    }
+    const auto found = file_.get_ints(name);
+    if (found->size() != idx(n)) {
+      throw Error(ErrorCode::kCorruptFile,
+                  name + " of " + std::to_string(found->size()) + " layers",
+                  std::to_string(n) + " layers", kDamaged);
+    }
+    for (const std::int64_t number : *found) {
+      if (number < 0 || number > Dim::kMost) {
+        throw Error(ErrorCode::kCorruptFile, name + " with " + std::to_string(number),
+                    "values from 0 to " + std::to_string(Dim::kMost), kDamaged);
+      }
+      numbers.emplace_back(static_cast<int>(number));
+    }
+    return numbers;
   }
 
   /// All heads of one kind, side by side.

@@ -1,17 +1,26 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
+#include <optional>
 #include <span>
+#include <string>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <foredraft/backend/backend.hpp>
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/backend/recurrent_ops.hpp>
 #include <foredraft/cache/key_value_cache.hpp>
+#include <foredraft/cache/state_cache.hpp>
 #include <foredraft/core/concepts.hpp>
+#include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/model/config.hpp>
+#include <foredraft/model/recurrent_weights.hpp>
 #include <foredraft/model/rope.hpp>
 
 namespace foredraft::inline v0 {
@@ -31,15 +40,39 @@ struct LayerWeights {
   Vector k_bias;     // [d_kv] or empty
   Vector v_bias;     // [d_kv] or empty
   Vector ffn_norm;   // [d_model] or empty
-  Matrix gate;       // [d_ff, d_model]
-  Matrix up;         // [d_ff, d_model]
-  Matrix down;       // [d_model, d_ff]
+  Matrix gate;       // [d_ff, d_model]; of a mixture all experts', one behind the other
+  Matrix up;         // [d_ff, d_model], likewise
+  Matrix down;       // [d_model, d_ff], likewise
 
-  Vector q_norm = {};          // [d_head], [d_q] if norms_all_heads, or empty
-  Vector k_norm = {};          // [d_head], [d_kv], or empty
-  Vector post_attn_norm = {};  // [d_model] or empty
-  Vector post_ffn_norm = {};   // [d_model] or empty
+  Vector q_norm = {};                 // [d_head], [d_q] if norms_all_heads, or empty
+  Vector k_norm = {};                 // [d_head], [d_kv], or empty
+  Vector post_attn_norm = {};         // [d_model] or empty
+  Vector post_ffn_norm = {};          // [d_model] or empty
+  std::optional<Matrix> router = {};  // [n_experts, d_model] of a mixture
+
+  RecurrentWeights<B> recurrent = {};  // in place of wq, wk, wv and wo
 };
+
+namespace detail {
+
+/// What a cache without states has of them.
+struct NoStates {
+  struct Layer {};
+};
+template <typename C>
+struct StatesOf {
+  using type = NoStates;
+};
+template <StateCache C>
+struct StatesOf<C> {
+  using type = typename C::States;
+};
+
+/// Whether a worker has all operators that a cache's layers need.
+template <typename W, typename R, typename V>
+concept RunsOver = AttendsOver<W, R> && (std::same_as<V, NoStates> || RecursOver<W, V>);
+
+}  // namespace detail
 
 /// Layers one behind the other, each of its own shape: what a model is between its embedding and
 /// its head, and what a trained head is made of. They change rows of x on a worker; whose rows
@@ -50,6 +83,7 @@ class LayerStack {
 
  public:
   /// @param turns  each kind of turning that a layer uses
+  /// @errors kUnsupportedModel for a mixture of experts on a backend that has none
   LayerStack(Dim d_model, float norm_epsilon, std::vector<RopeRotations> turns,
              std::vector<LayerShape> shapes, std::vector<LayerWeights<B>> weights)
       : d_model_(d_model),
@@ -62,6 +96,7 @@ class LayerStack {
     for (const LayerShape& shape : shapes_) {
       places_.push_back(shape.attends() ? attending++ : recurrent++);
     }
+    check_experts();
   }
 
   int size() const noexcept { return static_cast<int>(shapes_.size()); }
@@ -76,6 +111,18 @@ class LayerStack {
       grow(most.d_q, attention.d_q);
       grow(most.d_kv, attention.d_kv);
       grow(most.d_head, attention.d_head);
+      grow(most.n_experts, feed_forward.n_experts);
+      grow(most.n_used, feed_forward.n_used);
+      if (feed_forward.n_experts > 0) grow(most.d_expert, feed_forward.d_ff);
+      std::visit(
+          [&](const auto& mixer) {
+            if constexpr (!is_attention<decltype(mixer)>) {
+              grow(most.d_in, mixer.d_in());
+              grow(most.d_mixed, mixer.width);
+              grow(most.d_state, mixer.state().d_state);
+            }
+          },
+          recurrent);
     }
     return most;
   }
@@ -94,27 +141,35 @@ class LayerStack {
   };
 
   /// What one forward pass hands to the layers.
-  template <typename R>
+  template <typename R, typename V = detail::NoStates>
   struct Pass {
     int n_rows = 0;
     std::vector<SequenceRows> sequences = {};
     std::vector<typename R::Layer> kv = {};     // [layers with attention, n_sequences]
     std::vector<RopeTable<Worker>> ropes = {};  // [turns]
     Out<Worker> q = nullptr;                    // [n_rows, d_q]
+    std::vector<StateRows> states = {};         // [n_sequences] or empty
+    std::vector<typename V::Layer> kept = {};   // [recurrent layers, n_sequences] or empty
 
     /// @param place  of a layer among those with attention
     std::span<const typename R::Layer> kv_of(int place) const noexcept {
       return std::span(kv).subspan(idx(place) * sequences.size(), sequences.size());
     }
+    /// @param place  of a layer among the recurrent ones
+    std::span<const typename V::Layer> kept_of(int place) const noexcept {
+      return std::span(kept).subspan(idx(place) * sequences.size(), sequences.size());
+    }
   };
 
   /// Make a pass for the rows of all requests.
   /// @param first_layer  of each cache's layers of keys and values, for this stack
-  /// @errors std::bad_alloc; nothing has happened then
+  /// @param first_state  likewise of its recurrent layers
+  /// @errors std::bad_alloc, kInvalidOption for a cache without the states that layers need; nothing
+  ///   has happened then
   template <KeyValueCache C>
-  Pass<typename C::Rows> prepare(std::span<Request<C>> requests, Workspace& work,
-                                 int first_layer = 0) const {
-    Pass<typename C::Rows> pass;
+  auto prepare(std::span<Request<C>> requests, Workspace& work, int first_layer = 0,
+               int first_state = 0) const {
+    Pass<typename C::Rows, typename detail::StatesOf<C>::type> pass;
     std::vector<Position> positions;
     for (const Request<C>& request : requests) {
       pass.sequences.push_back(request.cache->rows(request.first, request.count, pass.n_rows));
@@ -129,6 +184,7 @@ class LayerStack {
         pass.kv.push_back(request.cache->layer(first_layer + places_[idx(layer)]));
       }
     }
+    prepare_states(requests, pass, first_state);
     for (std::size_t i = 0; i < turns_.size(); ++i) {
       RopeRotations& turn = work.turns_[i];
       turn.turn_to(positions);
@@ -143,19 +199,93 @@ class LayerStack {
 
   /// Run all layers over x. @param after  called as after(layer) between one layer and the next
   /// @shape x [n_rows, d_model]
-  template <typename R, typename F>
-    requires AttendsOver<Worker, R>
-  void run(Worker& worker, const Pass<R>& pass, Out<Worker> x, F&& after) const noexcept {
+  template <typename R, typename V, typename F>
+    requires detail::RunsOver<Worker, R, V>
+  void run(Worker& worker, const Pass<R, V>& pass, Out<Worker> x, F&& after) const noexcept {
     for (int layer = 0; layer < size(); ++layer) {
-      attend(worker, pass, x, layer);
-      feed_forward(worker, pass.n_rows, x, layer);
+      std::visit(
+          [&](const auto& shape) noexcept {
+            if constexpr (is_attention<decltype(shape)>) {
+              attend(worker, pass, x, layer);
+            } else if constexpr (!std::same_as<V, detail::NoStates>) {
+              recur(worker, pass, x, layer, shape);
+            }
+          },
+          shapes_[idx(layer)].recurrent);
+      const FeedForwardShape& f = shapes_[idx(layer)].feed_forward;
+      if (f.n_experts > 0) {
+        mix(worker, pass.n_rows, x, layer);
+      } else if (f.d_ff > 0) {
+        feed_forward(worker, pass.n_rows, x, layer);
+      }
       after(layer);
     }
   }
 
  private:
-  template <typename R>
-  void attend(Worker& worker, const Pass<R>& pass, Out<Worker> x, int layer) const noexcept {
+  template <typename Shape>
+  static constexpr bool is_attention = std::same_as<std::remove_cvref_t<Shape>, std::monostate>;
+
+  /// Where what recurrent layers keep of each request's sequence lies.
+  template <typename C, typename Pass>
+  void prepare_states(std::span<Request<C>> requests, Pass& pass, int first_state) const {
+    const auto n_recurrent = std::count_if(
+        shapes_.begin(), shapes_.end(), [](const LayerShape& shape) { return !shape.attends(); });
+    if (n_recurrent == 0) return;
+    if constexpr (StateCache<C>) {
+      for (const Request<C>& request : requests) {
+        StateRows states = request.cache->states();
+        // A state takes in what it lacks once a pass, for the first request of its sequence.
+        const auto same = [&](const Request<C>& other) { return other.cache == request.cache; };
+        if (&*std::find_if(requests.begin(), requests.end(), same) != &request) {
+          states.empty = states.empty && states.unapplied == 0;
+          states.unapplied = 0;
+        }
+        pass.states.push_back(states);
+      }
+      for (int i = 0; i < n_recurrent; ++i) {
+        for (const Request<C>& request : requests) {
+          pass.kept.push_back(request.cache->state_layer(first_state + i));
+        }
+      }
+    } else {
+      throw Error(ErrorCode::kInvalidOption, "a cache of keys and values alone",
+                  "one with the states of " + std::to_string(n_recurrent) + " recurrent layers",
+                  "use a HybridCache");
+    }
+  }
+
+  template <typename R, typename V>
+  void recur(Worker& worker, const Pass<R, V>& pass, Out<Worker> x, int layer,
+             const ShortConvShape& shape) const noexcept {
+    const auto& w = *std::get_if<ShortConvWeights<B>>(&weights_[idx(layer)].recurrent);
+    worker.short_conv(ShortConvArgs<Worker, V>{recurrent_args(pass, x, layer), shape, &w.in,
+                                               in_or_null(w.kernel), &w.out});
+  }
+
+  template <typename R, typename V>
+  void recur(Worker& worker, const Pass<R, V>& pass, Out<Worker> x, int layer,
+             const SelectiveScanShape& shape) const noexcept {
+    const auto& w = *std::get_if<SelectiveScanWeights<B>>(&weights_[idx(layer)].recurrent);
+    worker.selective_scan(SelectiveScanArgs<Worker, V>{
+        recurrent_args(pass, x, layer), shape, &w.in, in_or_null(w.kernel), in_or_null(w.conv_bias),
+        in_or_null(w.dt_bias), in_or_null(w.decay), in_or_null(w.skip), norm(w.group_norm),
+        &w.out});
+  }
+
+  template <typename R, typename V>
+  RecurrentArgs<Worker, V> recurrent_args(const Pass<R, V>& pass, Out<Worker> x,
+                                          int layer) const noexcept {
+    return {.x = x,
+            .n_rows = pass.n_rows,
+            .norm = norm(weights_[idx(layer)].attn_norm),
+            .sequences = pass.sequences,
+            .states = pass.states,
+            .kept = pass.kept_of(places_[idx(layer)])};
+  }
+
+  template <typename R, typename V>
+  void attend(Worker& worker, const Pass<R, V>& pass, Out<Worker> x, int layer) const noexcept {
     const AttentionShape& a = shapes_[idx(layer)].attention;
     const LayerWeights<B>& w = weights_[idx(layer)];
     worker.qkv(QkvArgs<Worker, R>{.x = x,
@@ -205,6 +335,30 @@ class LayerStack {
                                                 .down = &w.down,
                                                 .post_norm = norm(w.post_ffn_norm),
                                                 .residual = f.residual});
+  }
+
+  void mix(Worker& worker, int n_rows, Out<Worker> x, int layer) const noexcept {
+    if constexpr (MixesExperts<Worker>) {
+      const FeedForwardShape& f = shapes_[idx(layer)].feed_forward;
+      const LayerWeights<B>& w = weights_[idx(layer)];
+      worker.mixture(MixtureArgs<Worker>{.x = x,
+                                         .n_rows = n_rows,
+                                         .norm = norm(w.ffn_norm),
+                                         .activation = f.activation,
+                                         .router = &*w.router,
+                                         .gate = &w.gate,
+                                         .up = &w.up,
+                                         .down = &w.down,
+                                         .n_experts = f.n_experts,
+                                         .n_used = f.n_used});
+    }
+  }
+
+  /// @errors kUnsupportedModel where a layer mixes experts and the backend cannot
+  void check_experts() const {
+    if (MixesExperts<Worker> || shape().n_experts == 0) return;
+    throw Error(ErrorCode::kUnsupportedModel, "a mixture of experts", "a dense model",
+                "choose another backend, or another model");
   }
 
   RmsNorm<Worker> norm(const typename B::Vector& weight) const noexcept {

@@ -12,6 +12,7 @@
 #include <foredraft/backend/backend.hpp>
 #include <foredraft/backend/ops.hpp>
 #include <foredraft/cache/key_value_cache.hpp>
+#include <foredraft/cache/state_cache.hpp>
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/dimension.hpp>
 #include <foredraft/core/error.hpp>
@@ -27,7 +28,7 @@
 
 namespace foredraft::inline v0 {
 
-/// A transformer decoder on backend `B`: an embedding, a stack of layers and a head. What differs
+/// A decoder on backend `B`: an embedding, a stack of layers and a head. What differs
 /// between families is in ModelConfig and in which weights exist. Weights are read-only; the caches
 /// belong to the sequences, and what a pass works on belongs to the pass: many threads may
 /// forward() at the same time, each with caches of its own. (Cpu runs one pass after the other.)
@@ -66,9 +67,10 @@ class Model {
 
   /// One pass over the weights for all rows of all requests.
   /// @errors kTokenOutOfRange, kInvalidOption for a tap behind no layer, kOutOfMemory for more rows
-  /// than a pass can have, std::bad_alloc; nothing has happened then
+  /// than a pass can have, for a cache without the states of recurrent layers, std::bad_alloc;
+  /// nothing has happened then
   template <KeyValueCache C>
-    requires AttendsOver<Worker, typename C::Rows>
+    requires detail::RunsOver<Worker, typename C::Rows, typename detail::StatesOf<C>::type>
   void forward(std::span<Request<C>> requests) {
     const auto work = workspaces_.borrow(
         [this] { return Workspace{typename LayerStack<B>::Workspace(layers_)}; });
@@ -99,6 +101,9 @@ class Model {
                                    .scale = config_.logit_scale,
                                    .softcap = config_.logit_softcap});
     });
+    if constexpr (StateCache<C>) {
+      for (const Request<C>& request : requests) request.cache->applied();
+    }
     hand_out(requests, head);
   }
 

@@ -24,7 +24,8 @@ class RopeRotations {
     for (std::size_t i = 0; i < pairs; ++i) {
       const double exponent = -2.0 * static_cast<double>(i) / shape.n_rot;
       const double factor = factors.empty() ? 1.0 : static_cast<double>(factors[i]);
-      frequencies_.push_back(std::pow(shape.base, exponent) * shape.scale / factor);
+      const double stretch = shape.stretch.empty() ? 1.0 : shape.stretch[i];
+      frequencies_.push_back(std::pow(shape.base, exponent) * shape.scale / factor / stretch);
     }
   }
 

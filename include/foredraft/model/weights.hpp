@@ -109,9 +109,28 @@ class WeightReader {
     return packed;
   }
 
+  /// A matrix of which every column is needed in one piece. @shape of the result [n_in, n_out]
+  typename B::Vector transposed(const std::string& name, Dim n_out, Dim n_in) {
+    const TensorView view = checked_view(name, n_out, n_in);
+    const std::vector<float> rows = dequantized(view);
+    std::vector<float> columns(rows.size());
+    for (int out = 0; out < n_out; ++out) {
+      for (int in = 0; in < n_in; ++in) {
+        columns[idx(in) * idx(n_out) + idx(out)] = rows[idx(out) * idx(n_in) + idx(in)];
+      }
+    }
+    return host_vector(name, view, columns);
+  }
+
   /// A vector that a family may lack.
   typename B::Vector optional_vector(const std::string& name, Dim n) {
     return has(name) ? vector(name, n) : typename B::Vector{};
+  }
+
+  /// All values of a matrix, one row behind the other.
+  typename B::Vector flat(const std::string& name, Dim n_out, Dim n_in) {
+    const TensorView view = checked_view(name, n_out, n_in);
+    return host_vector(name, view, dequantized(view));
   }
 
   /// Likewise, for the host to read.
@@ -165,6 +184,17 @@ class WeightReader {
 
   typename B::Matrix pack(const TensorView& view) {
     return source_ ? source_(view) : backend_.pack(view);
+  }
+
+  typename B::Vector host_vector(const std::string& name, const TensorView& from,
+                                 const std::vector<float>& values) {
+    typename B::Vector packed = backend_.vector({.type = TensorType::kF32,
+                                                 .n_out = 1,
+                                                 .n_in = values.size(),
+                                                 .data = std::as_bytes(std::span(values))});
+    behind_.read(from);
+    report(name);
+    return packed;
   }
 
   TensorView checked_view(const std::string& name, Dim n_out, Dim n_in) {
@@ -235,13 +265,15 @@ ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
   const std::string head = "output.weight";
   ModelWeights<B> weights{
       reader.unchanged(embedding, c.n_vocab, c.d_model), {}, {}, {}, {}, std::move(head_tokens)};
-  weights.output_norm = reader.vector("output_norm.weight", c.d_model);
+  weights.output_norm = reader.vector(c.output_norm, c.d_model);
   if (reader.has(head)) {
     weights.head = reader.matrix(head, c.n_vocab, c.d_model, weights.head_tokens);
   } else if (reader.changes(embedding) || !weights.head_tokens.empty()) {
     weights.head = reader.second_copy(embedding, c.n_vocab, c.d_model, weights.head_tokens);
   }
-  weights.rope_factors = reader.optional_numbers(c.rope_factors, c.ropes.at(0).n_rot / 2);
+  if (!c.ropes.empty()) {
+    weights.rope_factors = reader.optional_numbers(c.rope_factors, c.ropes[0].n_rot / 2);
+  }
   reader.leave(c.other_rope_factors);
   // Every layer has tensors of its own, so a count beyond theirs is a lie: found out before memory
   // is asked for.

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <bitset>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -8,25 +10,33 @@
 #include <foredraft/core/constraint_path.hpp>
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/core/rng.hpp>
 #include <foredraft/core/scores.hpp>
+#include <foredraft/sampling/mirostat.hpp>
 #include <foredraft/sampling/transforms.hpp>
 
 namespace foredraft::inline v0 {
 
 /// The rows of a round as an acceptance rule sees them: the best token of a node, or p behind it.
-/// p at a node is the law of the token that follows that node, after all transforms; penalties
-/// count the drafted tokens down to the node.
+/// p at a node is the law of the token that follows that node, after all transforms; what looks back
+/// on the text sees the drafted tokens down to the node, and mirostat's bound has moved with them.
 class RowSampler {
  public:
   /// Look at a round. All arguments but `options` must outlive the use.
   /// @param tokens all final tokens; the last is the anchor
   /// @param constraint where the anchor stands under one; null: there is none
+  /// @param mirostat its state at the anchor
   void begin(const SamplingOptions& options, const Scores& scores, const DraftTree& draft,
-             std::span<const TokenId> tokens, const ConstraintPath* constraint = nullptr) {
+             std::span<const TokenId> tokens, const ConstraintPath* constraint = nullptr,
+             const Mirostat& mirostat = {}) {
     options_ = options;
     law_of_ = lazy_of_ = -1;
+    mirostat_.fill({});
+    known_.reset();
+    mirostat_[0] = mirostat;
+    known_.set(0);
     scores_ = &scores;
     draft_ = &draft;
     tokens_ = tokens;
@@ -38,13 +48,12 @@ class RowSampler {
   /// How much of a row law() and draw() read.
   static RowNeed need(const SamplingOptions& options) noexcept {
     if (options.argmax_suffices()) return RowNeed::kArgmax;
-    const bool whole = !options.penalises() && options.top_k == 0;
+    const bool whole = !options.adjusts() && !options.stepwise() && options.top_k == 0;
     return whole && options.top_p < 1.0f ? RowNeed::kSums : RowNeed::kLogits;
   }
   /// How much of a row probability() reads as well.
   static RowNeed need_with_probability(const SamplingOptions& options) noexcept {
-    const bool sums = !options.greedy() && !options.cuts() && !options.penalises();
-    return sums ? RowNeed::kSums : need(options);
+    return options.tempered() && !options.adjusts() ? RowNeed::kSums : need(options);
   }
 
   const SamplingOptions& options() const noexcept { return options_; }
@@ -55,18 +64,15 @@ class RowSampler {
     return anchor_position() + draft_->depth(node) + 1;
   }
 
-  /// The most probable token after `node`. @errors kInvalidLogits
+  /// The most probable token after `node`, before any cut. @errors kInvalidLogits
   TokenId argmax(NodeIndex node) const {
-    if (options_.penalises()) {
+    if (options_.adjusts()) {
       SamplingOptions greedy = options_;
       greedy.temperature = 0.0f;
       return law(node, greedy).ids.front();
     }
     TokenId best = scores_->argmax(node);
-    if (best >= 0 && forbids(node, best)) {
-      law_of_ = lazy_of_ = -1;  // their row may be overwritten
-      best = Scores::argmax_of(logits(node));
-    }
+    if (best >= 0 && forbids(node, best)) best = Scores::argmax_of(logits(node));
     if (best >= 0) return best;
     throw Error(ErrorCode::kInvalidLogits,
                 "a row of logits with NaN or no finite value" + at_position(node),
@@ -93,7 +99,8 @@ class RowSampler {
       law_.p.push_back(1.0);
     } else {
       naming_position(node, [&] {
-        transforms_.apply(options, logits(node), {tokens_, draft_, node}, law_, runs(node));
+        const History past = history(node);  // first: it may look at other rows
+        transforms_.apply(options, logits(node), past, law_, runs(node));
       });
     }
     return law_;
@@ -104,12 +111,12 @@ class RowSampler {
   /// @errors kInvalidLogits
   /// @cost O(n_vocab / Scores::kRun) where the target hands over maxima and nothing is penalised
   TemperedRow* lazily(NodeIndex node) const {
-    if (options_.greedy() || options_.cuts()) return nullptr;
+    if (!options_.tempered()) return nullptr;
     if (lazy_of_ != node) {
       lazy_of_ = -1;
       naming_position(node, [&] {
-        transforms_.apply_lazily(options_, logits(node), {tokens_, draft_, node}, lazy_,
-                                 runs(node));
+        const History past = history(node);  // first: it may look at other rows
+        transforms_.apply_lazily(options_, logits(node), past, lazy_, runs(node));
       });
       lazy_of_ = node;
     }
@@ -121,6 +128,18 @@ class RowSampler {
   double probability(NodeIndex node, TokenId token) const {
     if (TemperedRow* p = lazily(node)) return (*p)(token);
     return law(node)(token);
+  }
+
+  /// The state of mirostat behind `token`, which follows `node`. @errors kInvalidLogits
+  Mirostat mirostat_behind(NodeIndex node, TokenId token) const {
+    Mirostat state = mirostat_at(node);
+    naming_position(node, [&] {
+      transforms_.apply(options_, logits(node),
+                        {tokens_, draft_, node, state.most_surprise(options_)}, moving_,
+                        runs(node));
+    });
+    state.observe(options_, moving_(token));
+    return state;
   }
 
   /// A token drawn from p after `node`; at temperature 0 the most probable one.
@@ -150,7 +169,7 @@ class RowSampler {
   std::span<const float> logits(NodeIndex node) const {
     if (!constrained(node)) return scores_->logits(node);
     if (masked_of_ != node) {
-      masked_of_ = -1;
+      masked_of_ = lazy_of_ = -1;  // lazy_ may look at the row that is written over
       if (!paths_.at(*draft_, node).forbid(scores_->logits(node), masked_)) {
         throw Error(ErrorCode::kInvalidConstraint,
                     "a row in which no token is both possible and allowed" + at_position(node),
@@ -163,6 +182,21 @@ class RowSampler {
   }
   /// What the target says of the row holds only for the whole of it.
   Runs runs(NodeIndex node) const { return constrained(node) ? Runs{} : scores_->runs(node); }
+
+  History history(NodeIndex node) const {
+    History history{tokens_, draft_, node};
+    if (options_.mirostat != 0) history.most_surprise = mirostat_at(node).most_surprise(options_);
+    return history;
+  }
+
+  /// Worked out along the path to the node, once a round.
+  const Mirostat& mirostat_at(NodeIndex node) const {
+    if (!known_[idx(node)]) {
+      mirostat_[idx(node)] = mirostat_behind(draft_->parent(node), draft_->token(node));
+      known_.set(idx(node));
+    }
+    return mirostat_[idx(node)];
+  }
 
   /// f(), whose errors do not know of which row they speak.
   template <typename F>
@@ -192,6 +226,9 @@ class RowSampler {
   mutable NodePaths paths_;
   mutable std::vector<float> masked_;  // [n_vocab]
   mutable NodeIndex masked_of_ = -1;
+  mutable std::array<Mirostat, DraftTree::kMaxNodes> mirostat_{};  // at the nodes
+  mutable std::bitset<DraftTree::kMaxNodes> known_;                // of those
+  mutable Law moving_;
 };
 
 }  // namespace foredraft::inline v0

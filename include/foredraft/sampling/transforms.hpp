@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <foredraft/core/draft_tree.hpp>
+#include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/core/reduce.hpp>
@@ -20,19 +21,15 @@
 #include <foredraft/core/scores.hpp>
 #include <foredraft/detail/exponentials.hpp>
 #include <foredraft/sampling/greatest_logit.hpp>
+#include <foredraft/sampling/history.hpp>
+#include <foredraft/sampling/logit_adjustments.hpp>
+#include <foredraft/sampling/stepwise_law.hpp>
 #include <foredraft/sampling/tempered_row.hpp>
 
 namespace foredraft::inline v0 {
 
-/// The text before a row: all final tokens, then the draft from the anchor's child down to `node`.
-struct History {
-  std::span<const TokenId> tokens = {};
-  const DraftTree* draft = nullptr;
-  NodeIndex node = 0;
-};
-
 /// Makes p from a row of logits: penalties, temperature, then top-k, top-p, min-p, then
-/// renormalisation.
+/// renormalisation. The other transforms, and other orders, are left to StepwiseLaw.
 ///
 /// Each step sees the law that the step before left. Ties are broken towards the lower id
 /// everywhere, so p is a function of the row and its history alone. Arithmetic is double: the law
@@ -41,14 +38,15 @@ struct History {
 /// buffers between rows.
 class Transforms {
  public:
-  /// @param history what the penalties look back on; may be empty where there are none
+  /// @param history what the options look back on; may be empty where nothing does
   /// @param runs of the row, as Scores::runs gives them; p is the same without, only later
   /// @param out a law, of which only the memory is used; unchanged by an error
   /// @shape logits [n_vocab] @units out.p sums to 1
-  /// @errors kInvalidLogits for NaN, +inf, or a row without any value above -inf
+  /// @errors kInvalidLogits for NaN, +inf, or a row without any value above -inf; kInvalidOption
+  /// where biases, bad words and the like leave no token
   /// @cost O(n_vocab), one exponential for each token that is left after top-k; with maxima
   /// O(n_vocab / Scores::kRun) where top-k, or min-p without top-p, leave few, and where top-p does,
-  /// if there are sums as well
+  /// if there are sums as well; that of StepwiseLaw where the options are stepwise()
   void apply(const SamplingOptions& options, std::span<const float> logits, const History& history,
              Law& out, const Runs& runs = {}) {
     const PenalisedRow row = look_at(options, logits, history, runs);
@@ -57,6 +55,10 @@ class Transforms {
       out.ids.push_back(static_cast<TokenId>(
           std::find(row.logits.begin(), row.logits.end(), row.greatest) - row.logits.begin()));
       out.p.push_back(1.0);
+      return;
+    }
+    if (options.stepwise()) {
+      stepwise_.apply(options, row.logits, history, !options.reordered(), out);
       return;
     }
     const double temperature = options.temperature;
@@ -81,7 +83,7 @@ class Transforms {
 
   /// p of a row of which no transform drops anything, as weights: to draw one token, or to know the
   /// probability of one, few of them have to be worked out.
-  /// @param options  above temperature 0, without cuts(); the rest as for apply()
+  /// @param options  tempered(); the rest as for apply()
   /// @param out  good until the next call and while the row is
   /// @cost O(n_vocab / Scores::kRun) with maxima and without penalties, else O(n_vocab)
   void apply_lazily(const SamplingOptions& options, std::span<const float> logits,
@@ -93,9 +95,18 @@ class Transforms {
   PenalisedRow look_at(const SamplingOptions& options, std::span<const float> logits,
                        const History& history, const Runs& runs) {
     PenalisedRow row{logits, runs};
-    if (options.penalises()) row = {penalised(options, logits, history), {}};
+    if (options.adjusts()) {
+      // What is wrong with a token is not hidden where the token is forbidden.
+      if (options.allows_less()) greatest_logit(logits);
+      row = {adjusted(options, logits, history), {}};
+    }
     std::span<const float>& maxima = row.runs.maxima;
     if (maxima.empty()) {
+      if (options.allows_less() && none_left(row.logits)) {
+        throw Error(ErrorCode::kInvalidOption, "options that leave no token",
+                    "a token that may follow",
+                    "logit biases, bad words and min_tokens together forbid all that is possible");
+      }
       maxima_of_runs(row.logits, maxima_);
       maxima = maxima_;
     }
@@ -103,34 +114,20 @@ class Transforms {
     return row;
   }
 
-  /// @source repeat: Keskar et al. 2019, arXiv:1909.05858, with the sign handled as is usual since;
-  /// presence and frequency: as the OpenAI API defines them
-  std::span<const float> penalised(const SamplingOptions& options, std::span<const float> logits,
-                                   const History& history) {
-    penalised_.assign(logits.begin(), logits.end());
-    const std::size_t n = options.penalty_last_n < 0 ? history.tokens.size() + DraftTree::kMaxNodes
-                                                     : idx(options.penalty_last_n);
-    seen_.clear();
-    for (NodeIndex node = history.node; node > 0 && seen_.size() < n;
-         node = history.draft->parent(node)) {
-      seen_.push_back(history.draft->token(node));
-    }
-    const auto before = history.tokens.last(std::min(n - seen_.size(), history.tokens.size()));
-    seen_.insert(seen_.end(), before.begin(), before.end());
-    std::sort(seen_.begin(), seen_.end());
-    for (auto token = seen_.begin(); token != seen_.end();) {
-      const auto next = std::upper_bound(token, seen_.end(), *token);
-      const auto times = static_cast<double>(next - token);
-      const auto id = idx(*token);
-      token = next;
-      if (id >= penalised_.size()) continue;  // a draft model may know fewer tokens
-      const double x = penalised_[id];
-      const double repeat = options.repeat_penalty;
-      penalised_[id] =
-          static_cast<float>((x > 0 ? x / repeat : x * repeat) - options.presence_penalty -
-                             options.frequency_penalty * times);
-    }
-    return penalised_;
+  static bool none_left(std::span<const float> logits) noexcept {
+    return std::all_of(logits.begin(), logits.end(),
+                       [](float x) { return x == -std::numeric_limits<float>::infinity(); });
+  }
+
+  /// The row with all that comes before a law is made of it.
+  std::span<const float> adjusted(const SamplingOptions& options, std::span<const float> logits,
+                                  const History& history) {
+    adjusted_.assign(logits.begin(), logits.end());
+    const Lookback text(history);
+    LogitAdjustments::allow(options, text, adjusted_);
+    // In another order the penalties may come late.
+    if (options.greedy() || !options.reordered()) adjustments_.penalise(options, text, adjusted_);
+    return adjusted_;
   }
 
   void keep_all(std::size_t n) {
@@ -310,10 +307,11 @@ class Transforms {
   static constexpr std::size_t kClasses = 1024;
   std::array<double, kClasses> mass_{};
   std::vector<std::size_t> order_;
-  std::vector<float> maxima_;     // [n_vocab / Scores::kRun] of rows that come without
-  std::vector<float> penalised_;  // [n_vocab]
+  std::vector<float> maxima_;    // [n_vocab / Scores::kRun] of rows that come without
+  std::vector<float> adjusted_;  // [n_vocab]
+  LogitAdjustments adjustments_;
   TemperedRow tempered_;
-  std::vector<TokenId> seen_;  // what the penalties look back on, in any order
+  StepwiseLaw stepwise_;
 };
 
 }  // namespace foredraft::inline v0

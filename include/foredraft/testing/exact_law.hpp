@@ -12,6 +12,7 @@
 #include <foredraft/core/index.hpp>
 #include <foredraft/decoder.hpp>
 #include <foredraft/testing/enumerating_rng.hpp>
+#include <foredraft/testing/law_by_definition.hpp>
 #include <foredraft/testing/toy_target.hpp>
 
 /// The exact joint law of what a decoder emits, and the law that it ought to be.
@@ -20,78 +21,30 @@ namespace foredraft::inline v0::testing {
 using Tokens = std::vector<TokenId>;
 using JointLaw = std::map<Tokens, double>;
 
-/// Logits after the penalties that `text` brings on, each by its definition.
-inline std::vector<float> penalised(std::span<const float> logits, const SamplingOptions& options,
-                                    std::span<const TokenId> text) {
-  std::vector<float> scores(logits.begin(), logits.end());
-  if (options.penalty_last_n >= 0) {
-    text = text.last(std::min(text.size(), idx(options.penalty_last_n)));
+/// Mirostat's bound behind `text`, of which all tokens from place `begin` on were generated.
+inline double most_surprise_after(const HashTarget& target, const SamplingOptions& options,
+                                  const Tokens& text, std::size_t begin) {
+  double bound = 2.0 * options.mirostat_tau;
+  for (std::size_t i = begin; i < text.size() && options.mirostat != 0; ++i) {
+    const Tokens before(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(i));
+    const double p = p_of(target.logits_after(before), options, before, bound)[idx(text[i])];
+    bound -= options.mirostat_eta * (-std::log2(p) - options.mirostat_tau);
   }
-  for (std::size_t id = 0; id < scores.size(); ++id) {
-    const auto times = std::count(text.begin(), text.end(), static_cast<TokenId>(id));
-    if (times == 0) continue;
-    double score = scores[id];
-    score = score > 0 ? score / options.repeat_penalty : score * options.repeat_penalty;
-    score -= options.presence_penalty;
-    score -= static_cast<double>(times) * options.frequency_penalty;
-    scores[id] = static_cast<float>(score);
-  }
-  return scores;
+  return bound;
 }
 
-/// p, once more and as plainly as possible: each transform by its definition, over all tokens.
-/// @param text what comes before, for the penalties
-/// @shape result [n_vocab]
-inline std::vector<double> p_of(std::span<const float> raw, const SamplingOptions& options,
-                                std::span<const TokenId> text = {}) {
-  const std::vector<float> logits = penalised(raw, options, text);
-  std::vector<double> p(logits.size(), 0.0);
-  if (options.temperature == 0.0f) {
-    p[static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin())] =
-        1.0;
-    return p;
-  }
-  const double shift = *std::max_element(logits.begin(), logits.end());
-  const auto normalise = [&] {
-    double sum = 0;
-    for (const double x : p) sum += x;
-    for (double& x : p) x /= sum;
-  };
-  for (std::size_t i = 0; i < p.size(); ++i)
-    p[i] = std::exp((logits[i] - shift) / options.temperature);
-  normalise();
-  // How many tokens come before token i when the likeliest are named first, and their probability.
-  const auto before = [&p](std::size_t i) {
-    std::pair<int, double> ahead{0, 0.0};
-    for (std::size_t j = 0; j < p.size(); ++j) {
-      if (p[j] > p[i] || (p[j] == p[i] && j < i)) ahead = {ahead.first + 1, ahead.second + p[j]};
-    }
-    return ahead;
-  };
-  const auto keep_where = [&](auto&& keep) {
-    std::vector<double> kept(p.size(), 0.0);
-    for (std::size_t i = 0; i < p.size(); ++i) kept[i] = keep(i) ? p[i] : 0.0;
-    p = kept;
-    normalise();
-  };
-  if (options.top_k > 0) keep_where([&](std::size_t i) { return before(i).first < options.top_k; });
-  if (options.top_p < 1)
-    keep_where([&](std::size_t i) { return before(i).second < options.top_p; });
-  const double greatest = *std::max_element(p.begin(), p.end());
-  keep_where([&](std::size_t i) { return p[i] >= options.min_p * greatest; });
-  return p;
-}
-
-/// Law of the `n` tokens that follow `prefix`.
+/// Law of the `n` tokens that follow `prefix`, whose last `made` tokens were generated.
 inline JointLaw target_law(const HashTarget& target, const Tokens& prefix,
-                           const SamplingOptions& options, int n) {
+                           const SamplingOptions& options, int n, int made = 0) {
   JointLaw law{{{}, 1.0}};
+  const std::size_t begin = prefix.size() - idx(made);
   for (int i = 0; i < n; ++i) {
     JointLaw longer;
     for (const auto& [tokens, probability] : law) {
       Tokens text = prefix;
       text.insert(text.end(), tokens.begin(), tokens.end());
-      const std::vector<double> p = p_of(target.logits_after(text), options, text);
+      const double bound = most_surprise_after(target, options, text, begin);
+      const std::vector<double> p = p_of(target.logits_after(text), options, text, bound);
       for (std::size_t id = 0; id < p.size(); ++id) {
         if (p[id] == 0) continue;
         Tokens next = tokens;

@@ -65,6 +65,43 @@ inline const std::vector<SamplingOptions>& law_transforms() {
   return transforms;
 }
 
+/// The transforms that the list above leaves out, each alone and in company, and other orders. They
+/// share their code with no short cut, so most rules need not be checked under them again.
+inline const std::vector<SamplingOptions>& law_stepwise_transforms() {
+  using enum Sampler;
+  static const std::vector<SamplingOptions> transforms{
+      {.temperature = 1.0f, .logit_bias = {{1, 0.7f}, {0, -1.0f}}},
+      {.temperature = 1.0f, .bad_words = {{1, 1, 0}, {0, 0, 0}}},
+      {.temperature = 1.0f, .dry_multiplier = 0.8f, .dry_allowed_length = 1},
+      {.temperature = 0.0f, .dry_multiplier = 0.8f, .dry_allowed_length = 1},
+      {.temperature = 0.8f, .dynatemp_range = 0.5f, .dynatemp_exponent = 1.3f},
+      {.temperature = 1.0f, .typical_p = 0.6f},
+      {.temperature = 1.5f, .top_n_sigma = 1.0f},
+      {.temperature = 1.5f, .xtc_probability = 0.6f, .xtc_threshold = 0.2f},
+      {.temperature = 1.0f, .mirostat = 2, .mirostat_tau = 0.9f, .mirostat_eta = 1.0f},
+      {.temperature = 1.0f,
+       .presence_penalty = 0.5f,
+       .mirostat = 2,
+       .mirostat_tau = 1.2f,
+       .mirostat_eta = 0.6f},
+      {.temperature = 1.5f,
+       .top_p = 0.9f,
+       .repeat_penalty = 1.3f,
+       .dry_multiplier = 0.5f,
+       .dry_allowed_length = 1,
+       .dry_breakers = {{1}},
+       .xtc_probability = 0.5f,
+       .samplers = {kPenalties, kDry, kTopNSigma, kTopK, kTypicalP, kTopP, kMinP, kXtc,
+                    kTemperature}},
+      {.temperature = 2.0f,
+       .top_k = 2,
+       .frequency_penalty = 0.5f,
+       .xtc_probability = 0.4f,
+       .samplers = {kXtc, kTemperature, kTopK, kPenalties}},
+  };
+  return transforms;
+}
+
 struct LawSize {
   int n_vocab;
   int depth;
@@ -77,22 +114,15 @@ struct LawSize {
 template <typename D, typename A>
 double law_distance(HashTarget& target, const D& drafter, const A& rule,
                     const SamplingOptions& sampling, int depth) {
-  Options options{.max_tokens = 1,
-                  .sampling = {.temperature = sampling.temperature,
-                               .top_k = sampling.top_k,
-                               .top_p = sampling.top_p,
-                               .min_p = sampling.min_p,
-                               .repeat_penalty = sampling.repeat_penalty,
-                               .presence_penalty = sampling.presence_penalty,
-                               .frequency_penalty = sampling.frequency_penalty,
-                               .penalty_last_n = sampling.penalty_last_n}};
+  Options options{.max_tokens = 1};
+  options.sampling = sampling;
   Decoder decoder{target, TokenCache{32, 16}, drafter, rule};
   decoder.generate(Tokens{0, 1}, options);  // the first round after a prompt never drafts
   const Tokens prefix(decoder.tokens().begin(), decoder.tokens().end());
   const int n = 2 * (depth + 1);
   options.n_draft = depth;
   return total_variation(law_by_rounds(decoder, options, n),
-                         target_law(target, prefix, sampling, n));
+                         target_law(target, prefix, sampling, n, 1));
 }
 
 /// Adds one case to `report`. Options that the rule's needs() refuses are no case.

@@ -256,8 +256,7 @@ TEST_CASE("the table of amx has the attention of avx512-vnni") {
   const cpu::KernelTable* kernels = vectors();
   const cpu::KernelTable* amx = compiled_for_tiles();
   if (kernels == nullptr || amx == nullptr) return;
-  CHECK(amx->attend_half == kernels->attend_half);
-  CHECK(amx->attend_q8_0 == kernels->attend_q8_0);
+  CHECK(amx->attend == kernels->attend);
 }
 
 TEST_CASE("the table of amx as it was compiled has the bits of avx512-vnni") {

@@ -23,8 +23,9 @@ bool same_bits(const float* a, const float* b, std::size_t n) {
   return std::memcmp(a, b, n * sizeof(float)) == 0;
 }
 
-template <typename T>
-void check_against_double(const KernelTable& kernels, const AttentionCase<T>& c) {
+template <typename K, typename V>
+void check_against_double(const KernelTable& kernels, const AttentionCase<K, V>& c,
+                          double bound = 2e-6) {
   const std::vector<float> out = c.run(kernels);
   for (int node = 0; node < c.nodes(); ++node) {
     for (int head = 0; head < c.group; ++head) {
@@ -34,18 +35,18 @@ void check_against_double(const KernelTable& kernels, const AttentionCase<T>& c)
         const auto at = static_cast<std::size_t>((node * c.group + head) * c.d_head + d);
         worst = std::fmax(worst, std::abs(out[at] - expected[static_cast<std::size_t>(d)]));
       }
-      CHECK(worst < 2e-6);
+      CHECK(worst < bound);
     }
   }
 }
 
-template <typename T>
-void check_alone(const KernelTable& kernels, const AttentionCase<T>& c) {
+template <typename K, typename V>
+void check_alone(const KernelTable& kernels, const AttentionCase<K, V>& c) {
   const std::vector<float> together = c.run(kernels);
   const auto width = static_cast<std::size_t>(c.group * c.d_head);
   for (int node = 0; node < c.nodes(); ++node) {
     CAPTURE(node);
-    const AttentionCase<T> one = c.alone(node);
+    const AttentionCase<K, V> one = c.alone(node);
     const std::vector<float> as_tree = one.run(kernels);
     const std::vector<float> as_chain = one.run(kernels, 1, true);
     CHECK(same_bits(&together[static_cast<std::size_t>(node) * width], as_tree.data(), width));
@@ -131,7 +132,8 @@ TEMPLATE_TEST_CASE("capped scores against double, and as rows alone", "", float,
         CAPTURE(softcap, size);
         AttentionCase<TestType> c(64, 3, size, random_tree(9, 3), 81);
         c.softcap = softcap;
-        check_against_double(kernels, c);
+        // A score is off by units in the last place of the cap, and a weight by as much of itself.
+        check_against_double(kernels, c, 2e-6 + 3e-7 * double{softcap});
         check_alone(kernels, c);
       }
     }
@@ -199,6 +201,54 @@ TEST_CASE("a window that holds all positions is none") {
     const std::vector<float> all = c.run(kernels);
     c.window = 86;
     CHECK(c.run(kernels) == all);
+  });
+}
+
+// Keys and values in different formats; the pairs of equal ones are above.
+using F32F16 = AttentionCase<float, fd::f16>;
+using F32Q8 = AttentionCase<float, fd::q8_0>;
+using F16F32 = AttentionCase<fd::f16, float>;
+using F16Q8 = AttentionCase<fd::f16, fd::q8_0>;
+using Q8F32 = AttentionCase<fd::q8_0, float>;
+using Q8F16 = AttentionCase<fd::q8_0, fd::f16>;
+
+TEMPLATE_TEST_CASE("keys and values in different formats against double, and as rows alone", "",
+                   F32F16, F32Q8, F16F32, F16Q8, Q8F32, Q8F16) {
+  for_each_table([](const KernelTable& kernels) {
+    for (const int size : {0, 31, 32, 65}) {
+      CAPTURE(size);
+      const TestType tree(64, 3, size, random_tree(16, 1), 11);
+      check_against_double(kernels, tree);
+      check_alone(kernels, tree);
+      CHECK(tree.run(kernels, 5) == tree.run(kernels));
+      TestType chain(128, 2, size, chain_of(20), 12);
+      CHECK(chain.run(kernels, 1, true) == chain.run(kernels));
+      chain.window = 33;
+      check_alone(kernels, chain);
+      const std::vector<float> whole = chain.run(kernels);
+      chain.ring = 96;
+      CHECK(chain.run(kernels, 3, true) == whole);
+    }
+  });
+}
+
+TEST_CASE("values do not know how keys are stored, nor keys how values are") {
+  // Floats that all formats hold as they are: what differs then is the part that reads them.
+  for_each_table([](const KernelTable& kernels) {
+    AttentionCase<float, float> exact(64, 2, 70, random_tree(9, 4), 91);
+    for (float& x : exact.v) x = std::round(x * 8);
+    for (std::size_t row = 0; row * 32 < exact.v.size(); ++row) exact.v[row * 32] = 127;
+    AttentionCase<float, fd::q8_0> quantized(64, 2, 70, random_tree(9, 4), 91);
+    quantized.k = exact.k;
+    quantized.q = exact.q;
+    for (std::size_t i = 0; i < quantized.v.size(); ++i)
+      quantized.v[i] = fd::q8_0(exact.v.data() + 32 * i);
+    CHECK(quantized.run(kernels) == exact.run(kernels));
+    AttentionCase<float, fd::f16> half(64, 2, 70, random_tree(9, 4), 91);
+    half.k = exact.k;
+    half.q = exact.q;
+    for (std::size_t i = 0; i < half.v.size(); ++i) half.v[i] = fd::f16(exact.v[i]);
+    CHECK(half.run(kernels) == exact.run(kernels));
   });
 }
 

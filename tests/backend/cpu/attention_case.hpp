@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <random>
@@ -13,8 +14,8 @@
 #include <foredraft/backend/cpu/key_blocks.hpp>
 
 /// Queries, keys and values of one sequence with committed rows and a tree of staged nodes, for one
-/// KV head.
-template <typename T>
+/// KV head: keys of K, values of V.
+template <typename K, typename V = K>
 struct AttentionCase {
   int window = 0;  // 0: every row sees all positions before it
   int ring = 0;    // rows that positions take in turn; 0: each has its own
@@ -23,8 +24,8 @@ struct AttentionCase {
   int group;
   int size;
   std::vector<int> parents;  // of the staged nodes; -1: follows the committed rows
-  std::vector<T> k;          // [size + nodes, row_elements(d_head)], all of them rows
-  std::vector<T> v;
+  std::vector<K> k;          // [size + nodes, row_elements(d_head)], all of them rows
+  std::vector<V> v;
   std::vector<float> q;  // [nodes, group, d_head]
   std::vector<foredraft::NodeIndex> path;
   std::vector<std::int32_t> path_begin{0};
@@ -33,18 +34,19 @@ struct AttentionCase {
       : d_head(d), group(g), size(n), parents(std::move(tree)) {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
-    const auto element = [&] {
-      if constexpr (foredraft::kValuesPerElement<T> == 1) {
-        return T(normal(random));
-      } else {
-        std::vector<float> values(foredraft::kValuesPerElement<T>);
-        for (float& x : values) x = normal(random);
-        return T(values.data());
+    const auto fill = [&]<typename T>(std::vector<T>& rows) {
+      for (std::size_t i = 0; i < at(size + nodes()) * row_size<T>(); ++i) {
+        if constexpr (foredraft::kValuesPerElement<T> == 1) {
+          rows.push_back(T(normal(random)));
+        } else {
+          std::vector<float> values(foredraft::kValuesPerElement<T>);
+          for (float& x : values) x = normal(random);
+          rows.push_back(T(values.data()));
+        }
       }
     };
-    const std::size_t elements = at(size + nodes()) * row_size();
-    for (std::size_t i = 0; i < elements; ++i) k.push_back(element());
-    for (std::size_t i = 0; i < elements; ++i) v.push_back(element());
+    fill(k);
+    fill(v);
     for (int i = 0; i < nodes() * group * d_head; ++i) q.push_back(normal(random));
     for (int node = 0; node < nodes(); ++node) {
       for (const int ancestor : ancestors(node)) path.push_back(ancestor);
@@ -53,7 +55,10 @@ struct AttentionCase {
   }
 
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-  std::size_t row_size() const { return at(foredraft::row_elements<T>(d_head)); }
+  template <typename T>
+  std::size_t row_size() const {
+    return at(foredraft::row_elements<T>(d_head));
+  }
   int nodes() const { return static_cast<int>(parents.size()); }
 
   /// From the first staged node down to the node itself.
@@ -64,11 +69,11 @@ struct AttentionCase {
   }
 
   /// The keys as a cache stores them.
-  std::vector<T> stored_keys() const {
-    std::vector<T> stored = k;
+  std::vector<K> stored_keys() const {
+    std::vector<K> stored = k;
     using namespace foredraft::cpu;
     for (int row = 0; row < positions_in_key_blocks(size); row += kKeyBlock) {
-      const std::size_t block = at(row) * row_size();
+      const std::size_t block = at(row) * row_size<K>();
       rows_to_key_block(k.data() + block, d_head, stored.data() + block);
     }
     return stored;
@@ -76,11 +81,12 @@ struct AttentionCase {
 
   /// Rows as a ring holds them that they were written to one after the other. What nothing was
   /// written to is NaN.
+  template <typename T>
   std::vector<T> in_ring(const std::vector<T>& rows) const {
     if (ring == 0) return rows;
-    std::vector<T> stored(at(ring) * row_size());
+    std::vector<T> stored(at(ring) * row_size<T>());
     std::memset(static_cast<void*>(stored.data()), 0xff, stored.size() * sizeof(T));
-    const std::size_t block = at(foredraft::cpu::kKeyBlock) * row_size();
+    const std::size_t block = at(foredraft::cpu::kKeyBlock) * row_size<T>();
     for (std::size_t from = 0; from < rows.size(); from += block) {
       const std::size_t n = std::min(block, rows.size() - from);
       std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(from), n,
@@ -89,14 +95,15 @@ struct AttentionCase {
     return stored;
   }
 
-  foredraft::cpu::AttendTask<T> task(const T* keys, const T* values, float* out,
-                                     float* workspace) const {
-    foredraft::cpu::AttendTask<T> task;
+  foredraft::cpu::AttendTask task(const K* keys, const V* values, float* out,
+                                  float* workspace) const {
+    foredraft::cpu::AttendTask task;
     task.q = q.data();
     task.out = out;
     task.row_stride = static_cast<std::size_t>(group * d_head);
-    task.k = keys;
-    task.v = values;
+    task.formats = {foredraft::kFormatOf<K>, foredraft::kFormatOf<V>};
+    task.k = reinterpret_cast<const std::byte*>(keys);
+    task.v = reinterpret_cast<const std::byte*>(values);
     task.window = window;
     task.ring = ring;
     task.softcap = softcap;
@@ -116,22 +123,16 @@ struct AttentionCase {
                          bool as_chain = false) const {
     std::vector<float> out(q.size());
     std::vector<float> workspace(foredraft::cpu::attend_workspace(d_head));
-    const std::vector<T> keys = in_ring(stored_keys());
-    const std::vector<T> values = in_ring(v);
+    const std::vector<K> keys = in_ring(stored_keys());
+    const std::vector<V> values = in_ring(v);
     for (int cut = 0; cut < cuts; ++cut) {
-      foredraft::cpu::AttendTask<T> part =
+      foredraft::cpu::AttendTask part =
           task(keys.data(), values.data(), out.data(), workspace.data());
       if (as_chain) part.path = part.path_begin = nullptr;
       const int n = part.end;
       part.begin = n * cut / cuts;
       part.end = n * (cut + 1) / cuts;
-      if constexpr (std::is_same_v<T, float>) {
-        kernels.attend_float(part);
-      } else if constexpr (std::is_same_v<T, foredraft::f16>) {
-        kernels.attend_half(part);
-      } else {
-        kernels.attend_q8_0(part);
-      }
+      kernels.attend(part);
     }
     return out;
   }
@@ -144,10 +145,12 @@ struct AttentionCase {
     one.ring = ring;
     one.softcap = softcap;
     const auto copy_row = [&](int to, int from) {
-      for (std::size_t i = 0; i < row_size(); ++i) {
-        one.k[at(to) * row_size() + i] = k[at(from) * row_size() + i];
-        one.v[at(to) * row_size() + i] = v[at(from) * row_size() + i];
-      }
+      const auto copy = [&]<typename T>(const std::vector<T>& rows, std::vector<T>& others) {
+        const std::size_t n = row_size<T>();
+        std::copy_n(rows.data() + at(from) * n, n, others.data() + at(to) * n);
+      };
+      copy(k, one.k);
+      copy(v, one.v);
     };
     for (int row = 0; row < size; ++row) copy_row(row, row);
     for (std::size_t i = 0; i < up.size(); ++i) copy_row(size + static_cast<int>(i), size + up[i]);
@@ -158,9 +161,10 @@ struct AttentionCase {
   }
 
   /// Dimension d of a row of k or v.
+  template <typename T>
   double value(const std::vector<T>& rows, int row, int d) const {
     constexpr int n = foredraft::kValuesPerElement<T>;
-    const T& element = rows[at(row) * row_size() + at(d / n)];
+    const T& element = rows[at(row) * row_size<T>() + at(d / n)];
     if constexpr (n == 1) return static_cast<double>(static_cast<float>(element));
     if constexpr (n != 1) return static_cast<double>(element[d % n]);
   }
@@ -173,7 +177,7 @@ struct AttentionCase {
     for (std::size_t d = 0; d < scaled.size(); ++d)
       scaled[d] = q[at((node * group + head) * d_head) + d] * scale;
     std::vector<double> query(scaled.begin(), scaled.end());
-    if constexpr (!std::is_same_v<T, foredraft::q8_0>) return query;
+    if constexpr (!std::is_same_v<K, foredraft::q8_0>) return query;
     using foredraft::cpu::Activations;
     constexpr auto kFormat = foredraft::cpu::ActivationFormat::kInt8Per32;
     std::vector<std::byte> memory(Activations::bytes(kFormat, 1, d_head));

@@ -23,9 +23,7 @@ TEST_CASE("every table is whole") {
     CHECK(table->rms_norm != nullptr);
     CHECK(table->rope != nullptr);
     CHECK(table->store_half != nullptr);
-    CHECK(table->attend_float != nullptr);
-    CHECK(table->attend_half != nullptr);
-    CHECK(table->attend_q8_0 != nullptr);
+    CHECK(table->attend != nullptr);
     CHECK(table->gated_activation != nullptr);
     CHECK(table->argmax != nullptr);
   }

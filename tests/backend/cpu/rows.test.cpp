@@ -1,6 +1,8 @@
 #include <foredraft/backend/cpu/rows.hpp>
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -66,7 +68,8 @@ TEST_CASE("keys of whole committed blocks lie by dimensions, and only those") {
     for (int row = 0; row < kRows; ++row) {
       // What was cut off is undefined where a block was broken up; the test writes it anew.
       if (row >= size) put(rows, row, row);
-      CHECK(layer.k[fd::cpu::key_place(row, 4, kHead, size)] == mark(row, 0, 0, 4));
+      const auto* const keys = reinterpret_cast<const float*>(layer.k.data);
+      CHECK(keys[fd::cpu::key_place(row, 4, kHead, size)] == mark(row, 0, 0, 4));
       CHECK(read(rows, row) == row);
     }
   }
@@ -79,10 +82,10 @@ TEST_CASE("a moved row is the same in all layers, and a copy brings the committe
   rows.move(47, 40);
   rows.commit(1);
   CHECK(read(rows, 40) == 47);
-  std::vector<float> k, v;
+  std::vector<std::byte> k, v;
   rows.copy_to(k, v);
-  CHECK(k.size() == rows.elements(41));
-  CHECK(k.size() == v.size());
+  CHECK(k.size() == rows.key_elements(41));
+  CHECK(v.size() == rows.value_elements(41));
   fd::cpu::Rows<float> others(shape(), kRows, true);
   others.restore(41, k, v);
   CHECK(others.size() == 41);
@@ -106,7 +109,7 @@ TEST_CASE("a layer with a window is a ring, if that is shorter") {
   CHECK(rows.holds(290));
   CHECK(rows.holds(265));  // reads 256 on; 290 rows end in the block that took the place of 224
   CHECK_FALSE(rows.holds(264));
-  CHECK(rows.elements(290) == kHead * 9 + 2 * 2 * kHead * 290);  // what row 290 sees
+  CHECK(rows.key_elements(290) == 4 * (kHead * 9 + 2 * 2 * kHead * 290));  // what row 290 sees
   rows.truncate(270);
   CHECK(read(rows, 269) == 269);
   rows.truncate(0);
@@ -117,8 +120,61 @@ TEST_CASE("a layer with a window is a ring, if that is shorter") {
   CHECK(fd::cpu::Rows<float>::bytes(windows, 300, 20) == 8.0 * (64 * kHead + 300 * 4 * kHead));
 }
 
+TEST_CASE("keys and values have formats of their own, named by the type or by the shape") {
+  fd::CacheShape asked{{{2, 64, 40}, {1, 128}}, 300};
+  const auto check = [&](auto& rows, fd::RowFormats formats) {
+    REQUIRE(rows.layer(0).formats() == formats);
+    const auto values = [](int row, float sign) {
+      std::vector<float> x(64);
+      for (int d = 0; d < 64; ++d) x[fd::idx(d)] = sign * static_cast<float>((row + d) % 50);
+      return x;
+    };
+    for (int row = 0; row < 200; ++row) {
+      rows.stage(1);
+      rows.layer(0).put(1, row, values(row, 1), values(row, -1));
+      rows.commit(1);
+    }
+    std::vector<std::byte> k, v;
+    rows.copy_to(k, v);
+    CHECK(k.size() == rows.key_elements(200));
+    CHECK(v.size() == rows.value_elements(200));
+    const auto positions = std::size_t{2 * 39 + 2 * 200};  // times 64 dimensions
+    CHECK(k.size() == positions * fd::row_bytes(formats.k, 64));
+    CHECK(v.size() == positions * fd::row_bytes(formats.v, 64));
+    rows.truncate(0);
+    rows.restore(200, k, v);
+    for (int row = 161; row < 200; ++row) {
+      std::vector<float> key(64), value(64);
+      rows.layer(0).get_key(1, row, key);
+      rows.layer(0).get_value(1, row, value);
+      // Half a step of q8_0 at most; the others hold such numbers as they are.
+      for (std::size_t d = 0; d < 64; ++d) {
+        const float step = 49.0f / 254 * 1.01f;
+        CHECK(std::abs(key[d] - values(row, 1)[d]) <=
+              (formats.k == fd::RowFormat::kQ8_0 ? step : 0.0f));
+        CHECK(std::abs(value[d] - values(row, -1)[d]) <=
+              (formats.v == fd::RowFormat::kQ8_0 ? step : 0.0f));
+      }
+    }
+  };
+  for (const auto k : {fd::RowFormat::kF32, fd::RowFormat::kF16, fd::RowFormat::kQ8_0}) {
+    for (const auto v : {fd::RowFormat::kF32, fd::RowFormat::kF16, fd::RowFormat::kQ8_0}) {
+      CAPTURE(fd::name_of(k), fd::name_of(v));
+      asked.formats = {k, v};
+      fd::cpu::AnyRows rows(asked, 300, false, 20);
+      check(rows, asked.formats);
+      const double row = static_cast<double>(fd::row_bytes(k, 64) + fd::row_bytes(v, 64));
+      CHECK(fd::cpu::AnyRows::bytes(asked, 300, 20) == row * (2 * 96 + 2 * 300));
+    }
+  }
+  // A type that names them does not ask the shape.
+  fd::cpu::Rows<fd::q8_0, fd::f16> rows(asked, 300, false, 20);
+  check(rows, {fd::RowFormat::kQ8_0, fd::RowFormat::kF16});
+}
+
 TEST_CASE("formats that a shape does not fit, and sizes that no memory holds, are refused") {
   CHECK_THROWS_AS((fd::cpu::Rows<fd::q8_0>({1, 1, 96, 8}, 8, false)), fd::Error);
+  CHECK_THROWS_AS((fd::cpu::Rows<fd::f16, fd::q8_0>({1, 1, 96, 8}, 8, false)), fd::Error);
   CHECK_THROWS_AS((fd::cpu::Rows<float>({1, 0, 96, 8}, 8, false)), fd::Error);
   CHECK_THROWS_AS(
       (fd::cpu::Rows<float>({{{1 << 26, 1 << 26}, {1 << 26, 1 << 26}}, 8}, 1 << 26, true)),

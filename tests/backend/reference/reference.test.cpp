@@ -5,6 +5,7 @@
 
 #include <foredraft/backend/cpu/rows.hpp>
 
+#include "backend/layer_over.hpp"
 #include "support/catch.hpp"
 
 // The oracle itself, on numbers small enough to be worked out by hand.
@@ -75,7 +76,7 @@ TEST_CASE("qkv turns q and k of both layouts and stores k and v at the node's pl
     float k[16] = {};
     float v[16] = {};
     float q[4];
-    const std::vector<Rows::Layer> kv{{k, v, 16, 2}};
+    const std::vector kv{layer_over(k, v, 4, 4, 2)};
     run([&](auto& worker) noexcept {
       worker.qkv(fd::QkvArgs<fd::Reference::Worker, Rows>{x,
                                                           1,
@@ -121,7 +122,7 @@ TEST_CASE("attend: softmax over the committed rows and the node's own path") {
                                            .size = 1,
                                            .path = path,
                                            .path_begin = path_begin}};
-  const std::vector<Rows::Layer> kv{{k, v, 3, 1}};
+  const std::vector kv{layer_over(k, v, 1, 3, 1)};
   const auto attend = [&] {
     x[0] = 1000;
     x[1] = 0;
@@ -149,7 +150,7 @@ TEST_CASE("attend: a window leaves out what lies before it, and a norm is that o
   const float norm[] = {5, 5};
   const std::vector<fd::SequenceRows> sequences{
       {.first_row = 0, .n_rows = 1, .first_node = 0, .size = 2, .path = {}, .path_begin = {}}};
-  const std::vector<Rows::Layer> kv{{k, v, 4, 2}};
+  const std::vector kv{layer_over(k, v, 1, 4, 2)};
   fd::AttendArgs<fd::Reference::Worker, Rows> args{q,    1,         1,  1,   1,
                                                    1.0f, sequences, kv, &wo, nullptr};
   const auto attend = [&](int window) {
@@ -201,6 +202,31 @@ TEST_CASE("feed-forward: without a norm, and with a factor on what is added") {
   CHECK(x[0] == Approx(3 + 0.5 * 9 / (1 + std::exp(-3.0))));
 }
 
+TEST_CASE("mixture: the experts of greatest scores, by the softmax of these") {
+  // Scores of x = 1 are 1, 3, 3, 2: the second and the third are taken.
+  const Matrix router = matrix({{1}, {3}, {3}, {2}});
+  const Matrix gate = matrix({{100}, {1}, {2}, {100}});
+  const Matrix up = matrix({{1}, {1}, {1}, {1}});
+  const Matrix down = matrix({{1}, {10}, {100}, {1}});
+  const float norm[] = {1};
+  float x[] = {1};
+  fd::MixtureArgs<fd::Reference::Worker> args{x, 1, {norm, 0.0f}};
+  args.router = &router;
+  args.gate = &gate;
+  args.up = &up;
+  args.down = &down;
+  args.n_experts = 4;
+  args.n_used = 2;
+  run([&](auto& worker) noexcept { worker.mixture(args); });
+  const auto silu = [](double v) { return v / (1 + std::exp(-v)); };
+  CHECK(x[0] == Approx(1 + 0.5 * 10 * silu(1) + 0.5 * 100 * silu(2)));
+  x[0] = 1;
+  args.n_used = 3;
+  run([&](auto& worker) noexcept { worker.mixture(args); });
+  const double e = std::exp(-1.0);
+  CHECK(x[0] == Approx(1 + (10 * silu(1) + 100 * silu(2) + e * silu(100)) / (2 + e)));
+}
+
 TEST_CASE("head: logits are scaled, then capped") {
   const Matrix w = matrix({{1}, {3}});
   const float x[] = {4};
@@ -228,7 +254,7 @@ TEST_CASE("qkv: heads are normed one by one, before they turn") {
   const std::vector<fd::SequenceRows> sequences{
       {.first_row = 0, .n_rows = 1, .first_node = 0, .size = 0, .path = {}, .path_begin = {}}};
   float k[4] = {}, v[4] = {}, q[4];
-  const std::vector<Rows::Layer> kv{{k, v, 2, 0}};
+  const std::vector kv{layer_over(k, v, 2, 1, 0)};
   fd::QkvArgs<fd::Reference::Worker, Rows> args;
   args.x = x;
   args.n_rows = 1;

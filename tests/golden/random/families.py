@@ -53,11 +53,12 @@ def interleaved(matrix, n_heads):
 
 
 class File:
-    def __init__(self, architecture, model, config):
+    def __init__(self, architecture, model, config, name=None):
         self.arch = architecture
+        self.name = name or architecture
         self.weights = {name: value.detach().numpy() for name, value in model.named_parameters()}
         self.config = config
-        self.writer = gguf.GGUFWriter(FOLDER / f"{architecture}.gguf", architecture)
+        self.writer = gguf.GGUFWriter(FOLDER / f"{self.name}.gguf", architecture)
         self.number("block_count", config.num_hidden_layers)
         self.number("context_length", config.max_position_embeddings)
         self.number("embedding_length", config.hidden_size)
@@ -126,7 +127,7 @@ class File:
         self.writer.write_kv_data_to_file()
         self.writer.write_tensors_to_file()
         self.writer.close()
-        print(f"{self.arch}: logits up to {abs(logits).max():.3}")
+        print(f"{self.name}: logits up to {abs(logits).max():.3}")
 
 
 ATTENTION = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",
@@ -174,6 +175,20 @@ def qwen3():
     model, config = make("Qwen3", 3, tie_word_embeddings=True)
     file = File("qwen3", model, config)
     file.head_size(D_HEAD)
+    file.layers({**ATTENTION, **FEED_FORWARD}, {**NORMS, **HEAD_NORMS})
+    file.write(model)
+
+
+def qwen3_yarn():
+    """A context of 64 positions, stretched: some frequencies stay, some are divided."""
+    scaling = dict(rope_type="yarn", rope_theta=10000.0, factor=8.0,
+                   original_max_position_embeddings=64)
+    model, config = make("Qwen3", 9, tie_word_embeddings=True, rope_parameters=scaling)
+    file = File("qwen3", model, config, "qwen3-yarn")
+    file.head_size(D_HEAD)
+    file.writer.add_string("qwen3.rope.scaling.type", "yarn")
+    file.real("rope.scaling.factor", 8.0)
+    file.number("rope.scaling.original_context_length", 64)
     file.layers({**ATTENTION, **FEED_FORWARD}, {**NORMS, **HEAD_NORMS})
     file.write(model)
 
@@ -241,7 +256,31 @@ def phi3():
     file.write(model)
 
 
-FAMILIES = {f.__name__: f for f in (llama, mistral3, qwen3, gemma2, granite, olmo2, phi3)}
+def qwen3moe():
+    """Few experts, of which rows take more than one."""
+    n_experts, n_used, d_ff = 5, 3, 16
+    model, config = make("Qwen3Moe", 8, tie_word_embeddings=True, num_experts=n_experts,
+                         num_experts_per_tok=n_used, moe_intermediate_size=d_ff,
+                         norm_topk_prob=True)
+    file = File("qwen3moe", model, config)
+    file.head_size(D_HEAD)
+    file.number("expert_count", n_experts)
+    file.number("expert_used_count", n_used)
+    file.number("expert_feed_forward_length", d_ff)
+    file.layers(ATTENTION, {**NORMS, **HEAD_NORMS})
+    for n in range(config.num_hidden_layers):
+        experts = file.weights[f"model.layers.{n}.mlp.experts.gate_up_proj"]
+        file.vector(f"blk.{n}.ffn_gate_inp.weight",
+                    file.weights[f"model.layers.{n}.mlp.gate.weight"])
+        file.matrix(f"blk.{n}.ffn_gate_exps.weight", experts[:, :d_ff])
+        file.matrix(f"blk.{n}.ffn_up_exps.weight", experts[:, d_ff:])
+        file.matrix(f"blk.{n}.ffn_down_exps.weight",
+                    file.weights[f"model.layers.{n}.mlp.experts.down_proj"])
+    file.write(model)
+
+
+FAMILIES = {f.__name__: f for f in (llama, mistral3, qwen3, qwen3_yarn, gemma2, granite, olmo2, phi3,
+                                 qwen3moe)}
 
 if __name__ == "__main__":
     for family in sys.argv[1:] or FAMILIES:

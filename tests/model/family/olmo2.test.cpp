@@ -36,5 +36,9 @@ TEST_CASE("olmo2: with a window, every fourth layer sees all positions") {
     CHECK(stretched.ropes.at(fd::idx(layer.attention.rope)).scale == (full ? 0.5 : 1.0));
   }
   metadata.texts["olmo2.rope.scaling.type"] = "yarn";
-  CHECK(metadata.refused() == "unsupported-model");
+  metadata.numbers["olmo2.rope.scaling.original_context_length"] = 64;
+  const fd::ModelConfig yarn = metadata.read();
+  CHECK_FALSE(yarn.ropes.at(0).stretch.empty());
+  CHECK(yarn.ropes.at(1).stretch.empty());
+  CHECK((yarn.ropes.at(0).magnitude > 1.0 && yarn.ropes.at(1).magnitude == 1.0));
 }

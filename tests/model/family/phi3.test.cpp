@@ -34,3 +34,11 @@ TEST_CASE("phi3: all layers see a window, unless it holds the context") {
     }
   }
 }
+
+TEST_CASE("phi3: what lies side by side is a dimension, or the file is refused") {
+  Metadata metadata = Metadata::of("phi3");
+  metadata.numbers["phi3.feed_forward_length"] = fd::Dim::kMost / 2;
+  CHECK(metadata.refused() == "none");
+  metadata.numbers["phi3.feed_forward_length"] = fd::Dim::kMost / 2 + 1;
+  CHECK(metadata.refused() == "corrupt-file");
+}

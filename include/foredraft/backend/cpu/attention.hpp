@@ -2,16 +2,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include <foredraft/backend/cpu/activations.hpp>
+#include <foredraft/backend/cpu/attention_keys.hpp>
+#include <foredraft/backend/cpu/attention_values.hpp>
 #include <foredraft/backend/cpu/elementwise.hpp>
 #include <foredraft/backend/cpu/key_blocks.hpp>
-#include <foredraft/backend/cpu/key_value_block.hpp>
-#include <foredraft/backend/cpu/matmul.hpp>
 #include <foredraft/backend/cpu/quantize_row.hpp>
+#include <foredraft/backend/cpu/query_tile.hpp>
 #include <foredraft/backend/cpu/vec16.hpp>
-#include <foredraft/core/half.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/types.hpp>
 
@@ -20,13 +19,13 @@ namespace foredraft::inline v0::cpu {
 /// Attention of some queries of one sequence to one KV head. Query u is row u / group of the
 /// sequence and query head u % group of those that share the KV head. Plain data: it crosses into
 /// units of other instruction sets.
-template <typename T>
 struct AttendTask {
   const float* q = nullptr;    // row 0, first query head of the KV head; [n_rows, row_stride]
   float* out = nullptr;        // likewise, written
   std::size_t row_stride = 0;  // n_heads * d_head
-  const T* k = nullptr;        // of the KV head, see Rows::Layer
-  const T* v = nullptr;        // likewise, [storage rows, row_elements(d_head)]
+  RowFormats formats = {};
+  const std::byte* k = nullptr;  // rows of the KV head, see AnyRows::Layer
+  const std::byte* v = nullptr;  // likewise
   int d_head = 0;
   int group = 1;
   float scale = 1.0f;
@@ -77,47 +76,32 @@ struct AttendTask {
 /// them positions before the window are masked, like those behind the row's own in the last: what
 /// is stored there makes no difference, so a ring may have overwritten it.
 ///
-/// With a cache in q8_0 queries are quantized, too, each alone: a block of keys is two panels of a
-/// matrix in Q8_0, and scores are the matrix product with it, integers within 32 dimensions.
-/// Weights are multiplied with the scales of values, and then with their codes.
-template <class Arch, typename T>
+/// How keys and values are stored is known to one part each, and any pair of them goes together.
+/// With keys in q8_0 queries are quantized, too, each alone.
+template <class Arch>
 class Attention {
  public:
   using V = Vec16<Arch>;
-  using Block = KeyValueBlock<Arch, T>;
 
-  /// Queries that pass over the keys and values together, few enough for the second level cache.
-  static constexpr int kTile = 32;
-  static constexpr int kBlock = Block::kPositions;
+  static constexpr int kTile = QueryTile::kQueries;
+  static constexpr int kBlock = QueryTile::kPositions;
   /// Floats of workspace, for each dimension, that hold kTile quantized queries and more.
   static constexpr int kQueryFloats = kTile / 2;
   static_assert(Activations::bytes(ActivationFormat::kInt8Per32, kTile, 64) <=
                 kQueryFloats * 64 * sizeof(float));
 
-  static constexpr int padded(int d_head) noexcept { return (d_head + 15) / 16 * 16; }
-
-  explicit Attention(const AttendTask<T>& task) noexcept : task_(task), d_(padded(task.d_head)) {
-    float* at = task.workspace;
-    const auto take = [&at](int n) {
-      float* const from = at;
-      at += n;
-      return from;
-    };
-    q_ = take(kTile * d_);
-    sum_v_ = take(kTile * d_);
-    lanes_ = take(kTile * 16);
-    greatest_ = take(kTile);
-    scores_ = take(kTile * kBlock);
-    if constexpr (kQuantized) {
-      queries_ = {ActivationFormat::kInt8Per32, 0, task.d_head,
-                  reinterpret_cast<std::byte*>(take(kQueryFloats * d_))};
-      block_.keys = reinterpret_cast<q8_0*>(take(kBlock * d_));
-      block_.values = reinterpret_cast<q8_0*>(take(kBlock * d_));
-    } else {
-      block_.keys = take(kBlock * d_);
-      block_.values = take(kBlock * d_);
-    }
+  /// Floats of workspace for one worker.
+  static constexpr std::size_t workspace(int d_head) noexcept {
+    constexpr int kBlocks = AttentionKeys<Arch>::kFloats + AttentionValues<Arch>::kFloats;
+    return idx(tile_floats(QueryTile::padded(d_head)) + kBlocks * QueryTile::padded(d_head));
   }
+
+  explicit Attention(const AttendTask& task) noexcept
+      : task_(task),
+        tile_(tile_in(task)),
+        keys_(task.formats.k, task.k, task.d_head, tile_.d, task.workspace + tile_floats(tile_.d)),
+        values_(task.formats.v, task.v, task.d_head, tile_.d,
+                task.workspace + tile_floats(tile_.d) + AttentionKeys<Arch>::kFloats * tile_.d) {}
 
   void run() noexcept {
     for (int first = task_.begin; first < task_.end; first += kTile) {
@@ -128,35 +112,35 @@ class Attention {
   }
 
  private:
-  /// Queries that share registers, with two accumulators of 16 lanes each: half the 32 registers of
-  /// AVX-512, or of the 16 of others. Enough of them hide the latency of an fma.
-  static constexpr int kQueries = Simd<Arch>::kLanes == 16 ? 8 : Simd<Arch>::kLanes == 8 ? 2 : 1;
-  static constexpr bool kQuantized = std::is_same_v<T, q8_0>;
+  static constexpr int kQueries = kQueriesAtOnce<Arch>;
 
-  /// f(Index<n>) for n in 1 .. kQueries
-  template <typename F>
-  [[gnu::always_inline]] static void with_count(int n, F&& f) {
-    unroll<kQueries>([&](auto i) __attribute__((always_inline)) {
-      if (n == i + 1) f(Index<i + 1>{});
-    });
+  /// What tile_in() takes of the workspace.
+  [[gnu::always_inline]] static constexpr int tile_floats(int d) noexcept {
+    return (2 * kTile + kQueryFloats) * d + kTile * (16 + 16 + kBlock);
+  }
+  static QueryTile tile_in(const AttendTask& task) noexcept {
+    float* at = task.workspace;
+    const auto take = [&at](int n) {
+      float* const from = at;
+      at += n;
+      return from;
+    };
+    QueryTile tile;
+    tile.d_head = task.d_head;
+    tile.d = QueryTile::padded(task.d_head);
+    tile.q = take(kTile * tile.d);
+    tile.sum_v = take(kTile * tile.d);
+    tile.codes = {ActivationFormat::kInt8Per32, 0, task.d_head,
+                  reinterpret_cast<std::byte*>(take(kQueryFloats * tile.d))};
+    tile.lanes = take(kTile * 16);
+    tile.greatest = take(kTile * 16);  // so that scores begin at a vector
+    tile.scores = take(kTile * kBlock);
+    return tile;
   }
 
   /// The block that follows is fetched while this one is computed, line by line beside the
   /// arithmetic: memory then never waits, and reading hides behind six queries or more.
-  const T* next_block(const T* of) const noexcept {
-    return next_ < 0 ? nullptr : of + first_element(next_);
-  }
-  /// Where the rows from a position on begin.
-  std::size_t first_element(int position) const noexcept {
-    return idx(task_.place(position)) * idx(row_elements<T>(task_.d_head));
-  }
-  /// 32 floats or halves, or more than the element of q8_0 that begins there, into the second-level
-  /// cache: two blocks of halves with heads of 128 fill 32 KB, and what is fetched would drive out
-  /// of the first level what is in use.
-  [[gnu::always_inline]] static void fetch(const T* p) {
-    __builtin_prefetch(p, 0, 2);
-    if constexpr (sizeof(T) == 4) __builtin_prefetch(p + 16, 0, 2);
-  }
+  std::int32_t next_place() const noexcept { return next_ < 0 ? -1 : task_.place(next_); }
 
   int row_of(int i) const noexcept { return (first_ + i) / task_.group; }
   std::size_t place_of(int i) const noexcept {
@@ -167,15 +151,15 @@ class Attention {
   void run_tile() noexcept {
     for (int i = 0; i < count_; ++i) {
       const float* q = task_.q + place_of(i);
-      for (int d = 0; d < task_.d_head; ++d) q_[i * d_ + d] = q[d] * task_.scale;
-      for (int d = 0; d < d_; ++d) sum_v_[i * d_ + d] = 0.0f;
-      for (int lane = 0; lane < 16; ++lane) lanes_[i * 16 + lane] = 0.0f;
-      greatest_[i] = -__builtin_inff();
+      for (int d = 0; d < task_.d_head; ++d) tile_.q[i * tile_.d + d] = q[d] * task_.scale;
+      for (int d = 0; d < tile_.d; ++d) tile_.sum_v[i * tile_.d + d] = 0.0f;
+      for (int lane = 0; lane < 16; ++lane) tile_.lanes[i * 16 + lane] = 0.0f;
+      tile_.greatest[i] = -__builtin_inff();
     }
-    if constexpr (kQuantized) {
-      queries_.n_rows = count_;
+    if (keys_.quantized()) {
+      tile_.codes.n_rows = count_;
       for (int i = 0; i < count_; ++i)
-        quantize_row<Arch>(q_ + i * d_, queries_, i, 0, task_.d_head);
+        quantize_row<Arch>(tile_.q + i * tile_.d, tile_.codes, i, 0, task_.d_head);
     }
     const bool chain = task_.path_begin == nullptr;
     const int whole = positions_in_key_blocks(task_.size);
@@ -188,19 +172,12 @@ class Attention {
       const int n = shared - begin < kBlock ? shared - begin : kBlock;
       next_ = begin + kBlock < whole ? begin + kBlock : -1;
       if (begin < whole) {
-        const T* k = task_.k + first_element(begin);
-        const T* v = task_.v + first_element(begin);
-        if (in_place(count_ - seeing)) {
-          attend_shared(k, v, n, begin, seeing);
-          continue;
-        }
-        if constexpr (!kQuantized) block_.load_whole(k, v, task_.d_head, d_);
+        keys_.take_whole(task_.place(begin), count_ - seeing);
+        values_.take_whole(task_.place(begin), count_ - seeing);
       } else {
-        std::int32_t rows[kBlock];
-        for (int p = 0; p < n; ++p) rows[p] = task_.row_of(row_of(seeing), begin + p);
-        block_.load(task_.k, task_.v, task_.d_head, d_, rows, n);
+        gather(row_of(seeing), begin, n);
       }
-      attend_shared(block_.keys, block_.values, n, begin, seeing);
+      attend_shared(n, begin, seeing);
     }
     next_ = -1;
     if (!chain) attend_paths(shared);
@@ -218,16 +195,23 @@ class Attention {
     return first / kBlock * kBlock;
   }
 
-  /// The queries from `seeing` on meet a block, those whose window begins behind it left out. In a
-  /// tree these may lie between others.
-  template <typename E>
-  void attend_shared(const E* keys, const E* values, int n, int begin, int seeing) noexcept {
-    if (task_.window == 0) return attend_block(keys, values, n, begin, seeing, count_);
+  /// Take up the n positions from `begin` on as `row` sees them.
+  void gather(int row, Position begin, int n) noexcept {
+    std::int32_t rows[kBlock];
+    for (int p = 0; p < n; ++p) rows[p] = task_.row_of(row, begin + p);
+    keys_.gather(rows, n);
+    values_.gather(rows, n);
+  }
+
+  /// The queries from `seeing` on meet the block at hand, those whose window begins behind it left
+  /// out. In a tree these may lie between others.
+  void attend_shared(int n, int begin, int seeing) noexcept {
+    if (task_.window == 0) return attend_block(n, begin, seeing, count_);
     const auto sees = [&](int i) { return task_.first_visible(row_of(i)) < begin + n; };
     for (int i = seeing; i < count_;) {
       int last = i;
       while (last < count_ && sees(last)) ++last;
-      if (last > i) attend_block(keys, values, n, begin, i, last);
+      if (last > i) attend_block(n, begin, i, last);
       i = last + 1;
     }
   }
@@ -242,39 +226,20 @@ class Attention {
       const int first = task_.first_visible(row) / kBlock * kBlock;
       for (int begin = first > shared ? first : shared; begin < visible; begin += kBlock) {
         const int n = visible - begin < kBlock ? visible - begin : kBlock;
-        std::int32_t rows[kBlock];
-        for (int p = 0; p < n; ++p) rows[p] = task_.row_of(row, begin + p);
-        block_.load(task_.k, task_.v, task_.d_head, d_, rows, n);
-        attend_block(block_.keys, block_.values, n, begin, i, last);
+        gather(row, begin, n);
+        attend_block(n, begin, i, last);
       }
       i = last;
     }
   }
 
-  /// Whether a whole block is used as it is stored. Where queries share registers, converting
-  /// elements as they are loaded costs less than a copy that all groups of queries read.
-  bool in_place(int n_queries) const noexcept {
-    if constexpr (kQuantized) return true;
-    return d_ == task_.d_head && (std::is_same_v<T, float> || kQueries > 1 || n_queries == 1);
-  }
-
-  /// Queries first .. last - 1 of the tile meet the block's n positions, from `begin` on.
-  /// @shape keys [d_head, kBlock], values [kBlock, d_]; both of q8_0: a block as it is stored
-  template <typename E>
-  void attend_block(const E* keys, const E* values, int n, int begin, int first,
-                    int last) noexcept {
-    if constexpr (kQuantized) {
-      score_panels(keys, first, last);
-    } else {
-      for (int i = first; i < last; i += kQueries) {
-        with_count(last - i < kQueries ? last - i : kQueries,
-                   [&](auto q) __attribute__((always_inline)) {
-                     score<q>(keys, i, i == first ? next_block(task_.k) : nullptr);
-                   });
-      }
-    }
+  /// Queries first .. last - 1 of the tile meet the n positions of the block at hand, from `begin`
+  /// on.
+  void attend_block(int n, int begin, int first, int last) noexcept {
+    const std::int32_t next = next_place();
+    keys_.score(tile_, first, last, next);
     if (task_.softcap != 0.0f) {
-      soft_cap<Arch>(scores_ + first * kBlock, (last - first) * kBlock, task_.softcap);
+      soft_cap<Arch>(tile_.scores + first * kBlock, (last - first) * kBlock, task_.softcap);
     }
     // Later rows of a chain see more of the block than earlier ones.
     const auto seen = [&](int query) {
@@ -292,83 +257,30 @@ class Attention {
       while (alike < kQueries && i + alike < last && seen(i + alike) == seen(i) &&
              unseen(i + alike) == unseen(i))
         ++alike;
-      with_count(alike, [&](auto q) __attribute__((always_inline)) {
-        add_values<q>(values, i, unseen(i), seen(i), i == first ? next_block(task_.v) : nullptr);
-      });
+      values_.add(tile_, i, alike, unseen(i), seen(i), i == first ? next : -1);
       i += alike;
-    }
-  }
-
-  /// Scores of Q queries at the block's 32 positions, those that are not there included.
-  template <int Q, typename E>
-  void score(const E* keys, int i, const T* next) noexcept {
-    V sums[Q][2];
-    unroll<Q>([&](auto q) __attribute__((always_inline)) { sums[q][0] = sums[q][1] = V::zero(); });
-    const float* q_row = q_ + i * d_;
-    for (int d = 0; d < task_.d_head; ++d, keys += kBlock) {
-      const V low = Block::load16(keys);
-      const V high = Block::load16(keys + 16);
-      if (next != nullptr) {
-        fetch(next);
-        next += kBlock;
-      }
-      unroll<Q>([&](auto q) __attribute__((always_inline)) {
-        const V factor = V::broadcast(q_row[q * d_ + d]);
-        sums[q][0] = fma(factor, low, sums[q][0]);
-        sums[q][1] = fma(factor, high, sums[q][1]);
-      });
-    }
-    unroll<Q>([&](auto q) __attribute__((always_inline)) {
-      sums[q][0].store(scores_ + (i + q) * kBlock);
-      sums[q][1].store(scores_ + (i + q) * kBlock + 16);
-    });
-  }
-
-  /// The same for queries first .. last - 1 and keys in q8_0. Tiles fetch what lies at their own
-  /// distance behind the block: one of the next ones, as a rule.
-  void score_panels(const q8_0* keys, int first, int last) noexcept {
-    constexpr TensorType kType = TensorType::kQ8_0;
-    constexpr PanelLayout kLayout = panel_layout(kType);
-    const int n_blocks = task_.d_head / kLayout.block_k;
-    const PackedPanels panels{kType,
-                              kBlock,
-                              task_.d_head,
-                              kBlock / kPanelRows,
-                              n_blocks,
-                              idx(n_blocks) * kLayout.bytes,
-                              reinterpret_cast<const std::byte*>(keys)};
-    while (first < last) {
-      // A tile stays within a group of rows.
-      const int most = kTileRows - first % kTileRows;
-      const int n_rows = last - first < most ? last - first : most;
-      unroll<kTileRows>([&](auto i) __attribute__((always_inline)) {
-        if (n_rows != i + 1) return;
-        Tile<Arch, kType, i + 1>::run(panels, queries_, first, 0, panels.n_panels, scores_, kBlock,
-                                      {});
-      });
-      first += n_rows;
     }
   }
 
   /// Scores of one query become weights exp(score - greatest so far), 0 before position `from` and
   /// from position n on.
   void exponentiate(int i, int from, int n) noexcept {
-    float* s = scores_ + i * kBlock;
+    float* s = tile_.scores + i * kBlock;
     for (int p = 0; p < from; ++p) s[p] = -__builtin_inff();
     for (int p = n; p < kBlock; ++p) s[p] = -__builtin_inff();
     const V low = V::load(s);
     const V high = V::load(s + 16);
-    float* lanes = lanes_ + i * 16;
+    float* lanes = tile_.lanes + i * 16;
     V sums = V::load(lanes);
     const float most = max(low, high).greatest();
-    if (most > greatest_[i]) {
-      const V shrink = exp<Arch>(V::broadcast(greatest_[i] - most));  // 0 for the first block
+    if (most > tile_.greatest[i]) {
+      const V shrink = exp<Arch>(V::broadcast(tile_.greatest[i] - most));  // 0 for the first block
       sums = sums * shrink;
-      float* sum_v = sum_v_ + i * d_;
-      for (int d = 0; d < d_; d += 16) (V::load(sum_v + d) * shrink).store(sum_v + d);
-      greatest_[i] = most;
+      float* sum_v = tile_.sum_v + i * tile_.d;
+      for (int d = 0; d < tile_.d; d += 16) (V::load(sum_v + d) * shrink).store(sum_v + d);
+      tile_.greatest[i] = most;
     }
-    const V shift = V::broadcast(greatest_[i]);
+    const V shift = V::broadcast(tile_.greatest[i]);
     const V p_low = exp<Arch>(low - shift);
     const V p_high = exp<Arch>(high - shift);
     p_low.store(s);
@@ -376,128 +288,32 @@ class Attention {
     (sums + p_low + p_high).store(lanes);
   }
 
-  /// sum_v += weights * values for Q queries, position by position, from .. n - 1.
-  template <int Q, typename E>
-  void add_values(const E* values, int i, int from, int n, const T* next) noexcept {
-    int d = 0;
-    if constexpr (kQuantized) {
-      values += from * row_elements<T>(task_.d_head);
-      for (; d < d_; d += q8_0::kValues, ++values)
-        next = add_columns<Q>(values, i, from, n, d, next);
-    } else {
-      values += from * d_;
-      for (; d + 32 <= d_; d += 32) next = add_columns<Q, 2>(values + d, i, from, n, d, next);
-      if (d < d_) add_columns<Q, 1>(values + d, i, from, n, d, next);
-    }
-  }
-
-  /// The 32 columns of one element of each row. Weights take the scale, so that codes need none.
-  /// @param values  of position `from`
-  template <int Q>
-  [[gnu::always_inline]] const T* add_columns(const q8_0* values, int i, int from, int n, int d,
-                                              const T* next) noexcept {
-    const int row = row_elements<q8_0>(task_.d_head);
-    std::uint16_t scales[kBlock] = {};
-    for (int p = from; p < n; ++p) scales[p] = values[(p - from) * row].scale.bits;
-    const V scale[2] = {V::load_half(scales), V::load_half(scales + 16)};
-    V sums[Q][2];
-    float weights[Q][kBlock];
-    float* sum_v = sum_v_ + i * d_ + d;
-    unroll<Q>([&](auto q) __attribute__((always_inline)) {
-      unroll<2>([&](auto half) __attribute__((always_inline)) {
-        const float* unscaled = scores_ + (i + q) * kBlock + 16 * half;
-        (V::load(unscaled) * scale[half]).store(weights[q] + 16 * half);
-        sums[q][half] = V::load(sum_v + q * d_ + 16 * half);
-      });
-    });
-    for (int p = from; p < n; ++p, values += row) {
-      if (next != nullptr) {
-        fetch(next);
-        ++next;  // n is 32 then: with all elements of a row, the whole block
-      }
-      const V low = V::load_bytes(values->codes);
-      const V high = V::load_bytes(values->codes + 16);
-      unroll<Q>([&](auto q) __attribute__((always_inline)) {
-        const V weight = V::broadcast(weights[q][p]);
-        sums[q][0] = fma(weight, low, sums[q][0]);
-        sums[q][1] = fma(weight, high, sums[q][1]);
-      });
-    }
-    unroll<Q>([&](auto q) __attribute__((always_inline)) {
-      sums[q][0].store(sum_v + q * d_);
-      sums[q][1].store(sum_v + q * d_ + 16);
-    });
-    return next;
-  }
-
-  /// @param values  of position `from`
-  /// @return what of the next block is to be fetched then: lines follow each other as they lie
-  template <int Q, int C, typename E>
-  [[gnu::always_inline]] const T* add_columns(const E* values, int i, int from, int n, int d,
-                                              const T* next) noexcept {
-    V sums[Q][C];
-    float* sum_v = sum_v_ + i * d_ + d;
-    unroll<Q>([&](auto q) __attribute__((always_inline)) {
-      unroll<C>([&](auto c) __attribute__((always_inline)) {
-        sums[q][c] = V::load(sum_v + q * d_ + c * 16);
-      });
-    });
-    const float* weights = scores_ + i * kBlock;
-    for (int p = from; p < n; ++p, values += d_) {
-      if (next != nullptr) {
-        fetch(next);
-        next += 32;
-      }
-      V column[C];
-      unroll<C>([&](auto c)
-                    __attribute__((always_inline)) { column[c] = Block::load16(values + c * 16); });
-      unroll<Q>([&](auto q) __attribute__((always_inline)) {
-        const V weight = V::broadcast(weights[q * kBlock + p]);
-        unroll<C>([&](auto c) __attribute__((always_inline)) {
-          sums[q][c] = fma(weight, column[c], sums[q][c]);
-        });
-      });
-    }
-    unroll<Q>([&](auto q) __attribute__((always_inline)) {
-      unroll<C>([&](auto c)
-                    __attribute__((always_inline)) { sums[q][c].store(sum_v + q * d_ + c * 16); });
-    });
-    return next;
-  }
-
   void finish() noexcept {
     for (int i = 0; i < count_; ++i) {
-      const float factor = 1.0f / V::load(lanes_ + i * 16).sum();
+      const float factor = 1.0f / V::load(tile_.lanes + i * 16).sum();
       float* out = task_.out + place_of(i);
-      for (int d = 0; d < task_.d_head; ++d) out[d] = sum_v_[i * d_ + d] * factor;
+      for (int d = 0; d < task_.d_head; ++d) out[d] = tile_.sum_v[i * tile_.d + d] * factor;
     }
   }
 
-  const AttendTask<T> task_;
-  const int d_;    // d_head, padded to whole vectors
+  const AttendTask task_;
+  QueryTile tile_;
+  AttentionKeys<Arch> keys_;
+  AttentionValues<Arch> values_;
   int first_ = 0;  // queries of the tile: first_ .. first_ + count_ - 1
   int count_ = 0;
-  int next_ = -1;          // first position of the whole block to be fetched, or none
-  float* q_;               // [kTile, d_], times scale
-  float* sum_v_;           // [kTile, d_]
-  float* lanes_;           // [kTile, 16] sums of weights
-  float* greatest_;        // [kTile] greatest score so far
-  float* scores_;          // [kTile, kBlock]
-  Activations queries_{};  // [kTile, d_head], for keys in q8_0
-  Block block_{};
+  int next_ = -1;  // first position of the whole block to be fetched, or none
 };
 
-/// Floats of workspace for one worker.
+/// Floats of workspace for one worker, with any instruction set.
 constexpr std::size_t attend_workspace(int d_head) noexcept {
-  using A = Attention<Portable, float>;
-  const auto d = idx(A::padded(d_head));
-  return (2 * (A::kTile + A::kBlock) + A::kQueryFloats) * d + A::kTile * (16 + 16 + A::kBlock);
+  return Attention<Portable>::workspace(d_head);
 }
 
 /// @cost 2 * d_head multiply-adds for each query and position it sees; no allocation
-template <class Arch, typename T>
-void attend(const AttendTask<T>& task) noexcept {
-  Attention<Arch, T>(task).run();
+template <class Arch>
+void attend(const AttendTask& task) noexcept {
+  Attention<Arch>(task).run();
 }
 
 }  // namespace foredraft::inline v0::cpu

@@ -11,6 +11,7 @@
 #include <foredraft/backend/cpu/isa.hpp>
 #include <foredraft/backend/cpu/kernel_table.hpp>
 #include <foredraft/backend/cpu/packed_matrix.hpp>
+#include <foredraft/backend/cpu/recurrent.hpp>
 #include <foredraft/backend/cpu/scratch.hpp>
 #include <foredraft/backend/cpu/share.hpp>
 #include <foredraft/backend/cpu/thread_pool.hpp>
@@ -18,6 +19,7 @@
 #include <foredraft/backend/cpu/worker.hpp>
 #include <foredraft/backend/dequantized.hpp>
 #include <foredraft/backend/host_memory.hpp>
+#include <foredraft/backend/host_states.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/tensor.hpp>
 
@@ -103,9 +105,9 @@ class Cpu : public HostMemory {
   cpu::Scratch scratch_;
 };
 
-static_assert(Backend<Cpu>);
-static_assert(AttendsOver<cpu::Worker, cpu::Rows<float>> &&
-              AttendsOver<cpu::Worker, cpu::Rows<f16>> &&
-              AttendsOver<cpu::Worker, cpu::Rows<q8_0>>);
+static_assert(Backend<Cpu> && MixesExperts<cpu::Worker>);
+static_assert(AttendsOver<cpu::Worker, cpu::AnyRows> &&
+              AttendsOver<cpu::Worker, cpu::Rows<q8_0, f16>>);
+static_assert(RecursOver<cpu::Worker, Slots> && RecursOver<cpu::Worker, Replay>);
 
 }  // namespace foredraft::inline v0

@@ -10,8 +10,8 @@
 #include <foredraft/backend/cpu/isa.hpp>
 #include <foredraft/backend/cpu/matmul.hpp>
 #include <foredraft/backend/cpu/norm.hpp>
+#include <foredraft/backend/cpu/recurrence.hpp>
 #include <foredraft/backend/ops.hpp>
-#include <foredraft/core/half.hpp>
 
 namespace foredraft::inline v0::cpu {
 
@@ -25,12 +25,12 @@ struct KernelTable {
   void (*rms_norm)(const float* x, const float* weight, float epsilon, int n, float* y) noexcept;
   void (*rope)(RopeKind kind, int n_rot, const float* cos, const float* sin, float* head) noexcept;
   void (*store_half)(const float* from, int n, std::uint16_t* to) noexcept;
-  void (*attend_float)(const AttendTask<float>& task) noexcept;
-  void (*attend_half)(const AttendTask<f16>& task) noexcept;
-  void (*attend_q8_0)(const AttendTask<q8_0>& task) noexcept;
+  void (*attend)(const AttendTask& task) noexcept;
   void (*gated_activation)(Activation activation, float* gate, const float* up, int n) noexcept;
   void (*soft_cap)(float* values, int n, float cap) noexcept;
   float (*argmax)(const float* values, int n, TokenId first_id, Best& best) noexcept;
+  void (*convolve)(const ConvolveTask& task) noexcept;
+  void (*scan_step)(const ScanStep& step) noexcept;
 };
 
 /// The table of an instruction set that this unit can compile.
@@ -45,12 +45,12 @@ const KernelTable& kernel_table() noexcept {
       .rms_norm = &cpu::rms_norm<Arch>,
       .rope = &cpu::rope<Arch>,
       .store_half = &cpu::store_half<Arch>,
-      .attend_float = &cpu::attend<Arch, float>,
-      .attend_half = &cpu::attend<Arch, f16>,
-      .attend_q8_0 = &cpu::attend<Arch, q8_0>,
+      .attend = &cpu::attend<Arch>,
       .gated_activation = &cpu::gated_activation<Arch>,
       .soft_cap = &cpu::soft_cap<Arch>,
       .argmax = &cpu::argmax<Arch>,
+      .convolve = &cpu::convolve<Arch>,
+      .scan_step = &cpu::scan_step<Arch>,
   };
   return table;
 }

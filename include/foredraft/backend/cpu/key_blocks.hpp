@@ -27,6 +27,9 @@ inline constexpr int kKeyBlock = 32;
 /// What d_head must be a multiple of.
 template <typename T>
 inline constexpr int kHeadMultiple = std::is_same_v<T, q8_0> ? 2 * q8_0::kValues : 1;
+constexpr int head_multiple(RowFormat format) noexcept {
+  return format == RowFormat::kQ8_0 ? kHeadMultiple<q8_0> : 1;
+}
 
 /// Positions, of the first `size` committed ones, whose keys lie in blocks.
 [[gnu::always_inline]] constexpr Position positions_in_key_blocks(Position size) noexcept {

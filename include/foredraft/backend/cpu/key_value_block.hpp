@@ -13,21 +13,18 @@
 
 namespace foredraft::inline v0::cpu {
 
-/// Keys and values of up to 32 positions of one head, converted to float once for all queries that
-/// meet them. It holds the blocks that attention does not use as they are stored: those whose keys
-/// are rows (the last positions, staged nodes) and, where in_place() says so, whole ones.
-///
-/// Keys are transposed, so that one vector holds the same dimension of 16 positions: scores then
-/// need no sum across lanes, and masking is by lanes.
-template <class Arch, typename T>
-struct KeyValueBlock {
+/// Blocks of up to 32 positions of one head, in the form in which attention computes with them: for
+/// those that it does not use as they are stored. These are blocks whose keys are rows (the last
+/// positions, staged nodes) and whole ones that are worth converting once for many queries.
+
+/// Elements of floats and halves, as float.
+template <class Arch>
+struct ElementLoads {
   using V = Vec16<Arch>;
   using S = Simd<Arch>;
   using F = typename S::F;
-  static constexpr int kPositions = kKeyBlock;
   static constexpr int kLanes = S::kLanes;
 
-  /// 16 elements, as they are stored or converted.
   template <typename E>
   [[gnu::always_inline]] static V load16(const E* p) {
     if constexpr (std::is_same_v<E, float>) {
@@ -36,52 +33,51 @@ struct KeyValueBlock {
       return V::load_half(reinterpret_cast<const std::uint16_t*>(p));
     }
   }
-
-  float* keys = nullptr;    // [d_head, kPositions]
-  float* values = nullptr;  // [kPositions, d], d = d_head padded to a multiple of 16
-
-  /// Fetch a whole block of committed positions, whose keys are stored as they are wanted.
-  /// @shape k [d_head, kPositions], v [kPositions, d_head]
-  void load_whole(const T* k, const T* v, int d_head, int d) noexcept {
-    for (int i = 0; i < d_head * kPositions; i += 16) load16(k + i).store(keys + i);
-    for (int p = 0; p < kPositions; ++p) load_values(v + p * d_head, d_head, values + p * d, d);
-  }
-
-  /// Fetch the n positions stored at `rows`. Keys of positions n and up become 0.
-  /// @shape k, v [storage rows, d_head]
-  void load(const T* k, const T* v, int d_head, int d, const std::int32_t* rows, int n) noexcept {
-    for (int p = 0; p < kPositions; p += kLanes) load_keys(k, d_head, rows + p, p, n - p);
-    for (int p = 0; p < n; ++p) {
-      const T* row = v + idx(rows[p]) * idx(d_head);
-      load_values(row, d_head, values + p * d, d);
-    }
-  }
-
- private:
-  [[gnu::always_inline]] static void load_values(const T* row, int d_head, float* to, int d) {
-    int i = 0;
-    for (; i + 16 <= d_head; i += 16) load16(row + i).store(to + i);
-    for (; i < d; ++i) to[i] = i < d_head ? value_of(row[i]) : 0.0f;
-  }
-
-  [[gnu::always_inline]] static F load_part(const T* p) {
-    if constexpr (std::is_same_v<T, float>) {
+  template <typename E>
+  [[gnu::always_inline]] static F load_part(const E* p) {
+    if constexpr (std::is_same_v<E, float>) {
       return S::load_float(p);
     } else {
       return S::load_half(p);
     }
   }
-  [[gnu::always_inline]] static float value_of(const T& x) {
-    if constexpr (std::is_same_v<T, float>) {
+  template <typename E>
+  [[gnu::always_inline]] static float value_of(const E& x) {
+    if constexpr (std::is_same_v<E, float>) {
       return x;
     } else {
       const std::uint16_t padded[kLanes] = {x.bits};
       return S::load_half(padded)[0];
     }
   }
+};
 
+/// Keys as floats, transposed, so that one vector holds the same dimension of 16 positions: scores
+/// then need no sum across lanes, and masking is by lanes.
+/// @shape to [d_head, kKeyBlock]
+template <class Arch, typename T>
+struct KeyBlock {
+  using Loads = ElementLoads<Arch>;
+  using S = typename Loads::S;
+  using F = typename Loads::F;
+  static constexpr int kLanes = S::kLanes;
+
+  /// Fetch a whole block of committed positions, which is stored as it is wanted.
+  /// @shape k [d_head, kKeyBlock]
+  static void load_whole(const T* k, int d_head, float* to) noexcept {
+    for (int i = 0; i < d_head * kKeyBlock; i += 16) Loads::load16(k + i).store(to + i);
+  }
+
+  /// Fetch the n positions stored at `rows`. Positions n and up become 0.
+  /// @shape k [storage rows, d_head]
+  static void load(const T* k, int d_head, const std::int32_t* rows, int n, float* to) noexcept {
+    for (int p = 0; p < kKeyBlock; p += kLanes) load_positions(k, d_head, rows + p, p, n - p, to);
+  }
+
+ private:
   /// kLanes positions from `first` on, of which n are there.
-  void load_keys(const T* k, int d_head, const std::int32_t* rows, int first, int n) noexcept {
+  static void load_positions(const T* k, int d_head, const std::int32_t* rows, int first, int n,
+                             float* to) noexcept {
     const T* from[kLanes];
     // An absent position repeats some row that may be read, and is then set to 0.
     for (int p = 0; p < kLanes; ++p) {
@@ -92,19 +88,20 @@ struct KeyValueBlock {
     for (; i + kLanes <= d_head; i += kLanes) {
       F row[kLanes];
       if (whole) {
-        unroll<kLanes>([&](auto p)
-                           __attribute__((always_inline)) { row[p] = load_part(from[p] + i); });
+        unroll<kLanes>(
+            [&](auto p) __attribute__((always_inline)) { row[p] = Loads::load_part(from[p] + i); });
       } else {
-        for (int p = 0; p < kLanes; ++p) row[p] = p < n ? load_part(from[p] + i) : S::zero_float();
+        for (int p = 0; p < kLanes; ++p)
+          row[p] = p < n ? Loads::load_part(from[p] + i) : S::zero_float();
       }
       transpose(row);
       unroll<kLanes>([&](auto p) __attribute__((always_inline)) {
-        S::store(keys + (i + p) * kPositions + first, row[p]);
+        S::store(to + (i + p) * kKeyBlock + first, row[p]);
       });
     }
     for (; i < d_head; ++i) {
       for (int p = 0; p < kLanes; ++p) {
-        keys[i * kPositions + first + p] = p < n ? value_of(from[p][i]) : 0.0f;
+        to[i * kKeyBlock + first + p] = p < n ? Loads::value_of(from[p][i]) : 0.0f;
       }
     }
   }
@@ -142,35 +139,67 @@ struct KeyValueBlock {
   }
 };
 
-/// The same for a quantized cache: keys as two panels of 16 positions of a matrix in Q8_0, values
-/// as rows. Whole blocks are used as they are stored.
-template <class Arch>
-struct KeyValueBlock<Arch, q8_0> {
-  static constexpr int kPositions = kKeyBlock;
+/// Values as floats.
+/// @shape to [kKeyBlock, d], d = d_head padded to a multiple of 16
+template <class Arch, typename T>
+struct ValueBlock {
+  using Loads = ElementLoads<Arch>;
 
-  q8_0* keys = nullptr;    // a whole block, see key_blocks.hpp
-  q8_0* values = nullptr;  // [kPositions, row_elements(d_head)]
+  /// @shape v [kKeyBlock, d_head]
+  static void load_whole(const T* v, int d_head, int d, float* to) noexcept {
+    for (int p = 0; p < kKeyBlock; ++p) load_row(v + p * d_head, d_head, d, to + p * d);
+  }
 
-  /// Fetch the n positions stored at `rows`. Keys of positions n and up become 0.
-  /// @shape k, v [storage rows, row_elements(d_head)]
-  void load(const q8_0* k, const q8_0* v, int d_head, int, const std::int32_t* rows,
-            int n) noexcept {
-    const auto row = idx(row_elements<q8_0>(d_head));
-    q8_0* const gathered = values;  // keys, until they are in order
-    copy_rows(k, rows, n, row, gathered);
-    __builtin_memset(static_cast<void*>(gathered + idx(n) * row), 0,
-                     idx(kPositions - n) * row * sizeof(q8_0));
-    rows_to_key_block(gathered, d_head, keys);
-    copy_rows(v, rows, n, row, values);
+  /// Fetch the n positions stored at `rows`; the others stay.
+  /// @shape v [storage rows, d_head]
+  static void load(const T* v, int d_head, int d, const std::int32_t* rows, int n,
+                   float* to) noexcept {
+    for (int p = 0; p < n; ++p) load_row(v + idx(rows[p]) * idx(d_head), d_head, d, to + p * d);
   }
 
  private:
-  static void copy_rows(const q8_0* from, const std::int32_t* rows, int n, std::size_t row,
-                        q8_0* to) noexcept {
+  [[gnu::always_inline]] static void load_row(const T* row, int d_head, int d, float* to) {
+    int i = 0;
+    for (; i + 16 <= d_head; i += 16) Loads::load16(row + i).store(to + i);
+    for (; i < d; ++i) to[i] = i < d_head ? Loads::value_of(row[i]) : 0.0f;
+  }
+};
+
+/// Rows in q8_0 as they are stored, in another place.
+template <class Arch>
+struct QuantizedRows {
+  /// @shape from [storage rows, row], to [n, row]
+  static void copy(const q8_0* from, const std::int32_t* rows, int n, std::size_t row,
+                   q8_0* to) noexcept {
     for (int p = 0; p < n; ++p) {
       __builtin_memcpy(static_cast<void*>(to + idx(p) * row), from + idx(rows[p]) * row,
                        row * sizeof(q8_0));
     }
+  }
+};
+
+/// Keys in q8_0: two panels of 16 positions of a matrix in Q8_0, see key_blocks.hpp. Whole blocks
+/// are used as they are stored.
+template <class Arch>
+struct KeyBlock<Arch, q8_0> {
+  /// @shape k [storage rows, row_elements(d_head)], to [2 * kKeyBlock, row_elements(d_head)]: the
+  /// block, and behind it room for its rows
+  static void load(const q8_0* k, int d_head, const std::int32_t* rows, int n, q8_0* to) noexcept {
+    const auto row = idx(row_elements<q8_0>(d_head));
+    q8_0* const gathered = to + idx(kKeyBlock) * row;
+    QuantizedRows<Arch>::copy(k, rows, n, row, gathered);
+    __builtin_memset(static_cast<void*>(gathered + idx(n) * row), 0,
+                     idx(kKeyBlock - n) * row * sizeof(q8_0));
+    rows_to_key_block(gathered, d_head, to);
+  }
+};
+
+/// Values in q8_0 stay rows.
+template <class Arch>
+struct ValueBlock<Arch, q8_0> {
+  /// @shape v [storage rows, row_elements(d_head)], to [kKeyBlock, row_elements(d_head)]
+  static void load(const q8_0* v, int d_head, const std::int32_t* rows, int n, q8_0* to) noexcept {
+    QuantizedRows<Arch>::copy(v, rows, n, idx(row_elements<q8_0>(d_head)), to);
   }
 };
 

@@ -18,119 +18,100 @@
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/pages.hpp>
 #include <foredraft/core/q8_0.hpp>
+#include <foredraft/core/types.hpp>
 
 namespace foredraft::inline v0::cpu {
 
-/// Keys and values as the kernels of Cpu read them, in the host's memory. A head's rows follow each
-/// other; keys of whole blocks of committed rows lie by dimensions, see key_blocks.hpp.
+/// Keys, or values, of all heads in one layer. Row r of head h begins at row(h, r). Blocks of
+/// kKeyBlock rows begin at multiples of 64 bytes.
+struct HeadRows {
+  std::byte* data = nullptr;
+  RowFormat format = RowFormat::kF32;
+  std::size_t row_bytes = 0;   // between two rows
+  std::size_t head_bytes = 0;  // between two heads
+
+  std::byte* row(int head, int place) const noexcept {
+    return data + idx(head) * head_bytes + idx(place) * row_bytes;
+  }
+};
+
+/// Keys and values as the kernels of Cpu read them, in the host's memory, each in a format of its
+/// own: the one that the shape asks for. A head's rows follow each other; keys of whole blocks of
+/// committed rows lie by dimensions, see key_blocks.hpp.
 ///
 /// Layers with a window may be rings: row r lies in place r modulo the ring's length. That is whole
 /// blocks, so a block of rows is never cut, and one block more than window and staged rows need,
 /// because neither begins at a block's border. So no row that is written lies in a block of which
 /// a committed row may still be read.
 /// @cost commit O(1) until a block of 32 rows is whole, then a copy of its keys
-template <typename T>
-class Rows {
+/// @see Rows, whose formats belong to the type
+class AnyRows {
  public:
-  using value_type = T;
+  // Of snapshots. Rows have different lengths in different formats, so none takes another's copy.
+  using value_type = std::byte;
 
-  /// Keys and values of one layer. Row `r` of head `h` begins at
-  /// `v + h * head_stride + place(r) * row_elements<T>(d_head)`, likewise in `k` where the row lies
-  /// in no whole block of committed keys. Blocks of kKeyBlock rows begin at multiples of 64 bytes.
+  /// Keys and values of one layer. A row lies in its place(), in `k` as a row only where it is in no
+  /// whole block of committed keys.
   struct Layer {
-    T* k = nullptr;
-    T* v = nullptr;
-    std::size_t head_stride = 0;  // elements between two heads
-    int size = 0;                 // committed rows
-    int ring = 0;                 // rows that lie in the places of others; 0: each has its own
+    HeadRows k;
+    HeadRows v;
+    int size = 0;  // committed rows
+    int ring = 0;  // rows that lie in the places of others; 0: each has its own
 
+    RowFormats formats() const noexcept { return {k.format, v.format}; }
     /// The place in which row `row` lies.
     int place(int row) const noexcept { return ring == 0 ? row : row % ring; }
 
     // For backends that compute with floats, one row at a time. @shape key, value [d_head]
     void put(int head, int row, std::span<const float> key, std::span<const float> value) noexcept {
-      store_row(key, k + element(head, row, key.size()));
-      store_row(value, v + element(head, row, value.size()));
+      store_row(k.format, key, k.row(head, place(row)));
+      store_row(v.format, value, v.row(head, place(row)));
     }
     void get_key(int head, int row, std::span<float> key) const noexcept {
-      const int d_head = static_cast<int>(key.size());
       if (row >= positions_in_key_blocks(size)) {
-        return load_row(k + element(head, row, key.size()), key);
+        return load_row(k.format, k.row(head, place(row)), key);
       }
-      std::vector<T> rows(idx(kKeyBlock) * idx(row_elements<T>(d_head)));
-      key_block_to_rows(k + element(head, row / kKeyBlock * kKeyBlock, key.size()), d_head,
-                        rows.data());
-      load_row(rows.data() + row % kKeyBlock * row_elements<T>(d_head), key);
+      std::vector<std::byte> rows(idx(kKeyBlock) * k.row_bytes);
+      block_to_rows(k.format, k.row(head, place(row / kKeyBlock * kKeyBlock)),
+                    static_cast<int>(key.size()), rows.data());
+      load_row(k.format, rows.data() + idx(row % kKeyBlock) * k.row_bytes, key);
     }
     void get_value(int head, int row, std::span<float> value) const noexcept {
-      load_row(v + element(head, row, value.size()), value);
-    }
-
-   private:
-    std::size_t element(int head, int row, std::size_t d_head) const noexcept {
-      return idx(head) * head_stride +
-             idx(place(row)) * idx(row_elements<T>(static_cast<int>(d_head)));
+      load_row(v.format, v.row(head, place(row)), value);
     }
   };
 
-  Rows() noexcept = default;
+  AnyRows() noexcept = default;
   /// @param at_once in huge pages, where there are some: they take their memory as soon as a few
   /// rows are used
   /// @param max_staged  layers with a window are rings for passes of so many rows; 0: no rings
   /// @errors kInvalidOption (q8_0 also where d_head is no multiple of 64), kOutOfMemory
-  Rows(const CacheShape& shape, int n_rows, bool at_once, int max_staged = 0) {
-    std::optional<std::size_t> elements = 0;
-    int widest = 0;
-    for (const auto& [n_heads, d_head, window] : shape.layers) {
-      check(n_heads, d_head);
-      const int row = row_elements<T>(d_head);
-      const int ring = ring_of(window, max_staged, n_rows);
-      // Whole blocks of rows, so that those of every head begin at cache lines.
-      const std::size_t blocks = idx(ring > 0 ? ring : whole_blocks(n_rows)) / idx(kKeyBlock);
-      const auto stride = checked_mul(blocks, idx(kKeyBlock) * idx(row));
-      const auto all = stride ? checked_mul(idx(n_heads), *stride) : std::nullopt;
-      if (!all || !elements) refuse(shape, n_rows, max_staged);
-      layers_.push_back({n_heads, d_head, *elements, *stride, ring, window, 0});
-      elements = checked_add(*elements, *all);
-      widest = std::max(widest, row);
-    }
-    const auto bytes = elements ? checked_mul(*elements, sizeof(T)) : std::nullopt;
-    k_ = bytes ? take_pages(*bytes, at_once) : nullptr;
-    v_ = bytes ? take_pages(*bytes, at_once) : nullptr;
-    if (k_ == nullptr || v_ == nullptr) refuse(shape, n_rows, max_staged);
-    scratch_.resize(idx(kKeyBlock) * idx(widest));
-  }
-  Rows(Rows&& other) noexcept { swap(other); }
-  Rows& operator=(Rows&& other) noexcept {
-    Rows(std::move(other)).swap(*this);
+  AnyRows(const CacheShape& shape, int n_rows, bool at_once, int max_staged = 0)
+      : AnyRows(shape.formats, shape, n_rows, at_once, max_staged) {}
+  AnyRows(AnyRows&& other) noexcept { swap(other); }
+  AnyRows& operator=(AnyRows&& other) noexcept {
+    AnyRows(std::move(other)).swap(*this);
     return *this;
   }
-  ~Rows() = default;
+  ~AnyRows() = default;
 
   /// Bytes of n rows. @param max_staged  as in the constructor
   static double bytes(const CacheShape& shape, int n_rows, int max_staged = 0) noexcept {
-    double elements = 0;
-    for (const auto& [n_heads, d_head, window] : shape.layers) {
-      const int ring = ring_of(window, max_staged, n_rows);
-      elements +=
-          static_cast<double>(n_heads) * row_elements<T>(d_head) * (ring > 0 ? ring : n_rows);
-    }
-    return 2.0 * sizeof(T) * elements;
+    return bytes(shape.formats, shape, n_rows, max_staged);
   }
 
   int size() const noexcept { return size_; }
 
   Layer layer(int i) noexcept {
     const Place& layer = layers_[idx(i)];
-    return {keys() + layer.first, values() + layer.first, layer.head_stride, size_, layer.ring};
+    return {rows_of(keys_, layer), rows_of(values_, layer), size_, layer.ring};
   }
 
   void commit(int n) noexcept {
     const int whole = positions_in_key_blocks(size_);
     size_ += n;
     for (int row = whole; row < positions_in_key_blocks(size_); row += kKeyBlock) {
-      change_block(
-          row, [](const T* rows, int d_head, T* block) { rows_to_key_block(rows, d_head, block); });
+      change_block(row, rows_to_block);
     }
   }
 
@@ -140,17 +121,17 @@ class Rows {
     if (size_ == 0) forget_rings();
     const int row = positions_in_key_blocks(size_);  // of the block that is incomplete now
     if (row == whole || row == size_) return;
-    change_block(
-        row, [](const T* block, int d_head, T* rows) { key_block_to_rows(block, d_head, rows); });
+    change_block(row, block_to_rows);
   }
 
   void move(int from, int to) noexcept {
-    for_each_head([&](const Place& layer, std::size_t head) {
-      const std::size_t row = layer.row();
-      for (T* base : {keys() + head, values() + head}) {
-        std::memcpy(base + layer.place(to) * row, base + layer.place(from) * row, row * sizeof(T));
-      }
-    });
+    for (const Half* half : {&keys_, &values_}) {
+      for_each_head([&](const Place& layer, int head) {
+        const HeadRows rows = rows_of(*half, layer);
+        std::memcpy(rows.row(head, layer.place(to)), rows.row(head, layer.place(from)),
+                    rows.row_bytes);
+      });
+    }
   }
 
   /// The next n rows behind the committed ones may be written, n up to max_staged.
@@ -163,50 +144,46 @@ class Rows {
            });
   }
 
-  std::size_t elements(int size) const noexcept {
-    std::size_t sum = 0;
-    const int n = std::max(size, 0);
-    for (const Place& layer : layers_) {
-      sum += idx(layer.n_heads) * layer.row() * idx(n - layer.first_kept(n));
-    }
-    return sum;
-  }
+  std::size_t key_elements(int size) const noexcept { return kept_bytes(keys_, size); }
+  std::size_t value_elements(int size) const noexcept { return kept_bytes(values_, size); }
 
-  void copy_to(std::vector<T>& k, std::vector<T>& v) const {
-    k.reserve(elements(size_));
-    v.reserve(elements(size_));
-    std::vector<T> in_rows(scratch_.size());
-    for_each_head([&](const Place& layer, std::size_t head) {
-      const std::size_t row = layer.row();
+  void copy_to(std::vector<std::byte>& k, std::vector<std::byte>& v) const {
+    k.reserve(key_elements(size_));
+    v.reserve(value_elements(size_));
+    std::vector<std::byte> in_rows(scratch_.size());
+    for_each_head([&](const Place& layer, int head) {
+      const HeadRows keys = rows_of(keys_, layer);
+      const HeadRows values = rows_of(values_, layer);
       for_each_part(layer, size_, [&](int block, int from, int n) {
-        const std::size_t at = head + layer.place(block) * row;
-        const T* rows = keys() + at;
+        const std::byte* rows = keys.row(head, layer.place(block));
         if (block < positions_in_key_blocks(size_)) {
-          key_block_to_rows(rows, layer.d_head, in_rows.data());
+          block_to_rows(keys.format, rows, layer.d_head, in_rows.data());
           rows = in_rows.data();
         }
-        k.insert(k.end(), rows + idx(from) * row, rows + idx(from + n) * row);
-        const T* const first = values() + at + idx(from) * row;
-        v.insert(v.end(), first, first + idx(n) * row);
+        k.insert(k.end(), rows + idx(from) * keys.row_bytes, rows + idx(from + n) * keys.row_bytes);
+        const std::byte* const first = values.row(head, layer.place(block + from));
+        v.insert(v.end(), first, first + idx(n) * values.row_bytes);
       });
     });
   }
 
-  /// @shape k, v [elements(size)]
-  void restore(int size, std::span<const T> k, std::span<const T> v) noexcept {
-    std::size_t begin = 0;
-    for_each_head([&](const Place& layer, std::size_t head) {
+  /// @shape k [key_elements(size)], v [value_elements(size)]
+  void restore(int size, std::span<const std::byte> k, std::span<const std::byte> v) noexcept {
+    const std::byte* next_k = k.data();
+    const std::byte* next_v = v.data();
+    for_each_head([&](const Place& layer, int head) {
+      const HeadRows keys = rows_of(keys_, layer);
+      const HeadRows values = rows_of(values_, layer);
+      const auto take = [](const std::byte*& from, std::size_t bytes, std::byte* to) {
+        std::memcpy(to, from, bytes);
+        from += bytes;
+      };
       for_each_part(layer, size, [&](int block, int from, int n) {
-        T* const rows = keys() + head + layer.place(block) * layer.row();
-        const std::size_t at = head + layer.place(block + from) * layer.row();
-        const std::size_t count = idx(n) * layer.row();
-        std::copy_n(k.data() + begin, count, keys() + at);
-        std::copy_n(v.data() + begin, count, values() + at);
-        begin += count;
+        const int place = layer.place(block + from);
+        take(next_k, idx(n) * keys.row_bytes, keys.row(head, place));
+        take(next_v, idx(n) * values.row_bytes, values.row(head, place));
         if (block < positions_in_key_blocks(size)) {
-          change(layer, rows, [](const T* from_rows, int d_head, T* to) {
-            rows_to_key_block(from_rows, d_head, to);
-          });
+          change(layer, keys.row(head, layer.place(block)), rows_to_block);
         }
       });
     });
@@ -214,23 +191,83 @@ class Rows {
     for (Place& layer : layers_) layer.first_restored = layer.first_kept(size);
   }
 
+ protected:
+  AnyRows(RowFormats formats, const CacheShape& shape, int n_rows, bool at_once, int max_staged) {
+    keys_.format = formats.k;
+    values_.format = formats.v;
+    for (const auto& [n_heads, d_head, window] : shape.layers) {
+      check(formats, n_heads, d_head);
+      const int ring = ring_of(window, max_staged, n_rows);
+      layers_.push_back({n_heads, d_head, ring > 0 ? ring : whole_blocks(n_rows), ring, window, 0,
+                         keys_.first.size()});
+      if (!keys_.add(layers_.back()) || !values_.add(layers_.back())) {
+        refuse(formats, shape, n_rows, max_staged);
+      }
+    }
+    if (!keys_.take(at_once) || !values_.take(at_once)) refuse(formats, shape, n_rows, max_staged);
+    std::size_t widest = 0;
+    for (const Place& layer : layers_) {
+      widest = std::max(widest, row_bytes(formats.k, layer.d_head));
+    }
+    scratch_.resize(idx(kKeyBlock) * widest);
+  }
+
+  static double bytes(RowFormats formats, const CacheShape& shape, int n_rows,
+                      int max_staged) noexcept {
+    double sum = 0;
+    for (const auto& [n_heads, d_head, window] : shape.layers) {
+      const int ring = ring_of(window, max_staged, n_rows);
+      const std::size_t row = row_bytes(formats.k, d_head) + row_bytes(formats.v, d_head);
+      sum += static_cast<double>(n_heads) * static_cast<double>(row) * (ring > 0 ? ring : n_rows);
+    }
+    return sum;
+  }
+
  private:
-  /// Where a layer lies.
+  /// A layer, as far as keys and values lie alike.
   struct Place {
     int n_heads;
     int d_head;
-    std::size_t first;        // its first element
-    std::size_t head_stride;  // elements between two heads
-    int ring;                 // as in Layer
+    int head_rows;  // between two heads: whole blocks, so that those of each begin at cache lines
+    int ring;       // as in Layer
     int window;
     int first_restored;  // rows before it were not in the snapshot
-    std::size_t row() const noexcept { return idx(row_elements<T>(d_head)); }
-    std::size_t place(int row) const noexcept { return idx(ring == 0 ? row : row % ring); }
+    std::size_t index;
+    int place(int row) const noexcept { return ring == 0 ? row : row % ring; }
     /// The first row that a snapshot of `size` rows has: all that holds(size) vouches for, no more.
     int first_kept(int size) const noexcept {
       return ring == 0 ? 0 : std::max(0, size - window + 1);
     }
   };
+
+  /// The keys, or the values, of all layers.
+  struct Half {
+    RowFormat format = RowFormat::kF32;
+    std::vector<std::size_t> first = {};  // byte at which each layer begins
+    std::size_t bytes = 0;
+    Pages memory = {};
+
+    /// @return whether so many bytes can be counted
+    bool add(const Place& layer) {
+      const auto head = checked_mul(idx(layer.head_rows), row_bytes(format, layer.d_head));
+      const auto all = head ? checked_mul(idx(layer.n_heads), *head) : std::nullopt;
+      const auto end = all ? checked_add(bytes, *all) : std::nullopt;
+      if (!end) return false;
+      first.push_back(bytes);
+      bytes = *end;
+      return true;
+    }
+    bool take(bool at_once) {
+      memory = take_pages(bytes, at_once);
+      return memory != nullptr;
+    }
+  };
+
+  static HeadRows rows_of(const Half& half, const Place& layer) noexcept {
+    const std::size_t row = row_bytes(half.format, layer.d_head);
+    return {reinterpret_cast<std::byte*>(half.memory.get()) + half.first[layer.index], half.format,
+            row, idx(layer.head_rows) * row};
+  }
 
   static int whole_blocks(int n_rows) noexcept {
     return (n_rows + kKeyBlock - 1) / kKeyBlock * kKeyBlock;
@@ -248,6 +285,17 @@ class Rows {
     return std::max(layer.first_restored, whole_blocks(written_) - layer.ring);
   }
 
+  /// Of what a snapshot of `size` rows has.
+  std::size_t kept_bytes(const Half& half, int size) const noexcept {
+    std::size_t sum = 0;
+    const int n = std::max(size, 0);
+    for (const Place& layer : layers_) {
+      sum +=
+          idx(layer.n_heads) * row_bytes(half.format, layer.d_head) * idx(n - layer.first_kept(n));
+    }
+    return sum;
+  }
+
   /// f(block, from, n) for the rows that a snapshot of `size` rows has, block by block: rows
   /// block + from .. block + from + n - 1.
   template <typename F>
@@ -260,58 +308,69 @@ class Rows {
     }
   }
 
-  static void check(int n_heads, int d_head) {
+  static void check(RowFormats formats, int n_heads, int d_head) {
     if (n_heads < 1 || d_head < 1) {
       throw Error(ErrorCode::kInvalidOption, "an empty dimension of a cache", "all dimensions >= 1",
                   "take the shape from Model::shape()");
     }
-    if (d_head % kHeadMultiple<T> != 0) {
+    const int multiple = std::max(head_multiple(formats.k), head_multiple(formats.v));
+    if (d_head % multiple != 0) {
       throw Error(ErrorCode::kInvalidOption,
                   "heads of " + std::to_string(d_head) + " dimensions in a quantized cache",
-                  "a multiple of " + std::to_string(kHeadMultiple<T>), "use a cache of f16");
+                  "a multiple of " + std::to_string(multiple), "use a cache of f16");
     }
   }
-  [[noreturn]] static void refuse(const CacheShape& shape, int n_rows, int max_staged) {
+  [[noreturn]] static void refuse(RowFormats formats, const CacheShape& shape, int n_rows,
+                                  int max_staged) {
     throw Error(ErrorCode::kOutOfMemory,
                 "no memory for a cache of " + std::to_string(n_rows) + " positions",
-                std::to_string(bytes(shape, n_rows, max_staged) / 1e6) + " MB",
+                std::to_string(bytes(formats, shape, n_rows, max_staged) / 1e6) + " MB",
                 "use a smaller context");
   }
 
-  void swap(Rows& other) noexcept {
-    layers_.swap(other.layers_);
-    k_.swap(other.k_);
-    v_.swap(other.v_);
-    scratch_.swap(other.scratch_);
+  void swap(AnyRows& other) noexcept {
+    std::swap(layers_, other.layers_);
+    std::swap(keys_, other.keys_);
+    std::swap(values_, other.values_);
+    std::swap(scratch_, other.scratch_);
     std::swap(size_, other.size_);
     std::swap(written_, other.written_);
   }
 
-  // T is an implicit-lifetime type, so raw memory needs no constructor.
-  T* keys() const noexcept { return reinterpret_cast<T*>(k_.get()); }
-  T* values() const noexcept { return reinterpret_cast<T*>(v_.get()); }
-
-  /// f(layer, its head's first element), in the order in which they lie.
+  /// f(layer, head), in the order in which they lie.
   template <typename F>
   void for_each_head(F&& f) const {
     for (const Place& layer : layers_) {
-      for (int head = 0; head < layer.n_heads; ++head) {
-        f(layer, layer.first + idx(head) * layer.head_stride);
-      }
+      for (int head = 0; head < layer.n_heads; ++head) f(layer, head);
     }
   }
 
-  /// Rewrite the keys of the block that begins at `row`, in all layers and heads.
-  template <typename F>
-  void change_block(int row, F&& f) noexcept {
-    for_each_head([&](const Place& layer, std::size_t head) {
-      change(layer, keys() + head + layer.place(row) * layer.row(), f);
+  using ChangeBlock = void (*)(RowFormat, const std::byte* from, int d_head,
+                               std::byte* to) noexcept;
+
+  // T is an implicit-lifetime type, so raw memory needs no constructor.
+  static void rows_to_block(RowFormat format, const std::byte* rows, int d_head,
+                            std::byte* block) noexcept {
+    with_element(format, [&]<typename T>(Element<T>) {
+      rows_to_key_block(reinterpret_cast<const T*>(rows), d_head, reinterpret_cast<T*>(block));
     });
   }
-  template <typename F>
-  void change(const Place& layer, T* block, F&& f) noexcept {
-    std::copy_n(block, idx(kKeyBlock) * layer.row(), scratch_.data());
-    f(scratch_.data(), layer.d_head, block);
+  static void block_to_rows(RowFormat format, const std::byte* block, int d_head,
+                            std::byte* rows) noexcept {
+    with_element(format, [&]<typename T>(Element<T>) {
+      key_block_to_rows(reinterpret_cast<const T*>(block), d_head, reinterpret_cast<T*>(rows));
+    });
+  }
+
+  /// Rewrite the keys of the block that begins at `row`, in all layers and heads.
+  void change_block(int row, ChangeBlock f) noexcept {
+    for_each_head([&](const Place& layer, int head) {
+      change(layer, rows_of(keys_, layer).row(head, layer.place(row)), f);
+    });
+  }
+  void change(const Place& layer, std::byte* block, ChangeBlock f) noexcept {
+    std::memcpy(scratch_.data(), block, idx(kKeyBlock) * row_bytes(keys_.format, layer.d_head));
+    f(keys_.format, scratch_.data(), layer.d_head, block);
   }
 
   void forget_rings() noexcept {
@@ -320,17 +379,31 @@ class Rows {
   }
 
   std::vector<Place> layers_;
-  Pages k_;
-  Pages v_;
-  std::vector<T> scratch_;  // a block of the widest layer
+  Half keys_;
+  Half values_;
+  std::vector<std::byte> scratch_;  // a block of the widest layer's keys
   int size_ = 0;
   int written_ = 0;  // one behind the last row that may have been written
+};
+
+/// The same with formats that belong to the type: keys of K, values of V.
+template <typename K, typename V = K>
+class Rows : public AnyRows {
+ public:
+  static constexpr RowFormats kFormats{kFormatOf<K>, kFormatOf<V>};
+
+  Rows() noexcept = default;
+  Rows(const CacheShape& shape, int n_rows, bool at_once, int max_staged = 0)
+      : AnyRows(kFormats, shape, n_rows, at_once, max_staged) {}
+  static double bytes(const CacheShape& shape, int n_rows, int max_staged = 0) noexcept {
+    return AnyRows::bytes(kFormats, shape, n_rows, max_staged);
+  }
 };
 
 }  // namespace foredraft::inline v0::cpu
 
 namespace foredraft::inline v0 {
+static_assert(RingStorage<cpu::AnyRows>);
 static_assert(RingStorage<cpu::Rows<float>>);
-static_assert(RingStorage<cpu::Rows<f16>>);
-static_assert(RingStorage<cpu::Rows<q8_0>>);
+static_assert(RingStorage<cpu::Rows<q8_0, f16>>);
 }  // namespace foredraft::inline v0

@@ -14,6 +14,7 @@
 #include <foredraft/backend/cpu/attention.hpp>
 #include <foredraft/backend/cpu/elementwise.hpp>
 #include <foredraft/backend/cpu/intermediate.hpp>
+#include <foredraft/backend/cpu/routing.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/scores.hpp>
@@ -107,6 +108,8 @@ struct Scratch {
     AlignedBuffer<std::byte> inputs;                 // Inputs of few rows
     AlignedBuffer<float> tile;                       // [n_rows, kTileColumns]
     AlignedBuffer<float> attend;                     // [attend_workspace(d_head)]
+    Routing routing;                                 // of a mixture, the same for all workers
+    AlignedBuffer<float> state;                      // [d_state] of one head
     alignas(64) std::atomic<int> taken[2] = {0, 0};  // runs of its share, see Worker::deal_out
   };
 
@@ -114,8 +117,12 @@ struct Scratch {
   AlignedBuffer<std::byte> inputs;  // Inputs of many rows, made by all workers together
   AlignedBuffer<float> k;           // [n_rows, n_kv_heads * d_head]
   AlignedBuffer<float> v;           // likewise
+  AlignedBuffer<float> in;          // [n_rows, d_in] of a recurrent layer
   AlignedBuffer<Best> best;         // [n_workers, n_rows]
-  // An Intermediate, of the attention's result or the feed-forward part's, whichever is wider.
+  AlignedBuffer<float> scores;      // [n_rows, n_experts]
+  AlignedBuffer<std::byte> pairs;   // Inputs of the rows of each expert, see group_inputs()
+  // An Intermediate, of the result of attention, of a recurrent or of a feed-forward part, whichever
+  // is widest; or one for each expert of a mixture.
   AlignedBuffer<float> values;                   // [n_rows, widest or d_model]
   AlignedBuffer<std::byte> quantized;            // [n_rows, widest] in any format
   AlignedBuffer<Intermediate::Written> written;  // [n_blocks(widest)]
@@ -135,29 +142,54 @@ struct Scratch {
         values.data(), {activation_format(next), n_rows, n_in, quantized.data()}, written.data()};
   }
 
+  /// The rows of one expert: each group has the room of as many single rows, at least what it needs.
+  Inputs group_inputs(const Routing::Group& group, int n_in) const noexcept {
+    return {pairs.data() + idx(group.begin) * Inputs::bytes(1, n_in), group.n_rows, n_in};
+  }
+  /// What an expert of a mixture works out for its rows. @param i  number of the group
+  Intermediate group_intermediate(TensorType next, const Routing::Group& group, int i,
+                                  int n_in) const noexcept {
+    const ActivationFormat format = activation_format(next);
+    return {values.data() + idx(group.begin) * idx(n_in),
+            {format, group.n_rows, n_in,
+             quantized.data() + idx(group.begin) * Activations::bytes(format, 1, n_in)},
+            written.data() + idx(i) * idx(Intermediate::n_blocks(n_in))};
+  }
+
   /// @errors kOutOfMemory
   void reserve(const PassShape& shape, int n_workers) {
     const auto rows = idx(shape.n_rows);
+    const auto n_pairs = rows * idx(shape.n_used);
     if (workers.empty()) workers = std::vector<Worker>(idx(n_workers));
     for (Worker& worker : workers) {
       worker.row.reserve(idx(shape.d_model));
       worker.inputs.reserve(own_bytes(shape.d_model));
       worker.tile.reserve(rows * kTileColumns);
       worker.attend.reserve(attend_workspace(shape.d_head));
+      if (n_pairs > 0) worker.routing.reserve(shape.n_rows, shape.n_experts, shape.n_used);
+      worker.state.reserve(idx(shape.d_state));
       for (std::atomic<int>& taken : worker.taken) taken.store(0, std::memory_order_relaxed);
     }
     inputs.reserve(Inputs::bytes(shape.n_rows, shape.d_model));
     k.reserve(area(shape.n_rows, shape.d_kv));
     v.reserve(area(shape.n_rows, shape.d_kv));
+    in.reserve(area(shape.n_rows, shape.d_in));
     best.reserve(idx(n_workers) * rows);
-    const Dim widest = std::max(int{shape.d_ff}, int{shape.d_q});
+    const Dim widest = std::max({int{shape.d_ff}, int{shape.d_q}, int{shape.d_mixed}});
     // Once it is quantized, the product has the room, where a norm follows it.
-    values.reserve(area(shape.n_rows, std::max(int{widest}, int{shape.d_model})));
+    values.reserve(std::max(area(shape.n_rows, std::max(int{widest}, int{shape.d_model})),
+                            n_pairs * idx(std::max(int{shape.d_expert}, int{shape.d_model}))));
     std::size_t most = 0;
-    for (int format = 0; format < Inputs::kFormats; ++format)
-      most = std::max(most, Inputs::area(format, shape.n_rows, widest));
+    for (int format = 0; format < Inputs::kFormats; ++format) {
+      most = std::max({most, Inputs::area(format, shape.n_rows, widest),
+                       n_pairs * Inputs::area(format, 1, shape.d_expert)});
+    }
     quantized.reserve(most);
-    const auto n_blocks = idx(Intermediate::n_blocks(widest));
+    scores.reserve(area(shape.n_rows, shape.n_experts));
+    if (n_pairs > 0) pairs.reserve(n_pairs * Inputs::bytes(1, shape.d_model));
+    const auto n_blocks = std::max(
+        idx(Intermediate::n_blocks(widest)),
+        std::min(n_pairs, idx(shape.n_experts)) * idx(Intermediate::n_blocks(shape.d_expert)));
     written.reserve(n_blocks);
     std::uninitialized_value_construct_n(written.data(), n_blocks);  // zeros before every pass
   }

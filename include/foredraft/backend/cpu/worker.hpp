@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
 #include <limits>
-#include <type_traits>
 
 #include <foredraft/backend/cpu/kernel_table.hpp>
 #include <foredraft/backend/cpu/packed_matrix.hpp>
@@ -16,6 +16,8 @@
 #include <foredraft/backend/cpu/share.hpp>
 #include <foredraft/backend/cpu/thread_pool.hpp>
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/backend/recurrent_ops.hpp>
+#include <foredraft/backend/state_storage.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/detail/exponentials.hpp>
 
@@ -62,8 +64,8 @@ class Worker {
     barrier();
   }
 
-  template <typename T>
-  void qkv(const QkvArgs<Worker, Rows<T>>& a) noexcept {
+  template <std::derived_from<AnyRows> R>
+  void qkv(const QkvArgs<Worker, R>& a) noexcept {
     const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, {a.wq, a.wk, a.wv});
     const int d_kv = a.n_kv_heads * a.d_head;
     const Projection projections[] = {{a.wq, a.q_bias, a.q, a.n_heads},
@@ -103,9 +105,10 @@ class Worker {
     const Range keys = heads.of(1, index_, count());
     turn(k_norm, a.rope, a.n_rows, a.d_head, keys, shared_.k.data(), d_kv);
     for (std::size_t s = 0; s < a.sequences.size(); ++s) {
-      store(a.sequences[s], a.kv[s], a.kv[s].k, a.d_head, keys, shared_.k.data(), d_kv);
-      store(a.sequences[s], a.kv[s], a.kv[s].v, a.d_head, heads.of(2, index_, count()),
-            shared_.v.data(), d_kv);
+      const AnyRows::Layer& kv = a.kv[s];
+      store(a.sequences[s], kv, kv.k, a.d_head, keys, shared_.k.data(), d_kv);
+      store(a.sequences[s], kv, kv.v, a.d_head, heads.of(2, index_, count()), shared_.v.data(),
+            d_kv);
     }
     barrier();
   }
@@ -113,18 +116,18 @@ class Worker {
   /// Queries are dealt out in the order of (sequence, KV head, row, query head), by the positions
   /// that they see: all workers are busy with one row too, and with the rows of a prompt, whose
   /// last ones see the most.
-  template <typename T>
-  void attend(const AttendArgs<Worker, Rows<T>>& a) noexcept {
+  template <std::derived_from<AnyRows> R>
+  void attend(const AttendArgs<Worker, R>& a) noexcept {
     const Intermediate attended =
         shared_.intermediate(a.wo->type(), a.n_rows, a.n_heads * a.d_head);
     const int group = a.n_heads / a.n_kv_heads;
-    AttendTask<T> task{.row_stride = idx(a.n_heads) * idx(a.d_head),
-                       .d_head = a.d_head,
-                       .group = group,
-                       .scale = a.scale,
-                       .window = a.window,
-                       .workspace = own_.attend.data(),
-                       .softcap = a.softcap};
+    AttendTask task{.row_stride = idx(a.n_heads) * idx(a.d_head),
+                    .d_head = a.d_head,
+                    .group = group,
+                    .scale = a.scale,
+                    .window = a.window,
+                    .workspace = own_.attend.data(),
+                    .softcap = a.softcap};
     std::int64_t total = 0;
     for (std::size_t s = 0; s < a.sequences.size(); ++s) {
       describe(a.sequences[s], task);
@@ -135,8 +138,10 @@ class Worker {
     std::int64_t start = 0;
     for (std::size_t s = 0; s < a.sequences.size(); ++s) {
       const SequenceRows& rows = a.sequences[s];
-      const typename Rows<T>::Layer& kv = a.kv[s];
+      const AnyRows::Layer& kv = a.kv[s];
       describe(rows, task);
+      task.formats = kv.formats();
+      task.ring = kv.ring;
       const std::int64_t cost = head_cost(task, rows.n_rows);
       for (int head = 0; head < a.n_kv_heads; ++head, start += cost) {
         if (start + cost <= lower || start >= upper) continue;
@@ -146,16 +151,9 @@ class Worker {
             offset(rows.first_row, a.n_heads * a.d_head) + offset(head * group, a.d_head);
         task.q = a.q + first;
         task.out = attended.values + first;
-        task.k = kv.k + idx(head) * kv.head_stride;
-        task.v = kv.v + idx(head) * kv.head_stride;
-        task.ring = kv.ring;
-        if constexpr (std::is_same_v<T, float>) {
-          kernels_.attend_float(task);
-        } else if constexpr (std::is_same_v<T, f16>) {
-          kernels_.attend_half(task);
-        } else {
-          kernels_.attend_q8_0(task);
-        }
+        task.k = kv.k.row(head, 0);
+        task.v = kv.v.row(head, 0);
+        kernels_.attend(task);
         // Query heads of a row lie side by side: the end of a row, whole rows, a row's beginning.
         for (int query = task.begin; query < task.end;) {
           const int begin = query % group;
@@ -170,6 +168,12 @@ class Worker {
     barrier();
     add_product(*a.wo, attended.in, a.post_norm, a.residual, a.x);
   }
+
+  // Recurrent layers: backend/cpu/recurrent.hpp.
+  template <StateStorage V>
+  void short_conv(const ShortConvArgs<Worker, V>& a) noexcept;
+  template <StateStorage V>
+  void selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept;
 
   void feed_forward(const FeedForwardArgs<Worker>& a) noexcept {
     const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, {a.gate, a.up});
@@ -186,6 +190,63 @@ class Worker {
     });
     barrier();
     add_product(*a.down, hidden.in, a.post_norm, a.residual, a.x);
+  }
+
+  /// Rows are taken together that go to the same expert, and all experts are worked on at once: five
+  /// barriers however many there are, one less for a single row.
+  void mixture(const MixtureArgs<Worker>& a) noexcept {
+    const int d_model = a.router->n_in();
+    const int d_ff = a.down->n_in();
+    const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, {a.router, a.gate, a.up});
+    float* const scores = shared_.scores.data();
+    const Range mine = share(a.router->n_panels(), index_, count());
+    multiply(*a.router, in.of(a.router->type()), mine, scores, a.n_experts, {});
+    barrier();
+    // Every worker works out the same: next to nothing beside what experts take.
+    Routing& routing = own_.routing;
+    routing.choose(scores, a.n_rows, a.n_experts, a.n_used);
+    const bool alone = a.n_rows == 1;  // all experts have the same input, and it is there already
+    if (!alone) gather_pairs(a, routing);
+    const auto inputs_of = [&](const Routing::Group& group) {
+      return alone ? in : shared_.group_inputs(group, d_model);
+    };
+
+    const int n_tiles = (d_ff / kPanelRows + Scratch::kTilePanels - 1) / Scratch::kTilePanels;
+    deal_out(routing.n_groups() * n_tiles, 1, [&](Range unit) {
+      const int i = unit.begin / n_tiles;
+      const Routing::Group& group = routing.group(i);
+      const Inputs rows = inputs_of(group);
+      const Intermediate hidden = shared_.group_intermediate(a.down->type(), group, i, d_ff);
+      const int column = unit.begin % n_tiles * Scratch::kTileColumns;
+      const int n = std::min(Scratch::kTileColumns, d_ff - column);
+      const Range panels{column / kPanelRows, (column + n) / kPanelRows};
+      const PackedPanels gate = expert_panels(*a.gate, group.expert, d_ff);
+      kernels_.matmul(gate, rows.of(a.gate->type()), panels.begin, panels.end, hidden.values,
+                      idx(d_ff), {});
+      multiply_into_tile(expert_panels(*a.up, group.expert, d_ff), rows, panels);
+      for (int row = 0; row < group.n_rows; ++row) {
+        kernels_.gated_activation(a.activation, hidden.row(row) + column,
+                                  own_.tile.data() + offset(row, Scratch::kTileColumns), n);
+      }
+      hidden.add(kernels_, group.n_rows, column, column + n);
+    });
+    barrier();
+
+    // Once all is quantized, what experts say has the room.
+    float* const said = shared_.values.data();  // [pairs, d_model]
+    const int n_runs = (d_model / kPanelRows + Scratch::kTilePanels - 1) / Scratch::kTilePanels;
+    deal_out(routing.n_groups() * n_runs, 1, [&](Range unit) {
+      const int i = unit.begin / n_runs;
+      const Routing::Group& group = routing.group(i);
+      const Intermediate hidden = shared_.group_intermediate(a.down->type(), group, i, d_ff);
+      const int begin = unit.begin % n_runs * Scratch::kTilePanels;
+      const int end = std::min(begin + Scratch::kTilePanels, d_model / kPanelRows);
+      kernels_.matmul(expert_panels(*a.down, group.expert, d_model), hidden.in, begin, end,
+                      said + offset(group.begin, d_model), idx(d_model), {});
+    });
+    barrier();
+    add_weighted(routing, said, a.n_rows, a.n_used, d_model, a.x);
+    barrier();
   }
 
   void tap(const TapArgs<Worker>& a) noexcept {
@@ -265,21 +326,26 @@ class Worker {
     const Inputs in{own ? own_.inputs.data() : shared_.inputs.data(), n_rows, n_in};
     const Range mine = own ? Range{0, n_rows} : share(n_rows, index_, count());
     for (int i = mine.begin; i < mine.end; ++i) {
-      const float* row = x + offset(gather == nullptr ? i : gather[i], n_in);
-      if (norm.weight != nullptr) {
-        kernels_.rms_norm(row, norm.weight, norm.epsilon, n_in, own_.row.data());
-        row = own_.row.data();
-      }
-      unsigned done = 0;  // a bit for each format
-      for (const PackedMatrix* matrix : matrices) {
-        const Activations rows = in.of(matrix->type());
-        const unsigned bit = 1u << static_cast<unsigned>(rows.format);
-        if ((done & bit) == 0) kernels_.quantize_row(row, rows, i, 0, n_in);
-        done |= bit;
-      }
+      normalise_row(x + offset(gather == nullptr ? i : gather[i], n_in), norm, in, i, matrices);
     }
     if (!own) barrier();
     return in;
+  }
+
+  /// Row i of `to`, from one row of x.
+  void normalise_row(const float* x, const RmsNorm<Worker>& norm, const Inputs& to, int i,
+                     std::initializer_list<const PackedMatrix*> matrices) noexcept {
+    if (norm.weight != nullptr) {
+      kernels_.rms_norm(x, norm.weight, norm.epsilon, to.n_in, own_.row.data());
+      x = own_.row.data();
+    }
+    unsigned done = 0;  // a bit for each format
+    for (const PackedMatrix* matrix : matrices) {
+      const Activations rows = to.of(matrix->type());
+      const unsigned bit = 1u << static_cast<unsigned>(rows.format);
+      if ((done & bit) == 0) kernels_.quantize_row(x, rows, i, 0, to.n_in);
+      done |= bit;
+    }
   }
 
   void multiply(const PackedMatrix& w, const Activations& in, Range panels, float* out, int ld_out,
@@ -327,12 +393,56 @@ class Worker {
 
   /// The products of a few panels, into the worker's own tile from its first column on.
   void multiply_into_tile(const PackedMatrix& w, const Inputs& in, Range panels) noexcept {
-    PackedPanels part = w.panels();
+    multiply_into_tile(w.panels(), in, panels);
+  }
+  void multiply_into_tile(PackedPanels part, const Inputs& in, Range panels) noexcept {
     part.data += idx(panels.begin) * part.panel_bytes;
     part.n_out -= panels.begin * kPanelRows;
     part.n_panels -= panels.begin;
-    kernels_.matmul(part, in.of(w.type()), 0, panels.size(), own_.tile.data(),
+    kernels_.matmul(part, in.of(part.type), 0, panels.size(), own_.tile.data(),
                     Scratch::kTileColumns, {});
+  }
+
+  /// One of the matrices that lie one behind the other, of n_out rows each, whole panels.
+  static PackedPanels expert_panels(const PackedMatrix& w, int expert, int n_out) noexcept {
+    PackedPanels part = w.panels();
+    part.n_panels = n_out / kPanelRows;
+    part.n_out = n_out;
+    part.data += idx(expert) * idx(part.n_panels) * part.panel_bytes;
+    return part;
+  }
+
+  /// The rows of each expert, normalised, in the formats of its matrices.
+  void gather_pairs(const MixtureArgs<Worker>& a, const Routing& routing) noexcept {
+    const int d_model = a.router->n_in();
+    const Range mine = share(a.n_rows * a.n_used, index_, count());
+    for (int i = 0; i < routing.n_groups(); ++i) {
+      const Routing::Group& group = routing.group(i);
+      const Inputs to = shared_.group_inputs(group, d_model);
+      const int begin = std::max(mine.begin, group.begin);
+      const int end = std::min(mine.end, group.begin + group.n_rows);
+      for (int pair = begin; pair < end; ++pair) {
+        normalise_row(a.x + offset(routing.rows()[pair], d_model), a.norm, to, pair - group.begin,
+                      {a.gate, a.up});
+      }
+    }
+    barrier();
+  }
+
+  /// x += what its experts say, each with its weight, in the order in which the row ranks them.
+  void add_weighted(const Routing& routing, const float* said, int n_rows, int n_used, int d_model,
+                    float* x) noexcept {
+    const Range mine = share(n_rows, index_, count());
+    for (int row = mine.begin; row < mine.end; ++row) {
+      float* const sum = own_.row.data();
+      std::fill_n(sum, d_model, 0.0f);
+      for (int i = 0; i < n_used; ++i) {
+        const float weight = routing.weight(row, i);
+        const float* from = said + offset(routing.pair(row, i), d_model);
+        for (int d = 0; d < d_model; ++d) sum[d] += weight * from[d];
+      }
+      for (int d = 0; d < d_model; ++d) x[offset(row, d_model) + idx(d)] += sum[d];
+    }
   }
 
   /// f(run) for runs of up to `length` of n things, each on one worker: first the runs of a
@@ -370,6 +480,15 @@ class Worker {
     });
   }
 
+  // Of recurrent layers.
+  template <StateStorage V>
+  float* project(const RecurrentArgs<Worker, V>& a, const PackedMatrix& w) noexcept;
+  template <StateStorage V>
+  ConvolveTask taps_of(const RecurrentArgs<Worker, V>& a, std::size_t s, int i, int n,
+                       int first) const noexcept;
+  template <StateStorage V>
+  void put_in(const SelectiveScanArgs<Worker, V>& a, const float* projected) noexcept;
+
   /// Norm, where there is one, and rotation of some heads.
   void turn(const RmsNorm<Worker>& norm, const RopeTable<Worker>& rope, int n_rows, int d_head,
             Range heads, float* x, int width) noexcept {
@@ -389,28 +508,22 @@ class Worker {
   /// Write some heads of a sequence's rows behind its committed ones.
   /// @param to  kv.k or kv.v
   /// @shape x [rows of the pass, width]
-  template <typename T>
-  void store(const SequenceRows& rows, const typename Rows<T>::Layer& kv, T* to, int d_head,
+  void store(const SequenceRows& rows, const AnyRows::Layer& kv, const HeadRows& to, int d_head,
              Range heads, const float* x, int width) noexcept {
     for (int i = 0; i < rows.n_rows; ++i) {
       for (int head = heads.begin; head < heads.end; ++head) {
         const float* from = x + offset(rows.first_row + i, width) + offset(head, d_head);
-        T* place = to + idx(head) * kv.head_stride +
-                   offset(kv.place(rows.row_of(rows.first_node + i)), row_elements<T>(d_head));
-        if constexpr (std::is_same_v<T, float>) {
-          std::memcpy(place, from, idx(d_head) * sizeof(float));
-        } else if constexpr (std::is_same_v<T, q8_0>) {
-          for (int d = 0; d < d_head; d += q8_0::kValues, ++place) *place = q8_0(from + d);
+        std::byte* const row = to.row(head, kv.place(rows.row_of(rows.first_node + i)));
+        if (to.format == RowFormat::kF16) {  // what the loop of store_row() would do, in vectors
+          kernels_.store_half(from, d_head, reinterpret_cast<std::uint16_t*>(row));
         } else {
-          static_assert(sizeof(T) == sizeof(std::uint16_t));
-          kernels_.store_half(from, d_head, reinterpret_cast<std::uint16_t*>(place));
+          store_row(to.format, {from, idx(d_head)}, row);
         }
       }
     }
   }
 
-  template <typename T>
-  static void describe(const SequenceRows& rows, AttendTask<T>& task) noexcept {
+  static void describe(const SequenceRows& rows, AttendTask& task) noexcept {
     task.size = rows.size;
     task.first_node = rows.first_node;
     task.path = rows.path.data();
@@ -419,20 +532,17 @@ class Worker {
 
   /// Cost of one query of a row, in positions. What comes on top of those it sees is worth
   /// about 16.
-  template <typename T>
-  static std::int64_t query_cost(const AttendTask<T>& task, int row) noexcept {
+  static std::int64_t query_cost(const AttendTask& task, int row) noexcept {
     return task.visible(row) - task.first_visible(row) + 16;
   }
   /// Cost of all queries of a KV head.
-  template <typename T>
-  static std::int64_t head_cost(const AttendTask<T>& task, int n_rows) noexcept {
+  static std::int64_t head_cost(const AttendTask& task, int n_rows) noexcept {
     std::int64_t sum = 0;
     for (int row = 0; row < n_rows; ++row) sum += query_cost(task, row);
     return sum * task.group;
   }
   /// How many queries of a KV head whose cost begins at `start` lie before a bound.
-  template <typename T>
-  static int queries_before(std::int64_t bound, std::int64_t start, const AttendTask<T>& task,
+  static int queries_before(std::int64_t bound, std::int64_t start, const AttendTask& task,
                             int n_rows) noexcept {
     int n = 0;
     for (int row = 0; row < n_rows && start < bound; ++row) {

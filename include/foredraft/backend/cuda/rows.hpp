@@ -91,12 +91,15 @@ class Rows {
     return {k_.data() + layer.first, v_.data() + layer.first, layer.head_stride};
   }
 
-  std::size_t elements(int size) const noexcept { return idx(n_columns_) * idx(std::max(size, 0)); }
+  std::size_t key_elements(int size) const noexcept {
+    return idx(n_columns_) * idx(std::max(size, 0));
+  }
+  std::size_t value_elements(int size) const noexcept { return key_elements(size); }
 
   void copy_to(std::vector<S>& k, std::vector<S>& v) const {
     make_moves();
-    k.resize(elements(size_));
-    v.resize(elements(size_));
+    k.resize(key_elements(size_));
+    v.resize(value_elements(size_));
     for_each_head(size_, [&](std::size_t at, std::size_t begin, std::size_t n) {
       device_->download(reinterpret_cast<std::byte*>(k.data() + begin),
                         reinterpret_cast<const std::byte*>(k_.data() + at), n * sizeof(S));
@@ -105,7 +108,7 @@ class Rows {
     });
   }
 
-  /// @shape k, v [elements(size)]. An error of the device is noted, and thrown by the next pass.
+  /// @shape k, v [key_elements(size)]. An error of the device is noted, and thrown by the next pass.
   void restore(int size, std::span<const S> k, std::span<const S> v) noexcept {
     n_moves_ = 0;
     size_ = size;

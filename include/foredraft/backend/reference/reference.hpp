@@ -5,11 +5,15 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 #include <vector>
 
 #include <foredraft/backend/backend.hpp>
 #include <foredraft/backend/dequantized.hpp>
 #include <foredraft/backend/host_memory.hpp>
+#include <foredraft/backend/host_states.hpp>
+#include <foredraft/backend/recurrent_ops.hpp>
+#include <foredraft/backend/state_storage.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/scores.hpp>
 #include <foredraft/core/tensor.hpp>
@@ -100,6 +104,100 @@ class Reference : public HostMemory {
       }
     }
 
+    void mixture(const MixtureArgs<Worker>& a) noexcept {
+      const Eigen::Index d_model = a.router->cols();
+      const Eigen::Index d_ff = a.down->cols();
+      for (int row = 0; row < a.n_rows; ++row) {
+        const Vector x = normalised(a.x, row, a.norm, d_model);
+        const Vector scores = product(*a.router, x, nullptr);
+        std::vector<int> ranked(idx(a.n_experts));
+        std::iota(ranked.begin(), ranked.end(), 0);
+        std::stable_sort(ranked.begin(), ranked.end(),
+                         [&](int i, int j) { return scores[i] > scores[j]; });
+        Vector weights(a.n_used);
+        for (int i = 0; i < a.n_used; ++i) {
+          weights[i] = std::exp(scores[ranked[idx(i)]] - scores[ranked[0]]);
+        }
+        weights /= weights.sum();
+        Vector sum = Vector::Zero(d_model);
+        for (int i = 0; i < a.n_used; ++i) {
+          const int expert = ranked[idx(i)];
+          const Vector gate = product(a.gate->middleRows(expert * d_ff, d_ff), x, nullptr);
+          const Vector up = product(a.up->middleRows(expert * d_ff, d_ff), x, nullptr);
+          Vector hidden(d_ff);
+          for (Eigen::Index n = 0; n < d_ff; ++n) {
+            hidden[n] = activate(a.activation, gate[n]) * up[n];
+          }
+          sum +=
+              weights[i] * product(a.down->middleRows(expert * d_model, d_model), hidden, nullptr);
+        }
+        Eigen::Map<Eigen::VectorXf> to(a.x + row * d_model, d_model);
+        to = (to.cast<double>() + sum).cast<float>();
+      }
+    }
+
+    template <StateStorage V>
+    void short_conv(const ShortConvArgs<Worker, V>& a) noexcept {
+      const int width = a.shape.width;
+      for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+        for (int i = 0; i < a.sequences[s].n_rows; ++i) {
+          const int row = a.sequences[s].first_row + i;
+          const Vector in = product(*a.in, normalised(a.x, row, a.norm, a.in->cols()), nullptr);
+          const Vector put_in = in.head(width).cwiseProduct(in.tail(width));
+          Eigen::Map<Eigen::VectorXf>(a.kept[s].row(a.states[s].own(a.sequences[s], i)), width) =
+              put_in.cast<float>();
+          const Vector sum = convolved(a, s, i, a.shape.kernel, a.kernel, width);
+          add_product(*a.out, in.segment(width, width).cwiseProduct(sum), {}, 1.0f, a.x, row);
+        }
+      }
+    }
+
+    template <StateStorage V>
+    void selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
+      const int width = a.shape.width;
+      const int d_conv = a.shape.d_conv();
+      for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+        const SequenceRows& sequence = a.sequences[s];
+        std::vector<Vector> gates;
+        for (int i = 0; i < sequence.n_rows; ++i) {
+          const int row = sequence.first_row + i;
+          const Vector in = product(*a.in, normalised(a.x, row, a.norm, a.in->cols()), nullptr);
+          gates.push_back(in.head(width));
+          float* const put_in = a.kept[s].row(a.states[s].own(sequence, i));
+          Eigen::Map<Eigen::VectorXf>(put_in, d_conv) =
+              in.segment(width, d_conv).template cast<float>();
+          Vector convolved = Worker::convolved(a, s, i, a.shape.kernel, a.kernel, d_conv);
+          if (a.conv_bias != nullptr) convolved += input(a.conv_bias, 0, d_conv);
+          for (int c = 0; c < d_conv; ++c) {
+            put_in[d_conv + c] = static_cast<float>(activate(Activation::kSilu, convolved[c]));
+          }
+          for (int head = 0; head < a.shape.n_heads; ++head) {
+            const double t = in[width + d_conv + head] + a.dt_bias[head];
+            put_in[2 * d_conv + head] = static_cast<float>(t > 20 ? t : std::log1p(std::exp(t)));
+          }
+        }
+        std::vector<Vector> scanned(gates.size(), Vector(width));
+        std::vector<float> scratch(idx(a.shape.d_head) * idx(a.shape.d_state));
+        for (int head = 0; head < a.shape.n_heads; ++head) {
+          a.kept[s].walk(sequence, a.states[s], head, scratch.data(),
+                         [&](float* state, std::int32_t row, int i) {
+                           scan_step(a, a.kept[s].row(row), head, state,
+                                     i < 0 ? nullptr : &scanned[idx(i)]);
+                         });
+        }
+        for (int i = 0; i < sequence.n_rows; ++i) {
+          Vector y = scanned[idx(i)];
+          for (int c = 0; c < width; ++c) y[c] *= activate(Activation::kSilu, gates[idx(i)][c]);
+          const int group = width / a.shape.n_groups;
+          for (int c = 0; c < width; c += group) {
+            const Vector part = y.segment(c, group);
+            y.segment(c, group) = normalised(part, {a.group_norm.weight + c, a.group_norm.epsilon});
+          }
+          add_product(*a.out, y, {}, 1.0f, a.x, sequence.first_row + i);
+        }
+      }
+    }
+
     void tap(const TapArgs<Worker>& a) noexcept {
       for (const auto& [row, to] : a.taps) {
         std::copy_n(a.x + std::ptrdiff_t{row} * a.d_model, a.d_model, to);
@@ -161,10 +259,12 @@ class Reference : public HostMemory {
       return in.cwiseProduct(input(norm.weight, 0, in.size())) * scale;
     }
 
-    static Vector product(const Matrix& w, const Vector& x, const float* bias) {
+    template <typename Rows>
+    static Vector product(const Rows& w, const Vector& x, const float* bias) {
       Vector y(w.rows());
       for (Eigen::Index n = 0; n < w.rows(); ++n) {
-        y[n] = w.row(n).cast<double>().dot(x.transpose()) + (bias == nullptr ? 0.0 : bias[n]);
+        y[n] =
+            w.row(n).template cast<double>().dot(x.transpose()) + (bias == nullptr ? 0.0 : bias[n]);
       }
       return y;
     }
@@ -233,6 +333,46 @@ class Reference : public HostMemory {
       return softcap == 0.0f ? x : double{softcap} * std::tanh(x / double{softcap});
     }
 
+    /// The first `width` values that row i and those before it put in, weighted.
+    /// @shape kernel [n, width]
+    template <StateStorage V>
+    static Vector convolved(const RecurrentArgs<Worker, V>& a, std::size_t s, int i, int n,
+                            const float* kernel, int width) {
+      Vector sum = Vector::Zero(width);
+      for (int back = n - 1; back >= 0; --back) {
+        const float* const values =
+            a.kept[s].row(back == 0 ? a.states[s].own(a.sequences[s], i)
+                                    : a.states[s].before(a.sequences[s], i, back));
+        if (values == nullptr) continue;  // before the beginning there are zeros
+        sum += input(values, 0, width).cwiseProduct(input(kernel, n - 1 - back, width));
+      }
+      return sum;
+    }
+
+    /// The state of a head takes in what a token put in. @param to  all heads of a row, or null
+    template <StateStorage V>
+    static void scan_step(const SelectiveScanArgs<Worker, V>& a, const float* put_in, int head,
+                          float* state, Vector* to) {
+      const int n = a.shape.d_state;
+      const int d_conv = a.shape.d_conv();
+      const int d_head = a.shape.d_head;
+      const int n_groups = a.shape.n_groups;
+      const int group = head / (a.shape.n_heads / n_groups);
+      const float* const u = put_in + d_conv + head * d_head;
+      const float* const b = put_in + d_conv + a.shape.width + group * n;
+      const float* const c = b + n_groups * n;
+      const double dt = put_in[2 * d_conv + head];
+      for (int p = 0; p < d_head; ++p) {
+        double sum = 0;
+        for (int k = 0; k < n; ++k) {
+          float& value = state[p * n + k];
+          value = static_cast<float>(std::exp(dt * a.decay[head]) * value + dt * u[p] * b[k]);
+          sum += double{value} * c[k];
+        }
+        if (to != nullptr) (*to)[head * d_head + p] = sum + double{a.skip[head]} * u[p];
+      }
+    }
+
     static double activate(Activation activation, double x) noexcept {
       if (activation == Activation::kSilu) return x / (1 + std::exp(-x));
       const double sqrt_2_over_pi = 0.79788456080286535588;
@@ -257,6 +397,7 @@ class Reference : public HostMemory {
   }
 };
 
-static_assert(Backend<Reference>);
+static_assert(Backend<Reference> && MixesExperts<Reference::Worker>);
+static_assert(RecursOver<Reference::Worker, Slots> && RecursOver<Reference::Worker, Replay>);
 
 }  // namespace foredraft::inline v0

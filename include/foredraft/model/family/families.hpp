@@ -12,12 +12,15 @@
 #include <foredraft/model/family/gemma2.hpp>
 #include <foredraft/model/family/gemma3.hpp>
 #include <foredraft/model/family/granite.hpp>
+#include <foredraft/model/family/lfm2.hpp>
 #include <foredraft/model/family/llama.hpp>
+#include <foredraft/model/family/mamba2.hpp>
 #include <foredraft/model/family/mistral3.hpp>
 #include <foredraft/model/family/olmo2.hpp>
 #include <foredraft/model/family/phi3.hpp>
 #include <foredraft/model/family/qwen2.hpp>
 #include <foredraft/model/family/qwen3.hpp>
+#include <foredraft/model/family/qwen3moe.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -50,7 +53,8 @@ struct List {
   }
 };
 
-using All = List<Llama, Mistral3, Qwen2, Qwen3, Gemma2, Gemma3, Granite, Olmo2, Phi3>;
+using All = List<Llama, Mistral3, Qwen2, Qwen3, Qwen3Moe, Gemma2, Gemma3, Granite, Olmo2, Phi3,
+                 Lfm2, Mamba2>;
 
 }  // namespace family
 
@@ -86,7 +90,8 @@ inline ModelConfig read_config(const Gguf& file) {
   const detail::ConfigReader reader(file, name);
   ModelConfig config = family::All::visit<ModelConfig>(name, [&](auto family) {
     // First of all: such files may lack the dimensions of a dense model.
-    if (reader.number("expert_count", 0) > 0) {
+    constexpr bool mixes = requires { decltype(family)::kMixesExperts; };
+    if (!mixes && reader.number("expert_count", 0) > 0) {
       throw Error(ErrorCode::kUnsupportedModel, "a mixture of experts", "a dense model",
                   "choose a model without \"MoE\" or \"8x\" in its name");
     }

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <foredraft/backend/backend.hpp>
@@ -14,6 +15,7 @@
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/config_reader.hpp>
 #include <foredraft/model/layer_stack.hpp>
+#include <foredraft/model/yarn.hpp>
 
 namespace foredraft::inline v0::family {
 
@@ -84,6 +86,25 @@ inline double read_rope_scale(const ConfigReader& reader, std::string_view known
     }
   }
   return 1.0;
+}
+
+/// A context that was stretched by YaRN, for families that know it. Programs differ in what further
+/// keys mean, so these have to be neutral.
+inline void read_yarn(const ConfigReader& reader, RopeShape& rope) {
+  for (const auto& [key, neutral] : {std::pair("rope.scaling.yarn_ext_factor", 1.0),
+                                     {"rope.scaling.yarn_attn_factor", 1.0},
+                                     {"rope.scaling.yarn_log_multiplier", 0.0}}) {
+    const double value = reader.number(key, neutral);
+    if (value != neutral) reader.refuse(key, std::to_string(value), std::to_string(neutral));
+  }
+  const int original = reader.dimension("rope.scaling.original_context_length");
+  const Yarn yarn{.factor = reader.positive("rope.scaling.factor", 0.0),
+                  .original = static_cast<double>(original),
+                  .beta_fast = reader.positive("rope.scaling.yarn_beta_fast", 32.0),
+                  .beta_slow = reader.positive("rope.scaling.yarn_beta_slow", 1.0)};
+  if (rope.base <= 1) reader.refuse("rope.freq_base", std::to_string(rope.base), "more than 1");
+  rope.stretch = yarn.stretch(rope.n_rot, rope.base);
+  rope.magnitude = yarn.magnitude();
 }
 
 /// What a family computes of what others must not meet in a file.
@@ -164,6 +185,9 @@ struct Llama {
     const double base = reader.positive("rope.freq_base", 10000.0);
     check(attention, n_rot, reader);
     config.ropes = {{rope, n_rot, base, read_rope_scale(reader, known.rope_scaling)}};
+    if (known.rope_scaling == "yarn" && reader.text("rope.scaling.type") == "yarn") {
+      read_yarn(reader, config.ropes.front());
+    }
     refuse_unknown_steps(reader, attention.d_head, known.keys);
     config.layers.assign(idx(n_layers), {attention, feed_forward});
     return config;

@@ -12,7 +12,7 @@
 
 namespace foredraft::inline v0::family {
 
-/// OLMo 2, and OLMo 3 without a stretched context: Llama with its norms behind attention and the
+/// OLMo 2 and 3: Llama with its norms behind attention and the
 /// feed-forward part instead of before them, and a norm on all heads of queries together, and of
 /// keys. In OLMo 3 three layers of four see a window.
 /// @source OLMo Team 2024, arXiv:2501.00656
@@ -20,13 +20,14 @@ struct Olmo2 : Llama {
   static constexpr std::string_view kName = "olmo2";
 
   static ModelConfig config(const ConfigReader& reader) {
-    ModelConfig config = decoder(reader, RopeKind::kHalves);
+    ModelConfig config = decoder(reader, RopeKind::kHalves, {.rope_scaling = "yarn"});
     const bool windows = reader.number("attention.sliding_window", 0) != 0;
     const Dim window = windows ? reader.dimension("attention.sliding_window") : Dim(0);
     const Dim period = reader.dimension("attention.sliding_window_pattern", 4);
     // Longer contexts stretch the positions of full layers only.
     RopeShape near = config.ropes.front();
-    near.scale = 1.0;
+    near.scale = near.magnitude = 1.0;
+    near.stretch.clear();
     if (windows) config.ropes.push_back(near);
     for (std::size_t n = 0; n < config.layers.size(); ++n) {
       AttentionShape& attention = config.layers[n].attention;

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include <foredraft/core/dimension.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/config_reader.hpp>
@@ -25,6 +26,10 @@ struct Phi3 : Llama {
     ModelConfig config =
         decoder(reader, RopeKind::kHalves,
                 {.keys = {"rope.scaling.attn_factor"}, .rope_scaling = "longrope"});
+    const AttentionShape& a = config.layers.front().attention;
+    const int d_ff = config.layers.front().feed_forward.d_ff;
+    detail::require(std::max(a.d_q + a.d_kv + a.d_kv, d_ff + d_ff) <= Dim::kMost,
+                    "matrices side by side that are wider than any", "smaller ones");
     const double factor = reader.number("rope.scaling.attn_factor", 1.0);
     if (factor != 0) {
       config.ropes.front().magnitude = reader.positive("rope.scaling.attn_factor", 1.0);

@@ -13,7 +13,7 @@ struct Qwen3 : Llama {
   static constexpr std::string_view kName = "qwen3";
 
   static ModelConfig config(const ConfigReader& reader) {
-    return full_attention(reader, RopeKind::kHalves);
+    return full_attention(reader, RopeKind::kHalves, {.rope_scaling = "yarn"});
   }
 
   template <typename B, typename Reader>

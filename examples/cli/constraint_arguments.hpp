@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include <foredraft/constraint/grammar.hpp>
+#include <foredraft/core/constraint.hpp>
+#include <foredraft/io/tokenizer.hpp>
+
+#include "usage.hpp"
+
+namespace cli {
+
+/// --grammar, --grammar-file, --json-schema and --regex: what the answer may be.
+class ConstraintArguments {
+ public:
+  void add_to(CLI::App& command);
+
+  /// One of them was given.
+  bool given() const noexcept;
+
+  /// Read what was given, before any model is.
+  /// @errors UsageError where it is more than one; kIo, kInvalidConstraint
+  void read();
+
+  /// For texts of that tokenizer; none where none was given. @errors kInvalidConstraint
+  fd::AnyConstraint constraint(const fd::Tokenizer& tokenizer) const;
+
+ private:
+  std::string grammar_text_;
+  std::string grammar_file_;
+  std::string schema_;
+  std::string pattern_;
+  std::optional<fd::Grammar> grammar_;
+};
+
+}  // namespace cli

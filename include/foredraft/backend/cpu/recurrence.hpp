@@ -1,0 +1,92 @@
+#pragma once
+
+#include <cstddef>
+
+#include <foredraft/backend/cpu/elementwise.hpp>
+#include <foredraft/backend/cpu/vec16.hpp>
+#include <foredraft/backend/recurrent_ops.hpp>
+
+namespace foredraft::inline v0::cpu {
+
+/// A convolution along a row's path, for some channels.
+struct ConvolveTask {
+  const float* taps[kMostTaps] = {};  // [n_taps][n]: what tokens put in, oldest first; null: zeros
+  int n_taps = 0;
+  const float* kernel = nullptr;  // [n_taps, kernel_stride], of the first channel
+  std::size_t kernel_stride = 0;
+  const float* bias = nullptr;  // [n] or null
+  bool activate = false;        // with silu
+  float* out = nullptr;         // written [n]
+  int n = 0;
+};
+
+/// out[c] = bias[c] + sum over taps of tap[c] * kernel[c], from the oldest to the newest, or silu of it.
+/// @cost n_taps * n products
+template <class Arch>
+void convolve(const ConvolveTask& t) noexcept {
+  using V = Vec16<Arch>;
+  for (int c = 0; c < t.n; c += 16) {
+    const int n = t.n - c < 16 ? t.n - c : 16;
+    const auto load = [&](const float* from) __attribute__((always_inline)) {
+      return n == 16 ? V::load(from) : V::load_first(from, n, 0.0f);
+    };
+    V sum = t.bias == nullptr ? V::zero() : load(t.bias + c);
+    for (int i = 0; i < t.n_taps; ++i) {
+      if (t.taps[i] == nullptr) continue;
+      const float* const kernel = t.kernel + static_cast<std::size_t>(i) * t.kernel_stride + c;
+      sum = fma(load(t.taps[i] + c), load(kernel), sum);
+    }
+    if (t.activate) sum = silu<Arch>(sum);
+    n == 16 ? sum.store(t.out + c) : sum.store_first(t.out + c, n);
+  }
+}
+
+/// What one token does to the state of one head: see SelectiveScanArgs.
+struct ScanStep {
+  float* state = nullptr;  // [d_head, d_state], changed
+  int d_head = 0;
+  int d_state = 0;
+  float decay = 0;  // of the state, exp(dt * decay)
+  float dt = 0;
+  float skip = 0;
+  const float* u = nullptr;  // [d_head]
+  const float* b = nullptr;  // [d_state]
+  const float* c = nullptr;  // [d_state]
+  float* y = nullptr;        // written [d_head], or null where nobody wants it
+};
+
+/// @cost one pass over the state
+template <class Arch>
+void scan_step(const ScanStep& t) noexcept {
+  using V = Vec16<Arch>;
+  const V decay = V::broadcast(t.decay);
+  const V dt = V::broadcast(t.dt);
+  for (int p = 0; p < t.d_head; ++p) {
+    float* const row = t.state + static_cast<std::size_t>(p) * static_cast<std::size_t>(t.d_state);
+    const V u = dt * V::broadcast(t.u[p]);
+    V sum = V::zero();
+    int k = 0;
+    for (; k + 16 <= t.d_state; k += 16) {
+      const V value = fma(u, V::load(t.b + k), decay * V::load(row + k));
+      value.store(row + k);
+      sum = fma(value, V::load(t.c + k), sum);
+    }
+    if (k < t.d_state) {
+      const int n = t.d_state - k;
+      const V value =
+          fma(u, V::load_first(t.b + k, n, 0.0f), decay * V::load_first(row + k, n, 0.0f));
+      value.store_first(row + k, n);
+      sum = fma(value, V::load_first(t.c + k, n, 0.0f), sum);
+    }
+    if (t.y != nullptr) t.y[p] = sum.sum();
+  }
+  if (t.y == nullptr) return;
+  const V skip = V::broadcast(t.skip);
+  for (int p = 0; p < t.d_head; p += 16) {
+    const int n = t.d_head - p < 16 ? t.d_head - p : 16;
+    const V y = fma(skip, V::load_first(t.u + p, n, 0.0f), V::load_first(t.y + p, n, 0.0f));
+    y.store_first(t.y + p, n);
+  }
+}
+
+}  // namespace foredraft::inline v0::cpu

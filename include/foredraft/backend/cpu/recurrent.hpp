@@ -1,0 +1,165 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include <foredraft/backend/cpu/recurrence.hpp>
+#include <foredraft/backend/cpu/worker.hpp>
+#include <foredraft/backend/recurrent_ops.hpp>
+#include <foredraft/backend/state_storage.hpp>
+#include <foredraft/core/index.hpp>
+
+/// The operators of recurrent layers on Cpu. Each begins with one matrix product for all rows and
+/// ends with one; between them a worker computes some channels, or some heads, for all rows, step by
+/// step. So the order of the steps of a row is the same in every pass.
+namespace foredraft::inline v0::cpu {
+
+/// w * norm(x) of all rows. @return [n_rows, w.n_out()]
+template <StateStorage V>
+float* Worker::project(const RecurrentArgs<Worker, V>& a, const PackedMatrix& w) noexcept {
+  const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, {&w});
+  float* const out = shared_.in.data();
+  deal_out(w.n_panels(), Scratch::kTilePanels,
+           [&](Range panels) { multiply(w, in.of(w.type()), panels, out, w.n_out(), {}); });
+  barrier();
+  return out;
+}
+
+/// What row i of a sequence and the n - 1 tokens before it have put in, from value `first` on.
+template <StateStorage V>
+ConvolveTask Worker::taps_of(const RecurrentArgs<Worker, V>& a, std::size_t s, int i, int n,
+                             int first) const noexcept {
+  ConvolveTask task;
+  task.n_taps = n;
+  for (int back = n - 1; back >= 0; --back) {
+    const float* const row = a.kept[s].row(back == 0 ? a.states[s].own(a.sequences[s], i)
+                                                     : a.states[s].before(a.sequences[s], i, back));
+    task.taps[n - 1 - back] = row == nullptr ? nullptr : row + first;
+  }
+  return task;
+}
+
+template <StateStorage V>
+void Worker::short_conv(const ShortConvArgs<Worker, V>& a) noexcept {
+  const int width = a.shape.width;
+  const float* const projected = project(a, *a.in);
+  const auto in_of = [&](std::size_t s, int i) {
+    return projected + offset(a.sequences[s].first_row + i, 3 * width);
+  };
+  const Intermediate mixed = shared_.intermediate(a.out->type(), a.n_rows, width);
+  const Range blocks = share((width + 15) / 16, index_, count());
+  const int begin = blocks.begin * 16;
+  const int end = std::min(blocks.end * 16, width);
+  if (begin < end) {
+    for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+      for (int i = 0; i < a.sequences[s].n_rows; ++i) {
+        const float* const in = in_of(s, i);
+        float* const put_in = a.kept[s].row(a.states[s].own(a.sequences[s], i));
+        for (int c = begin; c < end; ++c) put_in[c] = in[c] * in[2 * width + c];
+      }
+    }
+    for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+      for (int i = 0; i < a.sequences[s].n_rows; ++i) {
+        ConvolveTask task = taps_of(a, s, i, a.shape.kernel, begin);
+        task.kernel = a.kernel + begin;
+        task.kernel_stride = idx(width);
+        task.n = end - begin;
+        task.out = mixed.row(a.sequences[s].first_row + i) + begin;
+        kernels_.convolve(task);
+        const float* const gate = in_of(s, i) + width + begin;
+        for (int c = 0; c < task.n; ++c) task.out[c] *= gate[c];
+      }
+    }
+    mixed.add(kernels_, a.n_rows, begin, end);
+  }
+  barrier();
+  add_product(*a.out, mixed.in, {}, 1.0f, a.x);
+}
+
+/// What all rows put in: channels by share, each as it is and convolved, and time steps.
+template <StateStorage V>
+void Worker::put_in(const SelectiveScanArgs<Worker, V>& a, const float* projected) noexcept {
+  const int width = a.shape.width;
+  const int d_conv = a.shape.d_conv();
+  const Range blocks = share((d_conv + 15) / 16, index_, count());
+  const int begin = blocks.begin * 16;
+  const int end = std::min(blocks.end * 16, d_conv);
+  const Range heads = share(a.shape.n_heads, index_, count());
+  const auto row_of = [&](std::size_t s, int i) {
+    return a.kept[s].row(a.states[s].own(a.sequences[s], i));
+  };
+  for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+    for (int i = 0; i < a.sequences[s].n_rows; ++i) {
+      const float* const in =
+          projected + offset(a.sequences[s].first_row + i, a.shape.d_in()) + width;
+      if (begin < end) std::copy(in + begin, in + end, row_of(s, i) + begin);
+      for (int head = heads.begin; head < heads.end; ++head) {
+        const float t = in[d_conv + head] + a.dt_bias[head];
+        // From 20 on the sum rounds to t.
+        row_of(s, i)[2 * d_conv + head] = t > 20.0f ? t : std::log1p(std::exp(t));
+      }
+    }
+  }
+  if (begin >= end) return;
+  for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+    for (int i = 0; i < a.sequences[s].n_rows; ++i) {
+      ConvolveTask task = taps_of(a, s, i, a.shape.kernel, begin);
+      task.kernel = a.kernel + begin;
+      task.kernel_stride = idx(d_conv);
+      task.bias = a.conv_bias == nullptr ? nullptr : a.conv_bias + begin;
+      task.activate = true;
+      task.n = end - begin;
+      task.out = row_of(s, i) + d_conv + begin;
+      kernels_.convolve(task);
+    }
+  }
+}
+
+template <StateStorage V>
+void Worker::selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
+  const int width = a.shape.width;
+  const int d_conv = a.shape.d_conv();
+  const int d_head = a.shape.d_head;
+  const int d_state = a.shape.d_state;
+  float* const projected = project(a, *a.in);
+  put_in(a, projected);
+  barrier();
+  const Intermediate mixed = shared_.intermediate(a.out->type(), a.n_rows, width);
+  const Range heads = share(a.shape.n_heads, index_, count());
+  for (int head = heads.begin; head < heads.end; ++head) {
+    const int group = head / (a.shape.n_heads / a.shape.n_groups);
+    for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+      a.kept[s].walk(a.sequences[s], a.states[s], head, own_.state.data(),
+                     [&](float* state, std::int32_t row, int i) {
+                       const float* const in = a.kept[s].row(row) + d_conv;
+                       const float* const b = in + width + group * d_state;
+                       const float dt = in[d_conv + head];
+                       float* const y =
+                           i < 0 ? nullptr
+                                 : mixed.row(a.sequences[s].first_row + i) + offset(head, d_head);
+                       kernels_.scan_step({state, d_head, d_state, std::exp(dt * a.decay[head]), dt,
+                                           a.skip[head], in + offset(head, d_head), b,
+                                           b + offset(a.shape.n_groups, d_state), y});
+                     });
+    }
+  }
+  barrier();
+  // Norms need all heads of a row.
+  const int group = width / a.shape.n_groups;
+  const Range mine = share(a.n_rows, index_, count());
+  for (int row = mine.begin; row < mine.end; ++row) {
+    float* const gated = projected + offset(row, a.shape.d_in());
+    kernels_.gated_activation(Activation::kSilu, gated, mixed.row(row), width);
+    for (int c = 0; c < width; c += group) {
+      kernels_.rms_norm(gated + c, a.group_norm.weight + c, a.group_norm.epsilon, group,
+                        mixed.row(row) + c);
+    }
+  }
+  if (mine.size() > 0) mixed.add(kernels_, mine.size(), 0, width);
+  barrier();
+  add_product(*a.out, mixed.in, {}, 1.0f, a.x);
+}
+
+}  // namespace foredraft::inline v0::cpu

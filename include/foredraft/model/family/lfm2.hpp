@@ -1,0 +1,103 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <foredraft/core/index.hpp>
+#include <foredraft/model/config.hpp>
+#include <foredraft/model/config_reader.hpp>
+#include <foredraft/model/family/llama.hpp>
+#include <foredraft/model/layer_stack.hpp>
+#include <foredraft/model/recurrent_weights.hpp>
+
+namespace foredraft::inline v0::family {
+
+/// LFM2. Most layers are a short convolution between two gates; the others are attention as in Llama,
+/// with a norm on each head of queries and keys. The norm before the head is called
+/// `token_embd_norm`.
+/// @source Liquid AI 2025, arXiv:2511.23404
+struct Lfm2 : Llama {
+  static constexpr std::string_view kName = "lfm2";
+
+  static ModelConfig config(const ConfigReader& reader) {
+    ModelConfig config;
+    const Dim n_layers = reader.dimension("block_count", {}, kMostLayers);
+    config.n_ctx = reader.dimension("context_length");
+    config.d_model = reader.dimension("embedding_length");
+    config.norm_epsilon = reader.epsilon("attention.layer_norm_rms_epsilon", 1e-5);
+    config.output_norm = "token_embd_norm.weight";
+    const FeedForwardShape feed_forward{.d_ff = reader.dimension("feed_forward_length")};
+    const Dim n_heads = reader.dimension("attention.head_count");
+    const Dim d_head = reader.dimension(
+        "attention.key_length", std::clamp(config.d_model / n_heads, 1, kMostHead), kMostHead);
+    const Dim n_rot = reader.dimension("rope.dimension_count", d_head);
+    detail::require(n_rot % 2 == 0 && n_rot <= d_head,
+                    "rope.dimension_count " + std::to_string(n_rot),
+                    "an even number up to the head's " + std::to_string(d_head));
+    detail::require(reader.dimension("attention.value_length", d_head) == d_head,
+                    "heads of keys and values that differ in size", "equal sizes");
+    config.ropes = {{RopeKind::kHalves, n_rot, reader.positive("rope.freq_base", 1e6),
+                     read_rope_scale(reader)}};
+    refuse_unknown_steps(reader, d_head);
+    refuse_windows(reader, config.n_ctx);
+    const ShortConvShape conv{.width = config.d_model,
+                              .kernel = reader.dimension("shortconv.l_cache", {}, kMostTaps)};
+    // A layer without heads for keys and values is a convolution.
+    for (const Dim n_kv_heads : reader.of_layers("attention.head_count_kv", n_layers)) {
+      LayerShape layer{.feed_forward = feed_forward};
+      if (n_kv_heads == 0) {
+        layer.recurrent = conv;
+      } else {
+        layer.attention = attention(reader, n_heads, n_kv_heads, d_head);
+      }
+      config.layers.push_back(layer);
+    }
+    return config;
+  }
+
+  template <typename B, typename Reader>
+  static LayerWeights<B> layer(Reader& reader, const ModelConfig& c, int n) {
+    const LayerShape& shape = c.layers[idx(n)];
+    const std::string layer = "blk." + std::to_string(n) + ".";
+    if (shape.attends()) {
+      LayerWeights<B> weights = Llama::layer<B>(reader, c, n);
+      weights.q_norm = reader.vector(layer + "attn_q_norm.weight", shape.attention.d_head);
+      weights.k_norm = reader.vector(layer + "attn_k_norm.weight", shape.attention.d_head);
+      return weights;
+    }
+    const ShortConvShape& conv = std::get<ShortConvShape>(shape.recurrent);
+    const Dim d_ff = shape.feed_forward.d_ff;
+    LayerWeights<B> weights;
+    weights.attn_norm = reader.vector(layer + "attn_norm.weight", c.d_model);
+    ShortConvWeights<B> mixer{
+        .in = reader.matrix(layer + "shortconv.in_proj.weight", conv.d_in(), c.d_model),
+        .kernel = reader.transposed(layer + "shortconv.conv.weight", conv.width, conv.kernel),
+        .out = reader.matrix(layer + "shortconv.out_proj.weight", c.d_model, conv.width)};
+    weights.recurrent = std::move(mixer);
+    weights.ffn_norm = reader.vector(layer + "ffn_norm.weight", c.d_model);
+    weights.gate = reader.matrix(layer + "ffn_gate.weight", d_ff, c.d_model);
+    weights.up = reader.matrix(layer + "ffn_up.weight", d_ff, c.d_model);
+    weights.down = reader.matrix(layer + "ffn_down.weight", c.d_model, d_ff);
+    return weights;
+  }
+
+ private:
+  static AttentionShape attention(const ConfigReader& reader, Dim n_heads, Dim n_kv_heads,
+                                  Dim d_head) {
+    detail::require(n_heads % n_kv_heads == 0,
+                    std::to_string(n_heads) + " heads, " + std::to_string(n_kv_heads) + " KV heads",
+                    "a multiple");
+    AttentionShape a{.n_heads = n_heads, .n_kv_heads = n_kv_heads, .d_head = d_head};
+    a.d_q = reader.all_heads(n_heads, d_head);
+    a.d_kv = reader.all_heads(n_kv_heads, d_head);
+    a.scale = 1.0f / std::sqrt(static_cast<float>(int{d_head}));
+    return a;
+  }
+};
+
+}  // namespace foredraft::inline v0::family

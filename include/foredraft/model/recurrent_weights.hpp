@@ -1,0 +1,32 @@
+#pragma once
+
+#include <variant>
+
+namespace foredraft::inline v0 {
+
+/// Weights of a short convolution. @see ShortConvArgs
+template <typename B>
+struct ShortConvWeights {
+  typename B::Matrix in;      // [3 * width, d_model]
+  typename B::Vector kernel;  // [kernel, width]
+  typename B::Matrix out;     // [d_model, width]
+};
+
+/// Weights of a selective scan. @see SelectiveScanArgs
+template <typename B>
+struct SelectiveScanWeights {
+  typename B::Matrix in;          // [width + d_conv + n_heads, d_model]
+  typename B::Vector kernel;      // [kernel, d_conv]
+  typename B::Vector conv_bias;   // [d_conv] or empty
+  typename B::Vector dt_bias;     // [n_heads]
+  typename B::Vector decay;       // [n_heads]
+  typename B::Vector skip;        // [n_heads]
+  typename B::Vector group_norm;  // [width]
+  typename B::Matrix out;         // [d_model, width]
+};
+
+/// Weights of what a layer has in place of attention: the alternatives are those of RecurrentShape.
+template <typename B>
+using RecurrentWeights = std::variant<std::monostate, ShortConvWeights<B>, SelectiveScanWeights<B>>;
+
+}  // namespace foredraft::inline v0

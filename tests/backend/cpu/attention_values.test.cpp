@@ -1,0 +1,72 @@
+#include <foredraft/backend/cpu/attention_values.hpp>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "support/catch.hpp"
+
+namespace fd = foredraft;
+using Arch = fd::cpu::NativeArch;  // attention.test.cpp covers the others
+using Values = fd::cpu::AttentionValues<Arch>;
+using fd::cpu::QueryTile;
+
+TEMPLATE_TEST_CASE("weighted values of stored blocks and gathered rows", "", float, fd::f16,
+                   fd::q8_0) {
+  constexpr fd::RowFormat kFormat = fd::kFormatOf<TestType>;
+  constexpr int kRows = 96;
+  constexpr int kHead = 64;
+  std::mt19937 random(6);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(kRows * kHead);
+  for (float& x : values) x = normal(random);
+  const std::size_t row = fd::row_bytes(kFormat, kHead);
+  std::vector<std::byte> stored(kRows * row);
+  for (std::size_t r = 0; r < kRows; ++r) {
+    const std::span<float> of_row(&values[r * kHead], kHead);
+    fd::store_row(kFormat, of_row, &stored[r * row]);
+    fd::load_row(kFormat, &stored[r * row], of_row);
+  }
+  std::vector<float> weights(QueryTile::kQueries * QueryTile::kPositions);
+  for (float& x : weights) x = std::abs(normal(random));
+  std::vector<float> sums(QueryTile::kQueries * kHead);
+  std::vector<float> workspace(Values::kFloats * kHead);
+  QueryTile tile;
+  tile.d_head = tile.d = kHead;
+  tile.scores = weights.data();
+  tile.sum_v = sums.data();
+
+  const auto check = [&](int query, const std::vector<std::int32_t>& rows, int from, int n) {
+    for (int d = 0; d < kHead; ++d) {
+      double expected = 1;  // the sums begin at 1: values are added
+      for (int p = from; p < n; ++p) {
+        expected += static_cast<double>(weights[fd::idx(query * 32 + p)]) *
+                    values[fd::idx(rows[fd::idx(p)] * kHead + d)];
+      }
+      CHECK(std::abs(sums[fd::idx(query * kHead + d)] - expected) < 1e-4);
+    }
+  };
+  std::vector<std::int32_t> whole;
+  for (int p = 0; p < 32; ++p) whole.push_back(32 + p);
+  for (int count = 1; count <= fd::cpu::kQueriesAtOnce<Arch>; ++count) {
+    CAPTURE(count);
+    Values part(kFormat, stored.data(), kHead, kHead, workspace.data());
+    sums.assign(sums.size(), 1.0f);
+    part.take_whole(32, count);
+    part.add(tile, 2, count, 0, 32, 64);
+    for (int i = 0; i < count; ++i) check(2 + i, whole, 0, 32);
+    CHECK(sums[2 * kHead - 1] == 1.0f);  // of the query before
+    CHECK(sums[fd::idx((2 + count) * kHead)] == 1.0f);
+    const std::vector<float> before = sums;
+    sums.assign(sums.size(), 1.0f);
+    part.gather(whole.data(), 32);
+    part.add(tile, 2, count, 0, 32, -1);
+    CHECK(sums == before);
+    // Positions 1 and 2 of some rows.
+    const std::vector<std::int32_t> some{80, 3, 41, 7};
+    sums.assign(sums.size(), 1.0f);
+    part.gather(some.data(), 4);
+    part.add(tile, 0, count, 1, 3, -1);
+    for (int i = 0; i < count; ++i) check(i, some, 1, 3);
+  }
+}

@@ -1,0 +1,46 @@
+#include <foredraft/constraint/piece_trie.hpp>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "support/catch.hpp"
+#include "support/grammar_text.hpp"
+
+namespace fd = foredraft;
+using Tokens = std::vector<fd::TokenId>;
+
+namespace {
+Tokens walked(const std::vector<std::string>& pieces, const std::string& text) {
+  Tokens found;
+  trie_of(pieces)->walk(
+      0,
+      [&](int at, std::uint8_t byte) {
+        const auto i = static_cast<std::size_t>(at);
+        return i < text.size() && static_cast<std::uint8_t>(text[i]) == byte ? at + 1 : -1;
+      },
+      [&](fd::TokenId token) { found.push_back(token); });
+  std::sort(found.begin(), found.end());
+  return found;
+}
+}  // namespace
+
+TEST_CASE("a walk meets every token whose bytes have states, and no other") {
+  const std::vector<std::string> pieces{"b", "abc", "", "a", "ab", "abd", "a", "\xFF", "abcd"};
+  CHECK(walked(pieces, "abcd") == Tokens{1, 3, 4, 6, 8});  // two tokens of equal bytes
+  CHECK(walked(pieces, "abd") == Tokens{3, 4, 5, 6});
+  CHECK(walked(pieces, "\xFF") == Tokens{7});
+  CHECK(walked(pieces, "x").empty());
+  CHECK(walked({"", ""}, "a").empty());
+  CHECK(walked({}, "a").empty());
+}
+
+TEST_CASE("a text is spelled in the longest tokens") {
+  const std::vector<std::string> pieces{"a", "b", "ab", "abab", "c"};
+  const auto trie = trie_of(pieces);
+  CHECK(trie->spell("ababac", 9) == Tokens{3, 0, 4});
+  CHECK(trie->spell("ababac", 2) == Tokens{3, 0});
+  CHECK(trie->spell("abxa", 9) == Tokens{2});  // no token has an x
+  CHECK(trie->spell("", 9).empty());
+  CHECK(trie->bytes(3) == "abab");
+}
