@@ -27,6 +27,7 @@ TEST_CASE("a matrix lies in the device's memory as long as it lives") {
     CHECK(Matrix(floats.view()).view().scales == nullptr);
   }
   CHECK(on_host::Device::current().pieces() == before);
+  CHECK(Matrix{}.view().n_out == 0);
 }
 
 TEST_CASE("a matrix that is none is refused") {

@@ -43,7 +43,7 @@ template <typename S>
 std::vector<float> held(const Rows<S>& rows) {
   std::vector<S> k, v;
   rows.copy_to(k, v);
-  REQUIRE(k.size() == rows.elements(rows.size()));
+  REQUIRE(k.size() == rows.key_elements(rows.size()));
   REQUIRE(v.size() == k.size());
   const auto n = fd::idx(rows.size());
   std::vector<float> values;

@@ -17,6 +17,8 @@ namespace foredraft::inline v0::cuda {
 template <Device D>
 class DeviceMatrix {
  public:
+  /// Where there is none.
+  DeviceMatrix() noexcept = default;
   /// @errors kShapeMismatch, kOutOfMemory
   explicit DeviceMatrix(const TensorView& weights) : DeviceMatrix(weights, pack_weights(weights)) {}
 
@@ -46,10 +48,10 @@ class DeviceMatrix {
     throw Error(ErrorCode::kShapeMismatch, "a dimension of " + std::to_string(n), "below 2^31", "");
   }
 
-  WeightFormat format_;
-  int n_out_;
-  int n_in_;
-  DeviceMemory<D, std::byte> chunks_;
+  WeightFormat format_ = WeightFormat::kF32;
+  int n_out_ = 0;
+  int n_in_ = 0;
+  DeviceMemory<D, std::byte> chunks_ = {};
   DeviceMemory<D, std::uint16_t> scales_ = {};
 };
 
