@@ -115,8 +115,10 @@ class HostStates {
       grow(inputs, idx(layer.n_inputs), n_rows);
       grow(states, area(layer.n_heads, layer.d_state), replays ? 1 : n_rows);
     }
-    inputs_ = take(inputs);
-    states_ = take(states);
+    if (inputs && states) {
+      inputs_ = take(inputs);
+      states_ = take(states);
+    }
     if (inputs_ != nullptr && states_ != nullptr) return;
     throw Error(ErrorCode::kOutOfMemory,
                 "no memory for states of " + std::to_string(n_rows) + " rows",
