@@ -154,7 +154,7 @@ TEST_CASE("states go on when what is kept was thrown away") {
   CHECK(keeping.finished(b));
 }
 
-TEST_CASE("hazards 28 to 34: under a grammar the text is the plain one, with any draft and depth") {
+TEST_CASE("under a grammar the text is the plain one, with any draft and depth") {
   std::mt19937 random(3);
   const auto trie = trie_of(kPieces);
   int ended = 0;

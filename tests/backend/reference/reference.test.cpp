@@ -178,7 +178,7 @@ TEST_CASE("attend: a soft-cap bends scores, and a factor scales what is added") 
   const float norm[] = {3};
   const std::vector<fd::SequenceRows> sequences{
       {.first_row = 0, .n_rows = 1, .first_node = 0, .size = 1, .path = {}, .path_begin = {}}};
-  const std::vector<Rows::Layer> kv{{k, v, 2, 1}};
+  const std::vector kv{layer_over(k, v, 1, 2, 1)};
   float x[] = {100};
   fd::AttendArgs<fd::Reference::Worker, Rows> args{q, 1, 1, 1, 1, 0.5f, sequences, kv, &wo, x};
   args.softcap = 2.0f;
