@@ -100,7 +100,7 @@ TEST_CASE_METHOD(SentencePiece, "text after a special token begins like a text")
 
 TEST_CASE("an unknown pre-tokenizer is refused") {
   auto data = toy::byte_level({});
-  data.pre = "tekken";
+  data.pre = "unheard-of";
   CHECK_THROWS_AS(fd::Tokenizer(fd::Vocabulary(data)), fd::Error);
 }
 
