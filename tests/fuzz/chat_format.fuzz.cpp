@@ -86,11 +86,13 @@ void format(const fd::ChatTemplate& chat, const std::vector<fd::ChatMessage>& me
   } catch (const fd::Error&) {
     return;
   }
-  // Gemma's template, too, loses a system message that no user message follows.
-  if (chat.format == fd::ChatFormat::kGemma && messages.size() == 1) return;
+  // Templates without a system turn, too, lose a system message that no user message follows.
+  const bool has_system = fd::marks_of(chat.format).system_turns();
+  if (chat.format != fd::ChatFormat::kRaw && !has_system && messages.size() == 1) return;
   // Every content stands in it, in order, and the rest is marks.
   std::size_t at = 0, contents = 0;
   for (const fd::ChatMessage& message : messages) {
+    if (chat.forgets_thoughts && message.content.find("</think>") != std::string::npos) return;
     // Gemma's first user message stands behind a system message that is not trimmed.
     const std::string_view content = fd::chat_format::trimmed(message.content);
     at = text.find(content, at);
