@@ -5,24 +5,14 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/complaint.hpp"
 
 namespace fd = foredraft;
 using enum fd::Sampler;
 
 namespace {
 
-/// What is wrong with the options, or nothing.
-std::string complaint(const fd::SamplingOptions& options) {
-  try {
-    fd::check(options);
-    return {};
-  } catch (const fd::Error& error) {
-    CHECK(error.code() == fd::ErrorCode::kInvalidOption);
-    CHECK_FALSE(error.expected().empty());
-    CHECK_FALSE(error.hint().empty());
-    return error.found();
-  }
-}
+std::string complaint(const fd::SamplingOptions& options) { return complaint_about(options); }
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 const float kNan = std::nanf("");

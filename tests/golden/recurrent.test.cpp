@@ -6,13 +6,13 @@
 #include <foredraft/backend/reference/reference.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <string>
 #include <vector>
 
 #include "support/catch.hpp"
 #include "support/forward.hpp"
 #include "support/oracle_drafter.hpp"
+#include "support/random_golden.hpp"
 
 namespace fd = foredraft;
 
@@ -22,18 +22,9 @@ using Logits = std::vector<std::vector<float>>;
 
 const std::vector<std::string> kFamilies{"lfm2", "mamba2"};
 
-struct Golden {
-  explicit Golden(const std::string& family)
-      : file(fd::Gguf::open(std::string(FOREDRAFT_TEST_DATA) + "/golden/recurrent/" + family +
-                            ".gguf")) {
-    const auto ids = file.get_ints("golden.tokens").value();
-    for (const auto id : ids) tokens.push_back(static_cast<fd::TokenId>(id));
-    logits = file.get_floats("golden.logits").value();
-  }
-  fd::Gguf file;
-  std::vector<fd::TokenId> tokens;
-  std::vector<float> logits;  // [tokens, n_vocab]
-};
+RandomGolden golden_of(const std::string& family) {
+  return RandomGolden(std::string(FOREDRAFT_TEST_DATA) + "/golden/recurrent/" + family + ".gguf");
+}
 
 /// Rows of the text, forwarded in passes of `block` tokens.
 template <typename C, typename M>
@@ -50,27 +41,9 @@ Logits rows_of(M& model, const std::vector<fd::TokenId>& tokens, int block) {
   return rows;
 }
 
-/// Greatest difference from the golden logits, relative to the greatest of them.
-double difference(const Logits& rows, const std::vector<float>& expected) {
-  double greatest = 0;
-  double most = 0;
-  std::size_t at = 0;
-  for (const auto& row : rows) {
-    for (const float logit : row) {
-      const double golden = expected.at(at++);
-      greatest = std::max(greatest, std::abs(golden));
-      // A NaN is as far away as can be.
-      const double off = std::abs(logit - golden);
-      most = off <= most ? most : off;
-    }
-  }
-  CHECK(at == expected.size());
-  return most / greatest;
-}
-
 /// In any blocks, over both ways to keep states, the rows are those of the whole text at once.
 template <typename M>
-Logits check_blocks(M& model, const Golden& golden) {
+Logits check_blocks(M& model, const RandomGolden& golden) {
   const Logits whole = rows_of<fd::HybridCache<float>>(model, golden.tokens, 40);
   for (const int block : {1, 2, 3, 7, 40}) {
     CAPTURE(block);
@@ -80,17 +53,8 @@ Logits check_blocks(M& model, const Golden& golden) {
   return whole;
 }
 
-template <typename C, typename M, typename D>
-std::vector<fd::TokenId> text_of(M& model, const Golden& golden, D& drafter, int depth) {
-  fd::Decoder decoder{model, C{model.shape(), 256}, std::move(drafter), fd::Greedy{}};
-  const auto result =
-      decoder.generate(golden.tokens, {.max_tokens = 96, .n_draft = depth, .ignore_end = true});
-  drafter = std::move(decoder.drafter());
-  return result.tokens;
-}
-
 template <typename C, typename M>
-void check_drafted(M& model, const Golden& golden, const std::vector<fd::TokenId>& plain) {
+void check_drafted(M& model, const RandomGolden& golden, const std::vector<fd::TokenId>& plain) {
   std::vector<fd::TokenId> known = golden.tokens;
   known.insert(known.end(), plain.begin(), plain.end());
   for (int depth = 1; depth <= 8; ++depth) {
@@ -109,17 +73,17 @@ void check_drafted(M& model, const Golden& golden, const std::vector<fd::TokenId
 TEST_CASE("recurrent families have the logits of transformers, in whatever blocks they are read") {
   for (const std::string& family : kFamilies) {
     CAPTURE(family);
-    const Golden golden(family);
+    const RandomGolden golden = golden_of(family);
     fd::Reference reference;
     auto exact = fd::load(reference, golden.file);
-    CHECK(difference(check_blocks(exact, golden), golden.logits) < 2e-5);
+    CHECK(difference(check_blocks(exact, golden), golden) < 2e-5);
     // Sums of floats instead of doubles: next to nothing at these sizes.
     Logits first;
     for (const int threads : {1, 2, 3}) {
       fd::Cpu cpu{{.threads = threads}};
       auto packed = fd::load(cpu, golden.file);
       const Logits rows = check_blocks(packed, golden);
-      CHECK(difference(rows, golden.logits) < 2e-5);
+      CHECK(difference(rows, golden) < 2e-5);
       if (first.empty()) first = rows;
       CHECK(rows == first);
     }
@@ -129,7 +93,7 @@ TEST_CASE("recurrent families have the logits of transformers, in whatever block
 TEST_CASE("they write the same text with drafts of every depth, accepted to every length") {
   for (const std::string& family : kFamilies) {
     CAPTURE(family);
-    const Golden golden(family);
+    const RandomGolden golden = golden_of(family);
     fd::Cpu cpu{{.threads = 2}};
     auto model = fd::load(cpu, golden.file);
     fd::NoDraft none;
@@ -141,7 +105,7 @@ TEST_CASE("they write the same text with drafts of every depth, accepted to ever
 }
 
 TEST_CASE("a cache of keys and values alone refuses them, and says which does not") {
-  const Golden golden("lfm2");
+  const RandomGolden golden = golden_of("lfm2");
   fd::Cpu cpu;
   auto model = fd::load(cpu, golden.file);
   CHECK_THROWS_WITH(fd::LinearCache<fd::f16>{model.shape()},

@@ -77,10 +77,6 @@ inline std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpaces) - begin + 1);
 }
 
-}  // namespace chat_format
-
-namespace chat_format {
-
 /// Which of the formats with [INST] a template writes; nothing for Llama 2's, and for those with
 /// spaces around a system prompt.
 inline std::optional<ChatFormat> mistral_format(std::string_view text) {

@@ -33,7 +33,6 @@ class RowSampler {
              const Mirostat& mirostat = {}) {
     options_ = options;
     law_of_ = lazy_of_ = -1;
-    mirostat_.fill({});
     known_.reset();
     mirostat_[0] = mirostat;
     known_.set(0);

@@ -18,8 +18,10 @@ import numpy as np
 import torch
 import transformers
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import golden_file
+
 FOLDER = pathlib.Path(__file__).parent
-N_TOKENS = 40
 SIZES = dict(vocab_size=272, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
              num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=512)
 D_HEAD = 16
@@ -118,16 +120,7 @@ class File:
         return interleaved(values, heads[to]) if to in heads else values
 
     def write(self, model):
-        tokens = np.random.default_rng(7).integers(0, 256, N_TOKENS)
-        with torch.no_grad():
-            logits = model(torch.from_numpy(tokens)[None]).logits[0].numpy()
-        self.writer.add_array("golden.tokens", [int(token) for token in tokens])
-        self.writer.add_array("golden.logits", [float(logit) for logit in logits.reshape(-1)])
-        self.writer.write_header_to_file()
-        self.writer.write_kv_data_to_file()
-        self.writer.write_tensors_to_file()
-        self.writer.close()
-        print(f"{self.name}: logits up to {abs(logits).max():.3}")
+        golden_file.finish(self.writer, model, self.name)
 
 
 ATTENTION = {"attn_q": "self_attn.q_proj", "attn_k": "self_attn.k_proj",

@@ -17,8 +17,10 @@ import numpy as np
 import torch
 import transformers
 
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import golden_file
+
 FOLDER = pathlib.Path(__file__).parent
-N_TOKENS = 40
 N_VOCAB = 272
 D_MODEL = 32
 N_CTX = 512
@@ -80,16 +82,7 @@ class File:
 
     def write(self, model):
         assert not self.unread, self.unread
-        tokens = np.random.default_rng(7).integers(0, 256, N_TOKENS)
-        with torch.no_grad():
-            logits = model(torch.from_numpy(tokens)[None]).logits[0].numpy()
-        self.writer.add_array("golden.tokens", [int(token) for token in tokens])
-        self.writer.add_array("golden.logits", [float(logit) for logit in logits.reshape(-1)])
-        self.writer.write_header_to_file()
-        self.writer.write_kv_data_to_file()
-        self.writer.write_tensors_to_file()
-        self.writer.close()
-        print(f"{self.arch}: logits up to {abs(logits).max():.3}")
+        golden_file.finish(self.writer, model, self.arch)
 
 
 COMMON = dict(vocab_size=N_VOCAB, hidden_size=D_MODEL, eos_token_id=256, bos_token_id=None,
