@@ -46,7 +46,7 @@ class AttentionKeys {
   /// @param place  of its first row
   void take_whole(std::int32_t place, int n_queries) noexcept {
     at_hand_ = k_ + idx(place) * row_bytes_;
-    if (in_place(n_queries)) return;
+    if (used_as_stored<Arch>(format_, padded_, n_queries)) return;
     with_element(format_, [&]<typename K>(Element<K>) {
       if constexpr (!std::is_same_v<K, q8_0>) {
         KeyBlock<Arch, K>::load_whole(reinterpret_cast<const K*>(at_hand_), d_head_, workspace_);
@@ -89,13 +89,6 @@ class AttentionKeys {
   }
 
  private:
-  /// Whether a whole block is used as it is stored. Where queries share registers, converting
-  /// elements as they are loaded costs less than a copy that all groups of queries read.
-  bool in_place(int n_queries) const noexcept {
-    if (quantized()) return true;
-    return !padded_ && (format_ == RowFormat::kF32 || kQueriesAtOnce<Arch> > 1 || n_queries == 1);
-  }
-
   template <typename E, typename K>
   static void score_groups(const E* keys, const QueryTile& tile, int first, int last,
                            const K* next) noexcept {

@@ -38,7 +38,7 @@ class AttentionValues {
   /// @param place  of its first row
   void take_whole(std::int32_t place, int n_queries) noexcept {
     at_hand_ = v_ + idx(place) * row_bytes_;
-    if (in_place(n_queries)) return;
+    if (used_as_stored<Arch>(format_, d_ != d_head_, n_queries)) return;
     with_element(format_, [&]<typename T>(Element<T>) {
       if constexpr (!std::is_same_v<T, q8_0>) {
         ValueBlock<Arch, T>::load_whole(reinterpret_cast<const T*>(at_hand_), d_head_, d_,
@@ -85,13 +85,6 @@ class AttentionValues {
   }
 
  private:
-  /// As AttentionKeys::in_place().
-  bool in_place(int n_queries) const noexcept {
-    if (format_ == RowFormat::kQ8_0) return true;
-    return d_ == d_head_ &&
-           (format_ == RowFormat::kF32 || kQueriesAtOnce<Arch> > 1 || n_queries == 1);
-  }
-
   /// @shape values [kBlock, d]
   template <int Q, typename E, typename T>
   static void add_floats(const E* values, const QueryTile& tile, int i, int from, int n,

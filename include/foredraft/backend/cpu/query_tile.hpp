@@ -5,6 +5,7 @@
 #include <foredraft/backend/cpu/activations.hpp>
 #include <foredraft/backend/cpu/key_blocks.hpp>
 #include <foredraft/backend/cpu/vec16.hpp>
+#include <foredraft/core/types.hpp>
 
 namespace foredraft::inline v0::cpu {
 
@@ -41,6 +42,15 @@ template <class Arch, typename F>
   unroll<kQueriesAtOnce<Arch>>([&](auto i) __attribute__((always_inline)) {
     if (n == i + 1) f(Index<i + 1>{});
   });
+}
+
+/// Whether a whole block is used as it is stored. Where queries share registers, converting elements
+/// as they are loaded costs less than a copy that all groups of queries read.
+/// @param padded  a head ends within a vector
+template <class Arch>
+[[gnu::always_inline]] inline bool used_as_stored(RowFormat format, bool padded, int n_queries) {
+  if (format == RowFormat::kQ8_0) return true;
+  return !padded && (format == RowFormat::kF32 || kQueriesAtOnce<Arch> > 1 || n_queries == 1);
 }
 
 /// 64 bytes into the second-level cache: two blocks of halves with heads of 128 fill 32 KB, and what
