@@ -246,6 +246,20 @@ def cache_formats(results):
     return table([*head, *accepting], rows)
 
 
+def xsimd(results):
+    """Float kernels on xsimd's batches beside our own vector operations."""
+    path = results / "xsimd.json"
+    if not path.exists():
+        return ""
+    trials = [(f"{version}, {instruction_set}", trial) for version, sets in json.loads(path.read_text())["xsimd"].items()
+              for instruction_set, trial in sets.items()]
+    cases = list(trials[0][1]["cases"])
+    rows = [[name] + [f"{trial['cases'][case]['ratio']:.2f}" + ("" if trial["cases"][case]["same_bits"] else " (other bits)")
+                      for case in cases]
+            + [f"{trial['functions_left']['xsimd']} ({trial['functions_left']['own']})"] for name, trial in trials]
+    return table(["xsimd", *cases, "functions left, unoptimised (our own)"], rows)
+
+
 def operators(results):
     """Every operator on one thread, beside the peaks."""
     path = results / "micro.json"
@@ -403,7 +417,7 @@ def answers(results):
 
 TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmul": matmul, "operators": operators,
           "loading": loading, "perplexity": perplexity, "answers": answers}
-OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "cache_formats": cache_formats}
+OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "xsimd": xsimd, "cache_formats": cache_formats}
 MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 
 
