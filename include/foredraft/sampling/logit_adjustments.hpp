@@ -47,6 +47,12 @@ inline TokenId forced_by(const ReasoningBudget& budget, const Lookback& text) no
 /// change nothing: a draft model may know fewer tokens.
 class LogitAdjustments {
  public:
+  /// Make room for texts of `n_tokens`, so that nothing is allocated later.
+  void reserve(const SamplingOptions& options, std::size_t n_tokens) {
+    seen_.reserve(n_tokens);
+    if (options.uses(Sampler::kDry)) dry_.reserve(options.dry_breakers.size(), n_tokens);
+  }
+
   /// The reasoning budget, which decides alone unless the row itself forbids what it forces, as that
   /// of a constraint may; then biases, bad words and tokens that are held back.
   /// @shape logits [n_vocab] @cost O(items of the lists); O(n_vocab) where a token is forced
@@ -68,7 +74,7 @@ class LogitAdjustments {
     for (const std::vector<TokenId>& words : options.bad_words) {
       if (text.ends_with(std::span(words).first(words.size() - 1))) forbid(words.back());
     }
-    if (text.size() < idx(options.held_back.until)) {
+    if (text.position() < idx(options.held_back.until)) {
       for (const TokenId token : options.held_back.tokens) forbid(token);
     }
   }
