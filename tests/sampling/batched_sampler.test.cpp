@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <limits>
 #include <memory>
 #include <random>
 #include <string>
@@ -49,6 +48,11 @@ fd::SlotOptions slot_options(const fd::Options& options, std::size_t n_prompt) {
   return slot;
 }
 
+fd::Result in_the_loop(toy::Target& target, const Tokens& prompt, const fd::Options& options) {
+  fd::Decoder decoder{target, toy::TokenCache{}, fd::NoDraft{}, fd::SampleAndMatch{}};
+  return decoder.generate(prompt, options);
+}
+
 /// A sequence, and what the loop emits of it when nobody else is there.
 struct Sequence {
   Tokens prompt;
@@ -87,9 +91,7 @@ std::vector<Sequence> sequences(toy::Target& target) {
         break;
       default: break;
     }
-    using Decoder = fd::Decoder<toy::Target, toy::TokenCache, fd::NoDraft, fd::SampleAndMatch>;
-    Decoder decoder{target, toy::TokenCache{}, fd::NoDraft{}, fd::SampleAndMatch{}};
-    one.truth = decoder.generate(one.prompt, one.options);
+    one.truth = in_the_loop(target, one.prompt, one.options);
     all.push_back(std::move(one));
   }
   return all;
@@ -178,6 +180,38 @@ TEST_CASE("every token is that of the loop alone, whatever comes together, in wh
       CHECK(same);
       CHECK(std::all_of(all.begin(), all.end(), [](const Sequence& one) { return one.done(); }));
     }
+  }
+}
+
+TEST_CASE("the loop of an engine that samples many sequences") {
+  toy::Target target(300, 2, 1.5);
+  std::vector<Tokens> texts{{3, 1}, {4}, {1, 5, 9}};
+  const std::vector<Tokens> prompts = texts;
+  // docs/design/sampling.md: begin
+  fd::BatchedSampler sampler(target.vocab_size(), /*n_ctx=*/64);
+  const fd::SamplingOptions warm{.temperature = 0.8f, .top_k = 40, .top_p = 0.95f};
+  for (std::uint64_t seed = 0; seed < texts.size(); ++seed) {
+    sampler.add({.sampling = warm, .seed = seed}, texts[seed]);
+  }
+  std::vector<std::vector<float>> logits(texts.size());
+  std::vector<fd::SlotRow> rows(texts.size());
+  for (int i = 0; i < 16; ++i) {
+    for (std::size_t slot = 0; slot < texts.size(); ++slot) {
+      logits[slot] = target.logits_after(texts[slot]);  // your engine's pass
+      rows[slot] = {static_cast<int>(slot), logits[slot]};
+    }
+    for (const fd::SlotToken& drawn : sampler.step(rows)) {
+      texts[fd::idx(drawn.slot)].push_back(drawn.token);
+      sampler.commit(drawn.slot);
+    }
+  }
+  // docs/design/sampling.md: end
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    Tokens alone = prompts[i];
+    const Tokens made =
+        in_the_loop(target, prompts[i], {.max_tokens = 16, .sampling = warm, .seed = i}).tokens;
+    alone.insert(alone.end(), made.begin(), made.end());
+    CHECK(texts[i] == alone);
   }
 }
 
@@ -313,16 +347,4 @@ TEST_CASE("what does not fit is refused") {
   CHECK(stepping({{0, logits}}) == ErrorCode::kContextOverflow);  // the text is full
   sampler.remove(0);
   CHECK(code_of([&] { sampler.remove(0); }) == ErrorCode::kInvalidOption);
-}
-
-TEST_CASE("how far options look back decides what a slot keeps") {
-  const auto lookback = fd::BatchedSampler::lookback;
-  constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
-  CHECK(lookback({.temperature = 1.0f, .top_k = 40}) == 0);
-  CHECK(lookback({.repeat_penalty = 1.1f}) == 64);
-  CHECK(lookback({.repeat_penalty = 1.1f, .penalty_last_n = -1}) == kAll);
-  CHECK(lookback({.bad_words = {{1, 2, 3}, {4}}}) == 2);
-  CHECK(lookback({.dry_multiplier = 0.8f, .dry_penalty_last_n = 100}) == 100);
-  CHECK(lookback({.dry_multiplier = 0.8f}) == kAll);
-  CHECK(lookback({.reasoning = {5, {1}, {2}}}) == kAll);
 }

@@ -20,6 +20,7 @@
 #include <foredraft/core/scores.hpp>
 #include <foredraft/core/token_set.hpp>
 #include <foredraft/sampling/history.hpp>
+#include <foredraft/sampling/logit_adjustments.hpp>
 #include <foredraft/sampling/logprobs.hpp>
 #include <foredraft/sampling/mirostat.hpp>
 #include <foredraft/sampling/transforms.hpp>
@@ -79,7 +80,7 @@ class BatchedSampler {
                   "a row of logits follows a token");
     }
     check_tokens(prompt, 0);
-    Slot slot(options, group_of(options.sampling), std::min(lookback(options.sampling), n_ctx_));
+    Slot slot(options, group_of(options.sampling), std::min(lookback_of(options.sampling), n_ctx_));
     slot.push(prompt);
     transforms_.reserve(options.sampling, idx(n_vocab_), slot.text.capacity(), law_);
     lazy_.reserve(idx(n_vocab_));
@@ -137,18 +138,6 @@ class BatchedSampler {
   int size() const noexcept {
     return static_cast<int>(std::count_if(slots_.begin(), slots_.end(),
                                           [](const auto& slot) { return slot.has_value(); }));
-  }
-
-  /// The newest tokens of a text that these options depend on.
-  static std::size_t lookback(const SamplingOptions& options) noexcept {
-    const auto of = [](int last_n) {
-      return last_n < 0 ? std::numeric_limits<std::size_t>::max() : idx(last_n);
-    };
-    std::size_t most = options.penalises() ? of(options.penalty_last_n) : 0;
-    if (options.uses(Sampler::kDry)) most = std::max(most, of(options.dry_penalty_last_n));
-    if (options.reasoning.tokens >= 0) most = of(-1);  // back to the last marker
-    for (const auto& words : options.bad_words) most = std::max(most, words.size() - 1);
-    return most;
   }
 
  private:

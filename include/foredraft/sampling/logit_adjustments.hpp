@@ -42,6 +42,17 @@ inline TokenId forced_by(const ReasoningBudget& budget, const Lookback& text) no
   return said(n);
 }
 
+/// How many of a text's newest tokens options depend on; the largest number for all of them.
+inline std::size_t lookback_of(const SamplingOptions& options) noexcept {
+  constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+  if (options.reasoning.tokens >= 0) return kAll;  // back to the last marker
+  const auto of = [](int last_n) { return last_n < 0 ? kAll : idx(last_n); };
+  std::size_t most = options.penalises() ? of(options.penalty_last_n) : 0;
+  if (options.uses(Sampler::kDry)) most = std::max(most, of(options.dry_penalty_last_n));
+  for (const auto& words : options.bad_words) most = std::max(most, words.size() - 1);
+  return most;
+}
+
 /// Changes rows of logits before a law is made of them. The object only keeps buffers.
 /// What it does is a function of the row and of the text before it. Ids that the row does not have
 /// change nothing: a draft model may know fewer tokens.
