@@ -33,6 +33,7 @@ std::vector<fd::SamplingOptions> transforms() {
   const auto& stepwise = ft::law_stepwise_transforms();
   all.insert(all.end(), stepwise.begin(), stepwise.end());
   all.push_back({.temperature = 1.0f, .reasoning = {2, {1}, {0}, {2, 2}}});
+  all.push_back({.temperature = 1.0f, .min_p = 0.7f});
   all.push_back({.temperature = 1.0f, .top_k = 2});
   all.push_back({.temperature = 0.0f});
   all.push_back({.temperature = 1.0f, .mirostat = 2, .mirostat_tau = 0.9f, .mirostat_eta = 1.0f});
@@ -78,19 +79,15 @@ std::vector<Sequence> sequences(toy::Target& target) {
     one.options.sampling = sampling;
     one.options.seed = all.size() / 2;
     one.options.sequence = static_cast<std::uint32_t>(all.size());
-    switch (all.size() % 5) {
-      case 1:
-        one.constraint =
-            std::make_shared<PathConstraint>(arbitrary_constraint(target.vocab_size()));
-        one.options.constraint = *one.constraint;
-        break;
-      case 2: one.options.logprobs = static_cast<int>(all.size()) % 4; break;
-      case 3:
-        one.options.end_tokens = {2};
-        one.options.min_tokens = 12;
-        break;
-      default: break;
+    if (all.size() % 2 == 1) {
+      one.constraint = std::make_shared<PathConstraint>(arbitrary_constraint(target.vocab_size()));
+      one.options.constraint = *one.constraint;
     }
+    if (all.size() % 4 == 0) {
+      one.options.end_tokens = {2};
+      one.options.min_tokens = 12;
+    }
+    if (all.size() % 3 == 2) one.options.logprobs = static_cast<int>(all.size()) % 4;
     one.truth = in_the_loop(target, one.prompt, one.options);
     all.push_back(std::move(one));
   }
