@@ -265,7 +265,8 @@ TEST_CASE("a step allocates nothing, not even the first") {
   CHECK(memory::allocations == before);
 }
 
-TEST_CASE("a slot that is given away again knows nothing of the sequence before") {
+TEST_CASE(
+    "tenstorrent/vllm-tt-plugin#118: a slot given away again knows nothing of the one before") {
   const fd::SlotOptions options{
       .sampling = {.temperature = 1.0f, .presence_penalty = 3.0f, .mirostat = 2}, .seed = 4};
   const std::vector<float> logits{1.0f, 0.5f, 0.2f, 0.0f, 0.1f};
