@@ -18,8 +18,7 @@ namespace fd = foredraft;
 using Tokens = std::vector<fd::TokenId>;
 using Model = fd::Model<fd::Cpu>;
 using Cache = fd::LinearCache<fd::f16>;
-// Any drafter and rule: what is drafted shares the pass, too.
-using Sequence = fd::Sequence<Model, Cache, fd::NoDraft, fd::Greedy>;
+using Sequence = fd::Sequence<Model, Cache, fd::NoDraft, fd::Greedy>;  // or others
 
 /// One text among others.
 struct Writer {
@@ -30,32 +29,33 @@ struct Writer {
   }
   Sequence sequence;
   std::shared_ptr<fd::Call> call;
-  Tokens text;
   std::optional<fd::PromptTurn<Sequence>> reader;  // while the prompt is read
   std::optional<fd::Turn<Sequence>> turn;
 };
 
-/// Write behind all prompts at once. Who has ended leaves; the others go on.
-std::vector<Tokens> write(Model& model, std::span<const Tokens> prompts) {
+/// Write behind all prompts at once. Who has ended leaves; the others go on. `n` counts tokens.
+std::vector<Tokens> write(Model& model, std::span<const Tokens> prompts, std::size_t& n) {
+  std::vector<Tokens> texts(prompts.size());
   std::deque<Writer> writers;  // a sequence must not move under its turn
   for (const Tokens& prompt : prompts) writers.emplace_back(model, prompt);
   for (;;) {
     std::vector<fd::Request<Cache>> requests;
-    for (Writer& w : writers) {
-      w.reader.reset();
-      w.turn.reset();
-      const auto emit = [&w](const fd::Emitted& emitted) { w.text.push_back(emitted.token); };
-      w.sequence.deliver(emit);
-      if (w.sequence.take_end(*w.call)) continue;
-      requests.push_back(w.sequence.reading() ? w.reader.emplace(w.sequence, w.call).request()
-                                              : w.turn.emplace(w.sequence, w.call).request());
+    for (std::size_t i = 0; i < writers.size(); ++i) {
+      auto& [sequence, call, reader, turn] = writers[i];
+      reader.reset(), turn.reset();
+      const auto emit = [&](const fd::Emitted& e) { texts[i].push_back(e.token), ++n; };
+      sequence.deliver(emit);
+      if (sequence.take_end(*call)) continue;
+      requests.push_back(sequence.reading() ? reader.emplace(sequence, call).request()
+                                            : turn.emplace(sequence, call).request());
     }
     if (requests.empty()) break;
     model.forward(std::span(requests));
-    for (Writer& w : writers) w.reader ? w.reader->finish() : w.turn ? w.turn->finish() : void();
+    for (Writer& w : writers) {
+      if (w.reader) w.reader->finish();
+      if (w.turn) w.turn->finish();
+    }
   }
-  std::vector<Tokens> texts;
-  for (const Writer& w : writers) texts.push_back(w.text);
   return texts;
 }
 
@@ -69,16 +69,12 @@ int main(int argc, char** argv) {
   std::vector<Tokens> texts[2];
   for (const bool together : {false, true}) {
     const auto start = std::chrono::steady_clock::now();
-    const std::size_t at_once = together ? prompts.size() : 1;
-    for (std::size_t i = 0; i < prompts.size(); i += at_once) {
-      for (const Tokens& text : write(model, std::span(prompts).subspan(i, at_once)))
-        texts[together].push_back(text);
-    }
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     std::size_t n = 0;
-    for (const Tokens& text : texts[together]) n += text.size();
-    std::printf("%-20s %8.1f tokens/s\n", together ? "together" : "one after the other",
-                static_cast<double>(n) / seconds.count());
+    for (std::size_t i = 0, step = together ? prompts.size() : 1; i < prompts.size(); i += step)
+      for (Tokens& text : write(model, {&prompts[i], step}, n)) texts[together].push_back(text);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    const char* const how = together ? "together" : "one after the other";
+    std::printf("%-20s %8.1f tokens/s\n", how, static_cast<double>(n) / seconds.count());
   }
   return texts[0] == texts[1] ? 0 : (std::puts("the texts differ"), 1);
 }
