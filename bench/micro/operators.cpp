@@ -26,6 +26,7 @@
 #include <foredraft/core/scores.hpp>
 #include <foredraft/detail/exponentials.hpp>
 #include <foredraft/drafter/prompt_lookup.hpp>
+#include <foredraft/sampling/batched_sampler.hpp>
 #include <foredraft/sampling/greatest_logit.hpp>
 #include <foredraft/sampling/row_sampler.hpp>
 
@@ -222,17 +223,22 @@ void head(benchmark::State& state, fd::RowNeed need) {
   bench::count_macs(state, static_cast<double>(n_rows) * kModel * kVocab, Machine::get().dot);
 }
 
-/// A row of logits as the head hands it over to a rule that reads probabilities, these as unequal
-/// as those of a language's tokens (Zipf).
+/// Logits as unequal as those of a language's tokens (Zipf).
+std::vector<float> zipf_logits(int n_vocab, unsigned seed) {
+  std::vector<float> logits(static_cast<std::size_t>(n_vocab));
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    logits[i] = -1.3f * std::log(static_cast<float>(i + 1));
+  std::shuffle(logits.begin(), logits.end(), std::mt19937(seed));
+  return logits;
+}
+
+/// A row of logits as the head hands it over to a rule that reads probabilities.
 struct Row {
   explicit Row(const fd::SamplingOptions& options, unsigned seed = 1) {
     fd::Scores& to = scores;
     const fd::RowNeed need = fd::RowSampler::need_with_probability(options);
     to.reset({need, {}, options.temperature}, 1, kVocab);
-    std::vector<float> logits(kVocab);
-    for (std::size_t i = 0; i < logits.size(); ++i)
-      logits[i] = -1.3f * std::log(static_cast<float>(i + 1));
-    std::shuffle(logits.begin(), logits.end(), std::mt19937(seed));
+    const std::vector<float> logits = zipf_logits(kVocab, seed);
     to.set_row(0, logits);
     std::vector<float> maxima;
     fd::maxima_of_runs(logits, maxima);
@@ -262,6 +268,27 @@ void sample(benchmark::State& state, fd::SamplingOptions options) {
     const fd::RngKey key{fd::Purpose::kTargetSample, ++position, 0};
     benchmark::DoNotOptimize(sampler.draw(0, key, rng));
   }
+}
+
+/// The same for rows that come without what a head knows of them, one of eight slots after the
+/// other, so that a row is not in the nearest cache.
+void batched_sample(benchmark::State& state, fd::SamplingOptions options) {
+  constexpr int kSlots = 8;
+  const int n_vocab = static_cast<int>(state.range(0));
+  fd::BatchedSampler sampler(n_vocab, 16);
+  std::vector<std::vector<float>> logits;
+  std::vector<fd::SlotRow> rows;
+  for (unsigned seed = 0; seed < kSlots; ++seed) {
+    logits.push_back(zipf_logits(n_vocab, seed));
+    const int slot = sampler.add({options, seed}, std::vector<fd::TokenId>{0});
+    rows.push_back({slot, logits.back()});
+  }
+  std::size_t next = 0;
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(sampler.step({&rows[next], 1})[0].token);
+    next = (next + 1) % kSlots;
+  }
+  bench::count_bytes(state, 4.0 * n_vocab, false);
 }
 
 /// The probability of a drafted token, which is what rejection sampling reads of most rows.
@@ -378,6 +405,9 @@ void register_all() {
     RegisterBenchmark((std::string("probability/") + name).c_str(), probability, options);
     RegisterBenchmark((std::string("residual/") + name).c_str(), residual, options);
     RegisterBenchmark((std::string("law/") + name).c_str(), law, options);
+    RegisterBenchmark((std::string("batched_sample/") + name).c_str(), batched_sample, options)
+        ->Arg(kVocab)
+        ->Arg(262144);
   }
   RegisterBenchmark("prompt_lookup/propose", lookup_propose)->Arg(32768);
   RegisterBenchmark("prompt_lookup/insert", lookup_insert)->Arg(32768);

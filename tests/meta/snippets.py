@@ -1,4 +1,5 @@
-"""The C++ of the README is the code of a test that runs: region 'README' of tests/models.test.cpp, as it stands."""
+"""The C++ of a page is the code of a test that runs: region 'README' of tests/models.test.cpp for README.md, and in any
+test the lines between '// docs/PAGE.md: begin' and '// docs/PAGE.md: end' for that page, as they stand."""
 import pathlib
 import re
 import sys
@@ -7,9 +8,16 @@ import textwrap
 root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else __file__).resolve()
 if root.is_file():
     root = root.parents[2]
-test = (root / "tests/models.test.cpp").read_text()
-region = re.search(r"// README: begin\n(.*?)\n *// README: end", test, re.S)
-if not region:
-    sys.exit("tests/models.test.cpp: no region 'README'")
-if textwrap.dedent(region[1]).strip() not in (root / "README.md").read_text():
-    sys.exit("README.md: its C++ is not that of region 'README' in tests/models.test.cpp")
+region = re.compile(r"// (README|docs/[\w/-]+[.]md): begin\n(.*?)\n *// \1: end", re.S)
+wrong = []
+found = set()
+for test in sorted(root.glob("tests/**/*.test.cpp")):
+    for name, code in region.findall(test.read_text()):
+        page = "README.md" if name == "README" else name
+        found.add(page)
+        if textwrap.dedent(code).strip() not in (root / page).read_text():
+            wrong.append(f"{page}: its C++ is not that of region '{name}' in {test.relative_to(root)}")
+if "README.md" not in found:
+    wrong.append("tests: no region 'README'")
+if wrong:
+    sys.exit("\n".join(wrong))

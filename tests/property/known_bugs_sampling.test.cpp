@@ -6,6 +6,9 @@
 #include <foredraft/foredraft.hpp>
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -109,6 +112,53 @@ TEST_CASE("under a constraint, too, what looks back gives one text at every dept
       CHECK(run(target, half_right(joined(kPrompt, truth), 8), fd::SampleAndMatch{}, options)
                 .tokens == truth);
     }
+  }
+}
+
+namespace {
+
+/// Three tokens, or two and an end token. Notes when its mask is asked for behind the third.
+struct UpToThree {
+  using State = int;  // tokens so far
+  int vocab_size() const { return 8; }
+  int start() const { return 0; }
+  std::optional<int> next(int n, fd::TokenId) const {
+    return n < 3 ? std::optional(n + 1) : std::nullopt;
+  }
+  std::shared_ptr<const fd::TokenSet> mask(int n) const {
+    *asked_behind += n >= 3;
+    fd::TokenSet all(8);
+    all.add_all();
+    return std::make_shared<const fd::TokenSet>(all);
+  }
+  bool may_end(int n) const { return n >= 2; }
+  bool finished(int n) const { return n == 3; }
+  Tokens forced(int, int) const { return {}; }
+
+  std::shared_ptr<int> asked_behind = std::make_shared<int>(0);
+};
+static_assert(fd::Constraint<UpToThree>);
+
+}  // namespace
+
+TEST_CASE("openvino.genai#4081: no mask is asked for behind the end, accepted or drafted") {
+  toy::Target target(8, 0, 1.5);
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    const UpToThree constraint;
+    fd::Options options{.max_tokens = 9, .n_draft = 0, .sampling = {.temperature = 1.0f}};
+    options.seed = seed;
+    options.end_tokens = {1, 2, 3, 4};  // so that many texts end with one
+    options.constraint = constraint;
+    const fd::Result truth = plain(target, options);
+    CHECK(truth.finish_reason == FinishReason::kEnd);
+    const Tokens beyond = joined(joined(kPrompt, truth.tokens), {5, 6, 7, 5, 6, 7});
+    for (options.n_draft = 1; options.n_draft <= 7; ++options.n_draft) {
+      CHECK(run(target, reciting(beyond), fd::SampleAndMatch{}, options).tokens == truth.tokens);
+      for (const fd::AnyAcceptance& rule : kRulesThatDraw) {
+        CHECK(run(target, reciting(beyond), rule, options).tokens.size() <= 3);
+      }
+    }
+    CHECK(*constraint.asked_behind == 0);
   }
 }
 

@@ -1,5 +1,7 @@
 #include <foredraft/sampling/greatest_logit.hpp>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -46,22 +48,45 @@ TEST_CASE("what is no row of logits is refused, wherever the fault stands") {
   }
 }
 
+TEST_CASE("a run's greatest is found wherever it stands") {
+  std::vector<float> row(2 * fd::Scores::kRun, -7.0f);
+  std::vector<float> maxima;
+  bool found = true;
+  for (std::size_t at = 0; at < row.size(); ++at) {
+    row[at] = -3.5f;
+    found &= fd::maxima_of_runs(row, maxima) == -3.5f;
+    found &= maxima[at / fd::Scores::kRun] == -3.5f && maxima[1 - at / fd::Scores::kRun] == -7.0f;
+    row[at] = -7.0f;
+  }
+  CHECK(found);
+}
+
 TEST_CASE("maxima of runs: the greatest of each, and the same rows refused") {
   constexpr std::size_t kRun = fd::Scores::kRun;
   std::vector<float> maxima{7.0f};  // of another row
   for (const std::size_t n : {std::size_t{1}, kRun - 1, kRun, kRun + 1, 3 * kRun + 5}) {
     std::vector<float> row(n, -kInfinity);
     for (std::size_t i = 0; i < n; i += 2) row[i] = static_cast<float>(i);
-    fd::maxima_of_runs(row, maxima);
+    const float greatest = fd::maxima_of_runs(row, maxima);
     REQUIRE(maxima.size() == (n + kRun - 1) / kRun);
     for (std::size_t run = 0; run < maxima.size(); ++run) {
       const std::size_t last = std::min(n, (run + 1) * kRun) - 1;
       CHECK(maxima[run] == static_cast<float>(last / 2 * 2));
     }
-    for (const float fault : {kNaN, kInfinity}) {
-      row[n / 2] = fault;
-      CHECK_THROWS_AS(fd::maxima_of_runs(row, maxima), fd::Error);
+    CHECK(greatest == *std::max_element(maxima.begin(), maxima.end()));
+    bool all_refused = true;
+    for (std::size_t at = 0; at < n; ++at) {
+      for (const float fault : {kNaN, kInfinity}) {
+        const float before = std::exchange(row[at], fault);
+        try {
+          fd::maxima_of_runs(row, maxima);
+          all_refused = false;
+        } catch (const fd::Error&) {
+        }
+        row[at] = before;
+      }
     }
+    CHECK(all_refused);
   }
   CHECK_THROWS_AS(fd::maxima_of_runs(std::vector<float>(300, -kInfinity), maxima), fd::Error);
   CHECK_THROWS_AS(fd::maxima_of_runs({}, maxima), fd::Error);

@@ -1,5 +1,7 @@
 #include <foredraft/sampling/history.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -58,4 +60,29 @@ TEST_CASE("a lookback finds what the text ends with, across the border of the dr
   CHECK_FALSE(text.ends_with(Ids{3}));
   CHECK(text.ends_with(Ids{2, 3}, 1));
   CHECK_FALSE(text.ends_with(Ids{1, 2}, 1));
+}
+
+TEST_CASE("a ring keeps the newest tokens in one piece, oldest first") {
+  for (const std::size_t capacity : {0u, 1u, 3u, 8u}) {
+    fd::TokenRing ring(capacity);
+    Ids all;
+    CHECK(ring.newest().empty());
+    for (fd::TokenId token = 100; token < 130; ++token) {
+      ring.push(token);
+      all.push_back(token);
+      const auto kept = std::min(capacity, all.size());
+      CHECK(ring.size() == all.size());
+      CHECK(Ids(ring.newest().begin(), ring.newest().end()) ==
+            Ids(all.end() - static_cast<std::ptrdiff_t>(kept), all.end()));
+    }
+  }
+}
+
+TEST_CASE("tokens that are forgotten count for the position, and cannot be looked at") {
+  const Ids tokens{1, 2, 3};
+  const fd::Lookback text({.tokens = tokens, .forgotten = 7});
+  CHECK(text.position() == 10);
+  CHECK(text.size() == 3);
+  CHECK(text.reach(-1) == 3);
+  CHECK_FALSE(text.ends_with(Ids{0, 1, 2, 3}));
 }

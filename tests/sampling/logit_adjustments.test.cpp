@@ -165,3 +165,15 @@ TEST_CASE("options that leave no token are an error of the options, a bad row is
   CHECK(code_of({1.0f, std::nanf("")}) == fd::ErrorCode::kInvalidLogits);
   CHECK(code_of({std::nanf(""), 1.0f, 0.0f}) == fd::ErrorCode::kInvalidLogits);
 }
+
+TEST_CASE("how far options look back") {
+  const auto lookback = fd::lookback_of;
+  constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+  CHECK(lookback({.temperature = 1.0f, .top_k = 40}) == 0);
+  CHECK(lookback({.repeat_penalty = 1.1f}) == 64);
+  CHECK(lookback({.repeat_penalty = 1.1f, .penalty_last_n = -1}) == kAll);
+  CHECK(lookback({.bad_words = {{1, 2, 3}, {4}}}) == 2);
+  CHECK(lookback({.dry_multiplier = 0.8f, .dry_penalty_last_n = 100}) == 100);
+  CHECK(lookback({.dry_multiplier = 0.8f}) == kAll);
+  CHECK(lookback({.reasoning = {5, {1}, {2}}}) == kAll);
+}

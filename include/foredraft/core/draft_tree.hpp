@@ -30,6 +30,7 @@ struct Law {
 
   std::size_t size() const noexcept { return ids.size(); }
   void clear() noexcept { ids.clear(), p.clear(); }
+  void reserve(std::size_t n) { ids.reserve(n), p.reserve(n); }
 
   /// Probability of `token`, 0 outside the support. @cost O(log size)
   double operator()(TokenId token) const noexcept {

@@ -21,6 +21,13 @@ namespace foredraft::inline v0 {
 /// @source p-e-w 2024, text-generation-webui#5677; Z function: Gusfield 1997, section 1.4
 class Dry {
  public:
+  /// Make room for texts of `n_tokens`, so that nothing is allocated later.
+  void reserve(std::size_t n_breakers, std::size_t n_tokens) {
+    by_end_.reserve(n_breakers);
+    matched_.reserve(n_tokens);
+    longest_.reserve(n_tokens);
+  }
+
   /// Penalties of a text.
   /// @param visit called as visit(TokenId, double penalty), once for each penalised token
   /// @cost O(tokens looked back on * log(breakers))

@@ -42,11 +42,28 @@ inline TokenId forced_by(const ReasoningBudget& budget, const Lookback& text) no
   return said(n);
 }
 
+/// How many of a text's newest tokens options depend on; the largest number for all of them.
+inline std::size_t lookback_of(const SamplingOptions& options) noexcept {
+  constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
+  if (options.reasoning.tokens >= 0) return kAll;  // back to the last marker
+  const auto of = [](int last_n) { return last_n < 0 ? kAll : idx(last_n); };
+  std::size_t most = options.penalises() ? of(options.penalty_last_n) : 0;
+  if (options.uses(Sampler::kDry)) most = std::max(most, of(options.dry_penalty_last_n));
+  for (const auto& words : options.bad_words) most = std::max(most, words.size() - 1);
+  return most;
+}
+
 /// Changes rows of logits before a law is made of them. The object only keeps buffers.
 /// What it does is a function of the row and of the text before it. Ids that the row does not have
 /// change nothing: a draft model may know fewer tokens.
 class LogitAdjustments {
  public:
+  /// Make room for texts of `n_tokens`, so that nothing is allocated later.
+  void reserve(const SamplingOptions& options, std::size_t n_tokens) {
+    seen_.reserve(n_tokens);
+    if (options.uses(Sampler::kDry)) dry_.reserve(options.dry_breakers.size(), n_tokens);
+  }
+
   /// The reasoning budget, which decides alone unless the row itself forbids what it forces, as that
   /// of a constraint may; then biases, bad words and tokens that are held back.
   /// @shape logits [n_vocab] @cost O(items of the lists); O(n_vocab) where a token is forced
@@ -68,7 +85,7 @@ class LogitAdjustments {
     for (const std::vector<TokenId>& words : options.bad_words) {
       if (text.ends_with(std::span(words).first(words.size() - 1))) forbid(words.back());
     }
-    if (text.size() < idx(options.held_back.until)) {
+    if (text.position() < idx(options.held_back.until)) {
       for (const TokenId token : options.held_back.tokens) forbid(token);
     }
   }

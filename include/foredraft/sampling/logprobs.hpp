@@ -38,12 +38,13 @@ inline LogSumExp log_sum_exp(std::span<const float> logits) {
 
 /// The `k` greatest logits as log probabilities. A heap of k keeps the pass over the row cheap: of
 /// n_vocab tokens few ever enter it.
-inline std::vector<TokenLogprob> most_probable(std::span<const float> logits, const LogSumExp& sum,
-                                               int k) {
+/// @param best  the result; allocates nothing where it has room for k
+inline void most_probable(std::span<const float> logits, const LogSumExp& sum, int k,
+                          std::vector<TokenLogprob>& best) {
   const auto likelier = [](const TokenLogprob& a, const TokenLogprob& b) {
     return a.logprob != b.logprob ? a.logprob > b.logprob : a.token < b.token;
   };
-  std::vector<TokenLogprob> best;  // holds logits at first; its front is the least of them
+  best.clear();  // holds logits at first; its front is the least of them
   const std::size_t most = std::min(logits.size(), idx(std::max(k, 0)));
   best.reserve(most);
   for (std::size_t id = 0; most > 0 && id < logits.size(); ++id) {
@@ -59,7 +60,6 @@ inline std::vector<TokenLogprob> most_probable(std::span<const float> logits, co
   }
   std::sort_heap(best.begin(), best.end(), likelier);
   for (TokenLogprob& token : best) token.logprob = sum.logprob(token.logprob);
-  return best;
 }
 
 }  // namespace detail
@@ -69,13 +69,22 @@ inline std::vector<TokenLogprob> most_probable(std::span<const float> logits, co
 /// @shape logits [n_vocab] @units natural log @errors kInvalidLogits for NaN, +inf, or a row
 /// without any value above -inf @cost O(n_vocab + k log k) for the usual small k
 inline std::vector<TokenLogprob> top_logprobs(std::span<const float> logits, int k) {
-  return detail::most_probable(logits, detail::log_sum_exp(logits), k);
+  std::vector<TokenLogprob> best;
+  detail::most_probable(logits, detail::log_sum_exp(logits), k, best);
+  return best;
 }
 
 /// The same, and the log probability of `token`, which is -inf where it is impossible.
-inline Logprobs logprobs_of(std::span<const float> logits, TokenId token, int k) {
+/// @param out  of which the memory is used
+inline void logprobs_of(std::span<const float> logits, TokenId token, int k, Logprobs& out) {
   const detail::LogSumExp sum = detail::log_sum_exp(logits);
-  return {sum.logprob(logits[idx(token)]), detail::most_probable(logits, sum, k)};
+  out.logprob = sum.logprob(logits[idx(token)]);
+  detail::most_probable(logits, sum, k, out.top);
+}
+inline Logprobs logprobs_of(std::span<const float> logits, TokenId token, int k) {
+  Logprobs out;
+  logprobs_of(logits, token, k, out);
+  return out;
 }
 
 }  // namespace foredraft::inline v0

@@ -26,6 +26,18 @@ namespace foredraft::inline v0 {
 /// has the formulas.
 class StepwiseLaw {
  public:
+  /// Make room, as Transforms::reserve().
+  void reserve(const SamplingOptions& options, std::size_t n_vocab, std::size_t n_tokens) {
+    left_.reserve(n_vocab);
+    if (options.uses(Sampler::kXtc)) without_.reserve(n_vocab);
+    steps_.reserve(idx(kSamplers));
+    order_.reserve(n_vocab);
+    keep_.reserve(n_vocab);
+    values_.reserve(n_vocab);
+    mixed_.reserve(n_vocab);
+    adjustments_.reserve(options, n_tokens);
+  }
+
   /// @param options above temperature 0
   /// @param logits with what LogitAdjustments::allow() does to them; where a step is none of
   /// options.samplers, with the penalties too
@@ -50,6 +62,11 @@ class StepwiseLaw {
     double greatest = 0;
     std::vector<double> p;  // of them; good where a step has asked for it
 
+    void reserve(std::size_t n) {
+      ids.reserve(n);
+      x.reserve(n);
+      p.reserve(n);
+    }
     void start(std::span<const float> logits) {
       ids.clear();
       x.clear();
@@ -121,14 +138,14 @@ class StepwiseLaw {
            double most_surprise, Candidates& left, double share, Law& out) {
     for (std::size_t i = 0; i < steps.size(); ++i) {
       if (steps[i] == Sampler::kXtc) {
-        Candidates without = left;
-        if (!drop_top_choices(options.xtc_threshold, without)) continue;
+        without_ = left;  // nobody else is here: a list has it once
+        if (!drop_top_choices(options.xtc_threshold, without_)) continue;
         const double dropped = options.xtc_probability;
         const auto rest = steps.subspan(i + 1);
         if (dropped < 1.0) {
           run(options, rest, text, most_surprise, left, share * (1.0 - dropped), out);
         }
-        run(options, rest, text, most_surprise, without, share * dropped, out);
+        run(options, rest, text, most_surprise, without_, share * dropped, out);
         return;
       }
       step(steps[i], options, text, left);
@@ -163,7 +180,7 @@ class StepwiseLaw {
   }
 
   /// @source dynamic temperature: kalomaze 2023, llama.cpp#4972
-  static void heat(const SamplingOptions& options, Candidates& left) {
+  void heat(const SamplingOptions& options, Candidates& left) {
     double temperature = options.temperature;
     if (options.dynatemp_range > 0.0f && left.x.size() > 1) {
       left.normalise();
@@ -180,7 +197,10 @@ class StepwiseLaw {
   std::span<const std::size_t> sorted(const Candidates& left, Before&& before) {
     order_.resize(left.x.size());
     for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = i;
-    std::stable_sort(order_.begin(), order_.end(), before);
+    // That of std::stable_sort, which allocates.
+    std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
+      return before(a, b) || (!before(b, a) && a < b);
+    });
     return order_;
   }
   static auto likelier_in(const Candidates& left) {
@@ -204,11 +224,11 @@ class StepwiseLaw {
     keep_first(n, left);
   }
 
-  static void keep_best(std::size_t k, Candidates& left) {
+  void keep_best(std::size_t k, Candidates& left) {
     if (k >= left.x.size()) return;
-    std::vector<double> values = left.x;
-    const auto kth = values.begin() + static_cast<std::ptrdiff_t>(k) - 1;
-    std::nth_element(values.begin(), kth, values.end(), std::greater<>());
+    values_ = left.x;
+    const auto kth = values_.begin() + static_cast<std::ptrdiff_t>(k) - 1;
+    std::nth_element(values_.begin(), kth, values_.end(), std::greater<>());
     auto ties = static_cast<std::ptrdiff_t>(k) -
                 std::count_if(left.x.begin(), left.x.end(), [&](double x) { return x > *kth; });
     left.keep_where([&, bar = *kth](std::size_t i) {
@@ -227,9 +247,9 @@ class StepwiseLaw {
   void keep_typical(double typical_p, Candidates& left) {
     left.normalise();
     const double entropy = left.entropy();
-    distance_.clear();
-    for (const double p : left.p) distance_.push_back(std::abs(-std::log(p) - entropy));
-    sorted(left, [this](std::size_t a, std::size_t b) { return distance_[a] < distance_[b]; });
+    values_.clear();  // how far each is from what is expected
+    for (const double p : left.p) values_.push_back(std::abs(-std::log(p) - entropy));
+    sorted(left, [this](std::size_t a, std::size_t b) { return values_[a] < values_[b]; });
     keep_until(typical_p, left);
   }
 
@@ -261,7 +281,7 @@ class StepwiseLaw {
 
   /// Mirostat 2: drop what surprises by more than the bound; where all do, keep the best.
   /// @source Basu et al. 2020, arXiv:2007.14966, Alg. 2
-  static void keep_expected(double most_surprise, Candidates& left) {
+  void keep_expected(double most_surprise, Candidates& left) {
     left.normalise();
     const auto expected = [=](double p) { return -std::log2(p) <= most_surprise; };
     if (std::none_of(left.p.begin(), left.p.end(), expected)) return keep_best(1, left);
@@ -288,10 +308,11 @@ class StepwiseLaw {
 
   // Buffers.
   Candidates left_;
+  Candidates without_;  // the other side of XTC
   std::vector<Sampler> steps_;
   std::vector<std::size_t> order_;
   std::vector<bool> keep_;
-  std::vector<double> distance_;
+  std::vector<double> values_;
   Law mixed_;
   LogitAdjustments adjustments_;
 };

@@ -27,6 +27,12 @@ class TemperedRow final : public LazyWeights {
  public:
   static_assert(kRun == Scores::kRun);
 
+  /// Make room, so that nothing is allocated later.
+  void reserve(std::size_t n_vocab) {
+    of_maxima_.reserve(n_vocab / kRun + 1);
+    bounds_.reserve(n_vocab / kRun + 1);
+  }
+
   /// Look at a row, which must outlive the use.
   /// @cost O(n_vocab / kRun)
   void look_at(const PenalisedRow& row, float temperature) {

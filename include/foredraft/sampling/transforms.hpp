@@ -38,6 +38,25 @@ namespace foredraft::inline v0 {
 /// buffers between rows.
 class Transforms {
  public:
+  /// Make room, so that apply() and apply_lazily() allocate nothing for rows of at most `n_vocab`
+  /// logits behind texts of at most `n_tokens`, under these options or those of an earlier call.
+  /// @param out  what apply() is going to fill
+  /// @cost memory O(n_vocab), most of it never touched where options cut
+  void reserve(const SamplingOptions& options, std::size_t n_vocab, std::size_t n_tokens,
+               Law& out) {
+    maxima_.reserve(n_vocab / Scores::kRun + 1);
+    if (options.adjusts()) adjusted_.reserve(n_vocab);
+    adjustments_.reserve(options, n_tokens);
+    tempered_.reserve(n_vocab);
+    const std::size_t n = options.greedy() ? 1 : n_vocab;
+    ids_.reserve(n);
+    weights_.reserve(n);
+    logits_.reserve(n);
+    order_.reserve(n);
+    out.reserve(n);
+    if (options.stepwise()) stepwise_.reserve(options, n_vocab, n_tokens);
+  }
+
   /// @param history what the options look back on; may be empty where nothing does
   /// @param runs of the row, as Scores::runs gives them; p is the same without, only later
   /// @param out a law, of which only the memory is used; unchanged by an error
@@ -107,8 +126,9 @@ class Transforms {
                     "a token that may follow",
                     "logit biases, bad words and min_tokens together forbid all that is possible");
       }
-      maxima_of_runs(row.logits, maxima_);
+      row.greatest = maxima_of_runs(row.logits, maxima_);
       maxima = maxima_;
+      return row;
     }
     row.greatest = detail::require_logits(*std::max_element(maxima.begin(), maxima.end()), true);
     return row;
