@@ -11,6 +11,7 @@
 #include <foredraft/model/config_reader.hpp>
 #include <foredraft/model/family/gemma2.hpp>
 #include <foredraft/model/family/gemma3.hpp>
+#include <foredraft/model/family/gemma4.hpp>
 #include <foredraft/model/family/granite.hpp>
 #include <foredraft/model/family/lfm2.hpp>
 #include <foredraft/model/family/llama.hpp>
@@ -53,8 +54,8 @@ struct List {
   }
 };
 
-using All = List<Llama, Mistral3, Qwen2, Qwen3, Qwen3Moe, Gemma2, Gemma3, Granite, Olmo2, Phi3,
-                 Lfm2, Mamba2>;
+using All = List<Llama, Mistral3, Qwen2, Qwen3, Qwen3Moe, Gemma2, Gemma3, Gemma4, Granite, Olmo2,
+                 Phi3, Lfm2, Mamba2>;
 
 }  // namespace family
 
