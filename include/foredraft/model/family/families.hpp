@@ -17,6 +17,7 @@
 #include <foredraft/model/family/llama.hpp>
 #include <foredraft/model/family/mamba2.hpp>
 #include <foredraft/model/family/mistral3.hpp>
+#include <foredraft/model/family/nemotron_h.hpp>
 #include <foredraft/model/family/olmo2.hpp>
 #include <foredraft/model/family/phi3.hpp>
 #include <foredraft/model/family/qwen2.hpp>
@@ -55,7 +56,7 @@ struct List {
 };
 
 using All = List<Llama, Mistral3, Qwen2, Qwen3, Qwen3Moe, Gemma2, Gemma3, Gemma4, Granite, Olmo2,
-                 Phi3, Lfm2, Mamba2>;
+                 Phi3, Lfm2, Mamba2, NemotronH>;
 
 }  // namespace family
 
