@@ -66,27 +66,7 @@ class Worker {
     barrier();
   }
 
-  void embed_layers(const EmbedLayersArgs<Worker>& a) noexcept {
-    const int n_rows = static_cast<int>(a.tokens.size());
-    const int width = a.projection->n_out();
-    const Inputs in = normalised(a.x, nullptr, n_rows, {}, {a.projection});
-    float* const projected = shared_.values.data();
-    deal_out(a.projection->n_panels(), Scratch::kTilePanels, [&](Range panels) {
-      multiply(*a.projection, in.of(a.projection->type()), panels, projected, width, {});
-    });
-    barrier();
-    const Range mine = share(n_rows, index_, count());
-    for (int row = mine.begin; row < mine.end; ++row) {
-      float* const from = projected + offset(row, width);
-      float* const to = a.inputs + offset(row, width);
-      a.table->dequantize_row(a.tokens[idx(row)], to);
-      for (int at = 0; at < width; at += a.d_input) {
-        kernels_.rms_norm(from + at, a.norm.weight, a.norm.epsilon, a.d_input, from + at);
-      }
-      for (int i = 0; i < width; ++i) to[i] = (from[i] + a.scale * to[i]) * kSqrtHalf;
-    }
-    barrier();
-  }
+  void embed_layers(const EmbedLayersArgs<Worker>& a) noexcept;  // backend/cpu/layer_inputs.hpp
 
   template <std::derived_from<AnyRows> R>
   void qkv(const QkvArgs<Worker, R>& a) noexcept {
@@ -133,9 +113,10 @@ class Worker {
     // Values that are made from keys are made where the keys are, before these turn.
     const Range values = a.wv == nullptr ? keys : heads.of(2, index_, count());
     if (a.wv == nullptr) {
-      for_heads(a.n_rows, keys, a.d_head, d_kv, [&](std::size_t at) {
-        std::memcpy(shared_.v.data() + at, shared_.k.data() + at, idx(a.d_head) * sizeof(float));
-      });
+      for (int row = 0; row < a.n_rows; ++row) {
+        const std::size_t at = offset(row, d_kv) + offset(keys.begin, a.d_head);
+        std::copy_n(shared_.k.data() + at, offset(keys.size(), a.d_head), shared_.v.data() + at);
+      }
     }
     turn(k_norm, a.rope, a.n_rows, a.d_head, keys, shared_.k.data(), d_kv);
     if (a.v_norm.weight != nullptr)
@@ -350,8 +331,6 @@ class Worker {
     int n_heads;
   };
 
-  static constexpr float kSqrtHalf = 0.70710678f;
-
   static std::size_t offset(int row, int width) noexcept { return idx(row) * idx(width); }
 
   /// What activations are multiplied by in some columns: row i's begin at first + i * stride.
@@ -360,16 +339,7 @@ class Worker {
     int stride;
   };
   Factors factors_of(const FeedForwardArgs<Worker>& a, const Inputs& in, Range panels,
-                     int column) noexcept {
-    if (a.up != nullptr) {
-      multiply_into_tile(*a.up, in, panels);
-    } else if (a.factor != nullptr) {
-      return {a.factor + column, a.factor_stride};
-    } else {
-      std::fill_n(own_.tile.data(), Scratch::kTileColumns, 1.0f);
-    }
-    return {own_.tile.data(), a.up == nullptr ? 0 : Scratch::kTileColumns};
-  }
+                     int column) noexcept;
 
   /// Rows of x (or those that `gather` names), normalised where there is a norm, in the formats of
   /// all `matrices`.
@@ -546,16 +516,6 @@ class Worker {
                        int first) const noexcept;
   template <StateStorage V>
   void put_in(const SelectiveScanArgs<Worker, V>& a, const float* projected) noexcept;
-
-  /// f(where a head begins) for some heads of all rows. @shape [n_rows, width]
-  template <typename F>
-  static void for_heads(int n_rows, Range heads, int d_head, int width, F&& f) noexcept {
-    for (int row = 0; row < n_rows; ++row) {
-      for (int head = heads.begin; head < heads.end; ++head) {
-        f(offset(row, width) + offset(head, d_head));
-      }
-    }
-  }
 
   /// Norm, where there is one, and rotation of some heads.
   void turn(const RmsNorm<Worker>& norm, const RopeTable<Worker>& rope, int n_rows, int d_head,
