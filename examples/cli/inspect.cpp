@@ -32,6 +32,13 @@ const fd::LayerShape& typical_layer(const fd::ModelConfig& c) {
   return found == c.layers.end() ? c.layers.front() : *found;
 }
 
+/// Of the first feed-forward part; 0 where no layer has one.
+int d_ff_of(const fd::ModelConfig& c) {
+  const auto found = std::ranges::find_if(
+      c.layers, [](const fd::LayerShape& layer) { return layer.feed_forward.d_ff > 0; });
+  return found == c.layers.end() ? 0 : int{found->feed_forward.d_ff};
+}
+
 std::string shape_of(const fd::ModelConfig& c) {
   const fd::AttentionShape& attention = typical_layer(c).attention;
   const auto n_recurrent = c.cache_shape().states.size();
@@ -43,7 +50,7 @@ std::string shape_of(const fd::ModelConfig& c) {
              std::to_string(attention.d_head) + " (" + std::to_string(attention.n_kv_heads) +
              " for keys and values)";
   }
-  const int d_ff = typical_layer(c).feed_forward.d_ff;
+  const int d_ff = d_ff_of(c);
   return d_ff > 0 ? shape + ", d_ff " + std::to_string(d_ff) : shape;
 }
 
@@ -60,13 +67,16 @@ Json to_json(const Findings& found, const fd::Gguf& file) {
                               {"memory", Json()}});
   if (found.survey) {
     const fd::ModelConfig& c = found.survey->config;
-    const auto& [attention, feed_forward, recurrent] = typical_layer(c);
-    object["dimensions"] = {
-        {"n_vocab", int{c.n_vocab}},         {"n_ctx", int{c.n_ctx}},
-        {"n_layers", c.layers.size()},       {"n_recurrent_layers", c.cache_shape().states.size()},
-        {"n_heads", int{attention.n_heads}}, {"n_kv_heads", int{attention.n_kv_heads}},
-        {"d_model", int{c.d_model}},         {"d_head", int{attention.d_head}},
-        {"d_ff", int{feed_forward.d_ff}}};
+    const fd::AttentionShape& attention = typical_layer(c).attention;
+    object["dimensions"] = {{"n_vocab", int{c.n_vocab}},
+                            {"n_ctx", int{c.n_ctx}},
+                            {"n_layers", c.layers.size()},
+                            {"n_recurrent_layers", c.cache_shape().states.size()},
+                            {"n_heads", int{attention.n_heads}},
+                            {"n_kv_heads", int{attention.n_kv_heads}},
+                            {"d_model", int{c.d_model}},
+                            {"d_head", int{attention.d_head}},
+                            {"d_ff", d_ff_of(c)}};
     object["memory"] = {{"n_ctx", found.n_ctx},
                         {"weights", found.survey->weight_bytes},
                         {"cache", static_cast<std::uint64_t>(found.cache_bytes())},

@@ -103,11 +103,19 @@ std::string types_in_use(const fd::Gguf& file) {
   return list;
 }
 
+std::string_view kind_of(const fd::Vocabulary& v) {
+  switch (v.type()) {
+    case fd::VocabularyType::kByteLevel: return "byte-level";
+    case fd::VocabularyType::kSentencePiece: return "SentencePiece";
+    case fd::VocabularyType::kMergedText: break;
+  }
+  return "merged text";
+}
+
 std::string describe(const fd::Tokenizer& tokenizer) {
   const fd::Vocabulary& v = tokenizer.vocabulary();
-  std::string out = v.type() == fd::VocabularyType::kByteLevel
-                        ? "byte-level, pre-tokenizer " + excerpt(v.pre(), 40)
-                        : std::string("SentencePiece");
+  std::string out(kind_of(v));
+  if (v.type() == fd::VocabularyType::kByteLevel) out += ", pre-tokenizer " + excerpt(v.pre(), 40);
   out += ", " + std::to_string(v.size()) + " tokens, ";
   out += v.adds_bos() ? "begins with " + excerpt(v.piece(*v.bos(), true), 30) : "adds no BOS";
   for (const fd::TokenId id : v.ends()) {
@@ -142,9 +150,10 @@ std::string tensor_table(const fd::Gguf& file) {
 
 Json tokenizer_to_json(const fd::Tokenizer& tokenizer) {
   const fd::Vocabulary& v = tokenizer.vocabulary();
-  const bool byte_level = v.type() == fd::VocabularyType::kByteLevel;
+  const bool sentence_piece = v.type() == fd::VocabularyType::kSentencePiece;
+  const std::string kind(sentence_piece ? "sentencepiece" : kind_of(v));
   const std::vector<fd::TokenId> ends(v.ends().begin(), v.ends().end());
-  return Json::object({{"type", byte_level ? "byte-level" : "sentencepiece"},
+  return Json::object({{"type", kind},
                        {"pre", v.pre()},
                        {"size", v.size()},
                        {"bos", v.bos() ? Json(*v.bos()) : Json()},

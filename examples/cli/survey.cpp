@@ -69,7 +69,9 @@ double Survey::pass_bytes(int rows, int logit_rows) const {
   for (const fd::LayerShape& layer : config.layers) {
     widest = std::max(widest, 2.0 * layer.attention.d_q + layer.feed_forward.d_ff);
   }
-  const double row = 2.0 * config.d_model + widest;
+  // What layers are given besides x is made in one piece, and kept for the pass.
+  const double inputs = 2.0 * config.d_input * static_cast<double>(config.layers.size());
+  const double row = 2.0 * config.d_model + widest + inputs;
   return sizeof(float) * (rows * row + static_cast<double>(logit_rows) * config.n_vocab);
 }
 

@@ -29,6 +29,9 @@ struct Config {
   // No norms before the parts of a layer, one norm of all heads, soft-caps, and factors on what is
   // added to x and on logits.
   bool scales = false;
+  // Values made from keys, with a norm; layers behind the first with the keys of that; an input of
+  // each layer's own, and a factor on what it leaves.
+  bool partial = false;
   int window = 0;
   fd::RopeKind rope = fd::RopeKind::kHalves;
   fd::Activation activation = fd::Activation::kSilu;
@@ -86,7 +89,7 @@ inline kernels_under_test::FileMatrix weights(fd::TensorType type, int n_out, in
 template <typename B>
 struct Model {
   struct Layer {
-    typename B::Matrix wq, wk, wv, wo, gate, up, down;
+    typename B::Matrix wq, wk, wv, wo, gate, up, down, input_gate, input_down;
     std::vector<float> norm, ff_norm, q_bias, k_bias, v_bias;
     std::vector<float> q_norm, k_norm, post_norm, post_ff_norm, all_q_norm, all_k_norm;
   };
@@ -101,19 +104,36 @@ struct Model {
     const int d_kv = s.d_kv;
     for (int layer = 0; layer < c.n_layers; ++layer) {
       const auto seed = static_cast<unsigned>(100 * layer + 50);
-      layers.push_back({pack(1, d_q, s.d_model), pack(2, d_kv, s.d_model), pack(3, d_kv, s.d_model),
-                        pack(4, s.d_model, d_q), pack(5, s.d_ff, s.d_model),
-                        pack(6, s.d_ff, s.d_model), pack(7, s.d_model, s.d_ff),
-                        around_one(s.d_model, seed), around_one(s.d_model, seed + 1),
+      layers.push_back({pack(1, d_q, s.d_model),
+                        pack(2, d_kv, s.d_model),
+                        pack(3, d_kv, s.d_model),
+                        pack(4, s.d_model, d_q),
+                        pack(5, s.d_ff, s.d_model),
+                        pack(6, s.d_ff, s.d_model),
+                        pack(7, s.d_model, s.d_ff),
+                        pack(5, kInput, s.d_model),
+                        pack(0, s.d_model, kInput),
+                        around_one(s.d_model, seed),
+                        around_one(s.d_model, seed + 1),
                         normals(static_cast<std::size_t>(d_q), seed + 2, 0.3f),
                         normals(static_cast<std::size_t>(d_kv), seed + 3, 0.3f),
                         normals(static_cast<std::size_t>(d_kv), seed + 4, 0.3f),
-                        around_one(s.d_head, seed + 5), around_one(s.d_head, seed + 6),
-                        around_one(s.d_model, seed + 7), around_one(s.d_model, seed + 8),
-                        around_one(d_q, seed + 9), around_one(d_kv, seed + 10)});
+                        around_one(s.d_head, seed + 5),
+                        around_one(s.d_head, seed + 6),
+                        around_one(s.d_model, seed + 7),
+                        around_one(s.d_model, seed + 8),
+                        around_one(d_q, seed + 9),
+                        around_one(d_kv, seed + 10)});
     }
     norm = around_one(s.d_model, 9);
+    if (!c.partial) return;
+    inputs_table = pack(0, c.n_vocab, kInput * c.n_layers);
+    inputs_projection = pack(1, kInput * c.n_layers, s.d_model);
+    input_norm = around_one(kInput, 10);
+    config.shape.d_inputs = kInput * c.n_layers;
   }
+
+  static constexpr int kInput = 256;  // of each layer's own
 
   typename B::Matrix pack(std::size_t which, int n_out, int n_in) {
     return backend.pack(weights(config.types[which], n_out, n_in, ++seed_).view());
@@ -129,8 +149,9 @@ struct Model {
   unsigned seed_ = 0;
   typename B::Matrix table;
   typename B::Matrix head;
+  typename B::Matrix inputs_table, inputs_projection;
   std::vector<Layer> layers;
-  std::vector<float> norm;
+  std::vector<float> norm, input_norm;
 };
 
 /// A cache, and the nodes that the next pass stages behind it.
@@ -218,6 +239,7 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
   };
   std::vector<float> x = buffer(s.d_model);
   std::vector<float> q = buffer(s.d_q);
+  std::vector<float> inputs = buffer(s.d_inputs);
   Output output{
       std::vector<std::vector<float>>(n, std::vector<float>(static_cast<std::size_t>(c.n_vocab))),
       std::vector<fd::TokenId>(n),
@@ -237,6 +259,18 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
   const fd::RopeTable<L> rope{c.rope, s.d_head, cos.data(), sin.data()};
   model.backend.run(s, [&](auto& worker) noexcept {
     worker.embed(fd::EmbedArgs<L>{&model.table, tokens, 1.5f, x.data()});
+    if constexpr (fd::EmbedsLayers<L>) {
+      if (c.partial) {
+        worker.embed_layers(fd::EmbedLayersArgs<L>{.x = x.data(),
+                                                   .tokens = tokens,
+                                                   .table = &model.inputs_table,
+                                                   .projection = &model.inputs_projection,
+                                                   .norm = {model.input_norm.data(), 1e-5f},
+                                                   .d_input = model.kInput,
+                                                   .scale = 0.8f,
+                                                   .inputs = inputs.data()});
+      }
+    }
     for (std::size_t i = 0; i < model.layers.size(); ++i) {
       const auto& w = model.layers[i];
       fd::QkvArgs<L, R> qkv;
@@ -268,6 +302,12 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
         qkv.q_norm = {w.all_q_norm.data(), 1e-5f};
         qkv.k_norm = {w.all_k_norm.data(), 1e-5f};
       }
+      if (c.partial) {
+        qkv.wv = nullptr;
+        qkv.v_bias = nullptr;
+        qkv.v_norm = {w.q_norm.data(), 1e-5f};
+        if (i > 0) qkv.wk = nullptr;
+      }
       worker.qkv(qkv);
       fd::AttendArgs<L, R> attend;
       attend.q = q.data();
@@ -277,7 +317,7 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
       attend.d_head = s.d_head;
       attend.scale = 1.0f / std::sqrt(static_cast<float>(s.d_head));
       attend.sequences = rows;
-      attend.kv = kv[i];
+      attend.kv = kv[c.partial ? 0 : i];
       attend.wo = &w.wo;
       attend.x = x.data();
       attend.window = c.window;
@@ -295,6 +335,15 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
         feed_forward.residual = 0.3f;
       }
       worker.feed_forward(feed_forward);
+      if (!c.partial) continue;
+      fd::FeedForwardArgs<L> input{x.data(),      n_rows,  {},           c.activation,
+                                   &w.input_gate, nullptr, &w.input_down};
+      input.factor = inputs.data() + i * static_cast<std::size_t>(model.kInput);
+      input.factor_stride = s.d_inputs;
+      input.output_scale = 0.9f;
+      worker.feed_forward(input);
+      input.factor = nullptr;
+      worker.feed_forward(input);
     }
     fd::HeadArgs<L> head{x.data(),    wanted,        {model.norm.data(), 1e-5f},
                          &model.head, output.argmax, logits};

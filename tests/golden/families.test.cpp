@@ -74,8 +74,8 @@ TEST_CASE("every family has the logits of transformers") {
       CHECK(difference(rows_of(packed, golden), golden) < 2e-5);
     }
   }
-  for (const char* family : {"gemma2", "granite", "llama", "mistral3", "olmo2", "phi3", "qwen3",
-                             "qwen3-yarn", "qwen3moe"}) {
+  for (const char* family : {"gemma2", "gemma4", "granite", "llama", "mistral3", "olmo2", "phi3",
+                             "qwen3", "qwen3-yarn", "qwen3moe"}) {
     CHECK(seen.contains(family));
   }
 }

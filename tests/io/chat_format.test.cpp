@@ -169,6 +169,23 @@ TEST_CASE("Gemma puts the system message before the first user's") {
   CHECK(refusal(chat, {{"assistant", "a"}}) == fd::ErrorCode::kInvalidOption);
 }
 
+TEST_CASE("Gemma 4 has system turns, and some of it begins an answer with an empty thought") {
+  const std::string base =
+      "{{ '<|turn>' + role + '\\n' }}{{ message['content'] | trim }}{{ '<turn|>\\n' }}";
+  const auto chat = fd::recognize_chat_template(base);
+  CHECK(chat.format == fd::ChatFormat::kGemma4);
+  const std::string talk =
+      "<|turn>system\nBe brief.<turn|>\n<|turn>user\nHi<turn|>\n<|turn>model\nHello.<turn|>\n"
+      "<|turn>user\nBye<turn|>\n<|turn>model\n";
+  CHECK(fd::format_chat(chat, kTalk) == talk);
+  const auto thinks =
+      fd::recognize_chat_template(base + "{{- '<|channel>thought\\n<channel|>' -}}");
+  CHECK(fd::format_chat(thinks, kTalk) == talk + "<|channel>thought\n<channel|>");
+  CHECK(fd::format_chat(thinks, kTalk, false) + "<|turn>model\n" == talk);
+  CHECK(fd::format_reply(thinks, "Bye") ==
+        "<turn|>\n<|turn>user\nBye<turn|>\n<|turn>model\n<|channel>thought\n<channel|>");
+}
+
 TEST_CASE("Mistral's formats differ in spaces, and in where a system message goes") {
   const auto talk = [](const std::string& text) {
     return fd::format_chat(fd::recognize_chat_template(text), kTalk);
@@ -255,7 +272,8 @@ TEST_CASE("formats have names") {
 }
 
 TEST_CASE("a reply goes on behind an answer as the whole conversation would read") {
-  for (const auto& text : {kSmolLM2, kQwen, kLlama3, kGemma}) {
+  const std::string gemma4 = "'<|turn>' '<turn|>' | trim";
+  for (const auto& text : {kSmolLM2, kQwen, kLlama3, kGemma, gemma4}) {
     const auto chat = fd::recognize_chat_template(text);
     Messages talk = {{"user", "Hi"}};
     std::string grown = fd::format_chat(chat, talk);

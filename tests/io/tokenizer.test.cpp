@@ -30,7 +30,53 @@ struct SentencePiece {
   fd::Tokenizer tokenizer{fd::Vocabulary(data)};
 };
 
+/// Characters and merges of them, bytes as fallback.
+struct MergedText {
+  static fd::VocabularyData vocabulary() {
+    fd::VocabularyData data = toy::sentence_piece();
+    data.type = fd::VocabularyType::kMergedText;
+    data.add_space_prefix = false;
+    data.merges = {"a b", "b c", "\xE2\x96\x81 ab", "\n \n"};
+    return data;
+  }
+  fd::VocabularyData data = vocabulary();
+  fd::TokenId a = toy::add(data, "a");
+  fd::TokenId b = toy::add(data, "b");
+  fd::TokenId c = toy::add(data, "c");
+  fd::TokenId mark = toy::add(data, "\xE2\x96\x81");
+  fd::TokenId ab = toy::add(data, "ab");
+  fd::TokenId bc = toy::add(data, "bc");
+  fd::TokenId spaced = toy::add(data,
+                                "\xE2\x96\x81"
+                                "ab");
+  fd::TokenId line = toy::add(data, "\n");
+  fd::TokenId lines = toy::add(data, "\n\n");
+  fd::TokenId three = toy::add(data, "\n\n\n");
+  fd::TokenId channel = toy::add(data, "<|channel>", fd::TokenKind::kUserDefined);
+  fd::Tokenizer tokenizer{fd::Vocabulary(data)};
+};
+
 }  // namespace
+
+TEST_CASE_METHOD(MergedText,
+                 "merged text: ranks of merges decide, spaces are marked, bytes help out") {
+  CHECK(tokenizer.encode("abc") == Tokens{ab, c});  // not a, bc: "a b" is of lower rank
+  CHECK(tokenizer.encode("bc ab b") == Tokens{bc, spaced, mark, b});
+  CHECK(tokenizer.encode("a<|channel>") == Tokens{a, channel});
+  CHECK(tokenizer.encode("a", {.add_bos = true}) == Tokens{1, a});
+  // U+00E9 has no token: its two bytes, which begin at id 3.
+  CHECK(tokenizer.encode("a\xC3\xA9") == Tokens{a, 3 + 0xC3, 3 + 0xA9});
+  for (const std::string text : {"bc ab  b", "caf\xC3\xA9 \xFF ab", "a\n\nb \n"}) {
+    CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
+  }
+}
+
+TEST_CASE_METHOD(MergedText,
+                 "merged text: runs of line breaks are cut out, and whole where they are a token") {
+  CHECK(tokenizer.encode("a\n\n\nb") == Tokens{a, three, b});  // which no merge makes
+  CHECK(tokenizer.encode("\n\n\n\n") == Tokens{lines, lines});
+  CHECK(tokenizer.encode("\n ab") == Tokens{line, spaced});
+}
 
 TEST_CASE_METHOD(ByteLevel, "byte-level text is cut, merged and put together again") {
   CHECK(tokenizer.encode("ab ab") == Tokens{256, 257});

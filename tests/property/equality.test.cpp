@@ -131,6 +131,13 @@ TEST_CASE("gemma3 family, far past its windows: equal at every depth on one and 
   check_equality<fd::q8_0>(tiny, 2, {5}, 128);
 }
 
+TEST_CASE("gemma4 family, of which layers share keys: equal on one and two threads") {
+  TinyModel tiny;
+  tiny.family = "gemma4";
+  tiny.n_layers = 4;
+  for (const int threads : {1, 2}) check_equality(tiny, threads, {1, 7}, 96);
+}
+
 TEST_CASE("the other families: equal on two threads") {
   for (const char* family : {"qwen3", "gemma2", "granite", "olmo2", "phi3", "qwen3moe"}) {
     CAPTURE(family);

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <deque>
 #include <string>
 #include <vector>
@@ -23,7 +26,7 @@ struct TinyModel {
   int d_model = 64;
   int d_ff = 96;
   int n_ctx = 2048;
-  int window = 8;     // of the families gemma3, in two layers of three, and gemma2, in every second
+  int window = 8;     // of gemma3 in two layers of three, of gemma2 and gemma4 in every second
   int n_experts = 5;  // of the family qwen3moe, each of d_ff
   int n_used = 2;     // of them, by a row
   int n_vocab = 307;  // not a multiple of any vector width
@@ -31,6 +34,7 @@ struct TinyModel {
   bool tied = true;
   unsigned seed = 1;
   std::vector<std::string> more_vectors = {};  // tensors [d_model] that no layer has
+  std::string without = {};                    // a vector that is left out
 
   std::vector<std::byte> file() const {
     using namespace foredraft;
@@ -44,10 +48,12 @@ struct TinyModel {
     number("embedding_length", d_model);
     number("feed_forward_length", d_ff);
     number("attention.head_count", n_heads);
-    number("attention.head_count_kv", n_kv_heads);
-    number("attention.key_length", d_head);
-    number("attention.value_length", d_head);
-    number("rope.dimension_count", d_head);
+    if (family != "gemma4") {
+      number("attention.head_count_kv", n_kv_heads);
+      number("attention.key_length", d_head);
+      number("attention.value_length", d_head);
+      number("rope.dimension_count", d_head);
+    }
     const bool gemma3 = family == "gemma3";
     if (gemma3) {
       number("attention.sliding_window", window);
@@ -66,10 +72,12 @@ struct TinyModel {
       writer.add("granite.residual_scale", 0.4f);
       writer.add("granite.logit_scale", 4.0f);
     }
+    const bool gemma4 = family == "gemma4";
+    if (gemma4) add_gemma4(writer);
     const bool olmo2 = family == "olmo2";
     const bool fused = family == "phi3";
     const bool mixture = family == "qwen3moe";
-    const bool head_norms = gemma3 || mixture || family == "qwen3";
+    const bool head_norms = gemma3 || gemma4 || mixture || family == "qwen3";
     if (mixture) {
       number("expert_count", n_experts);
       number("expert_used_count", n_used);
@@ -88,6 +96,7 @@ struct TinyModel {
     const auto vector = [&](const std::string& name, int n) {
       const auto& m = kept.emplace_back(kernels_under_test::random_matrix(
           TensorType::kF32, 1, static_cast<std::size_t>(n), ++next));
+      if (name == without) return;
       writer.add_tensor(name, TensorType::kF32, {m.n_in}, m.bytes);
     };
     const auto experts = [&](const std::string& name, int n_out, int n_in) {
@@ -100,24 +109,37 @@ struct TinyModel {
     matrix("token_embd.weight", n_vocab, d_model, type);
     vector("output_norm.weight", d_model);
     if (!tied) matrix("output.weight", n_vocab, d_model, type);
+    if (gemma4) {
+      matrix("per_layer_token_embd.weight", n_vocab, n_layers * kInput, type);
+      matrix("per_layer_model_proj.weight", n_layers * kInput, d_model, type);
+      vector("per_layer_proj_norm.weight", kInput);
+      vector("rope_freqs.weight", d_head);  // of heads twice as large, which turn in pairs
+      std::vector<float> factors(static_cast<std::size_t>(d_head), 1.0f);
+      std::fill(factors.begin() + d_head / 4, factors.end(), 1e30f);  // a part of each head turns
+      std::memcpy(kept.back().bytes.data(), factors.data(), kept.back().bytes.size());
+    }
     for (int i = 0; i < n_layers; ++i) {
       const std::string layer = "blk." + std::to_string(i) + ".";
+      const bool full = gemma4 && full_in_gemma4(i);
+      const bool shares = gemma4 && i >= n_layers - shared_in_gemma4();
+      const int kv_heads = full ? 1 : n_kv_heads;
+      const int size = full ? 2 * d_head : d_head;  // of a head
       if (!olmo2) vector(layer + "attn_norm.weight", d_model);
       if (fused) {
-        matrix(layer + "attn_qkv.weight", (n_heads + 2 * n_kv_heads) * d_head, d_model, type);
+        matrix(layer + "attn_qkv.weight", (n_heads + 2 * kv_heads) * size, d_model, type);
       } else {
-        matrix(layer + "attn_q.weight", n_heads * d_head, d_model, type);
-        matrix(layer + "attn_k.weight", n_kv_heads * d_head, d_model, type);
-        matrix(layer + "attn_v.weight", n_kv_heads * d_head, d_model, type);
+        matrix(layer + "attn_q.weight", n_heads * size, d_model, type);
+        if (!shares) matrix(layer + "attn_k.weight", kv_heads * size, d_model, type);
+        if (!shares && !full) matrix(layer + "attn_v.weight", kv_heads * size, d_model, type);
       }
       // Its input need not fill a block of 256: real files fall back to blocks of 32 there too.
       const bool quantized = quant_geometry(type).elements != 0;
-      matrix(layer + "attn_output.weight", d_model, n_heads * d_head,
+      matrix(layer + "attn_output.weight", d_model, n_heads * size,
              quantized ? TensorType::kQ8_0 : type);
       if (family == "qwen2") {
-        vector(layer + "attn_q.bias", n_heads * d_head);
-        vector(layer + "attn_k.bias", n_kv_heads * d_head);
-        vector(layer + "attn_v.bias", n_kv_heads * d_head);
+        vector(layer + "attn_q.bias", n_heads * size);
+        vector(layer + "attn_k.bias", kv_heads * size);
+        vector(layer + "attn_v.bias", kv_heads * size);
       }
       if (!olmo2) vector(layer + "ffn_norm.weight", d_model);
       if (mixture) {
@@ -131,10 +153,16 @@ struct TinyModel {
         matrix(layer + "ffn_down.weight", d_model, d_ff, type);
       }
       if (head_norms || olmo2) {
-        vector(layer + "attn_q_norm.weight", olmo2 ? n_heads * d_head : d_head);
-        vector(layer + "attn_k_norm.weight", olmo2 ? n_kv_heads * d_head : d_head);
+        vector(layer + "attn_q_norm.weight", olmo2 ? n_heads * size : size);
+        if (!shares) vector(layer + "attn_k_norm.weight", olmo2 ? kv_heads * size : size);
       }
-      if (gemma2 || gemma3 || olmo2) {
+      if (gemma4) {
+        matrix(layer + "inp_gate.weight", kInput, d_model, type);
+        matrix(layer + "proj.weight", d_model, kInput, type);
+        vector(layer + "post_norm.weight", d_model);
+        vector(layer + "layer_output_scale.weight", 1);
+      }
+      if (gemma2 || gemma3 || gemma4 || olmo2) {
         vector(layer + "post_attention_norm.weight", d_model);
         vector(layer + "post_ffw_norm.weight", d_model);
       }
@@ -144,6 +172,34 @@ struct TinyModel {
   }
 
  private:
+  static constexpr int kInput = 32;  // of each layer's own embedding
+
+  /// Every second layer of gemma4, and the last.
+  bool full_in_gemma4(int layer) const { return layer % 2 == 1 || layer == n_layers - 1; }
+  /// Layers at its end that read the keys of earlier ones.
+  int shared_in_gemma4() const { return n_layers >= 4 ? 2 : 0; }
+
+  void add_gemma4(foredraft::GgufWriter& writer) const {
+    const auto number = [&](const char* key, int value) {
+      writer.add(std::string("gemma4.") + key, static_cast<std::uint32_t>(value));
+    };
+    std::vector<bool> windows;
+    std::vector<std::int32_t> kv_heads;
+    for (int i = 0; i < n_layers; ++i) {
+      windows.push_back(!full_in_gemma4(i));
+      kv_heads.push_back(full_in_gemma4(i) ? 1 : n_kv_heads);
+    }
+    writer.add_array("gemma4.attention.sliding_window_pattern", windows);
+    writer.add_array("gemma4.attention.head_count_kv", kv_heads);
+    number("attention.key_length", 2 * d_head);
+    number("attention.key_length_swa", d_head);
+    number("attention.sliding_window", window);
+    number("attention.shared_kv_layers", shared_in_gemma4());
+    number("embedding_length_per_layer_input", kInput);
+    writer.add("gemma4.rope.freq_base", 1e6f);
+    writer.add("gemma4.final_logit_softcapping", 4.0f);
+  }
+
   void add_vocabulary(foredraft::GgufWriter& writer) const {
     std::vector<std::string> pieces;
     std::vector<std::int32_t> kinds;

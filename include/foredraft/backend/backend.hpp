@@ -31,11 +31,13 @@ struct PassShape {
   Dim d_mixed = 0;  ///< what it hands to its last matrix product, at most d_in
   Dim d_state = 0;  ///< one of its states
 
+  Dim d_inputs = 0;  ///< what all layers are given besides x: n_layers * d_input; 0: nothing
+
   /// Columns of the widest activations.
   Dim widest() const noexcept {
     const int of_experts = int{n_used} * std::max(int{d_expert}, int{d_model});
-    return std::max(
-        {int{d_model}, int{d_ff}, int{d_q}, int{d_kv}, int{d_in}, int{n_experts}, of_experts});
+    return std::max({int{d_model}, int{d_ff}, int{d_q}, int{d_kv}, int{d_in}, int{n_experts},
+                     of_experts, int{d_inputs}});
   }
 };
 
@@ -77,6 +79,19 @@ template <typename W>
 concept MixesExperts = requires(W& worker, const MixtureArgs<W>& mixture) {
   { worker.mixture(mixture) } noexcept;
 };
+
+/// A worker that knows layers which lack matrices: keys or values that are not their own, feed-forward
+/// parts without `up`; and with them norms on values and factors on what a layer leaves. A model with
+/// such layers is refused over another one.
+template <typename W>
+concept RunsPartialLayers = requires { requires W::partial_layers; };
+
+/// A worker that can also embed tokens for each layer. A model that does is refused over another one.
+template <typename W>
+concept EmbedsLayers =
+    RunsPartialLayers<W> && requires(W& worker, const EmbedLayersArgs<W>& embed) {
+      { worker.embed_layers(embed) } noexcept;
+    };
 
 /// A worker with recurrent layers over states that are stored as V stores them.
 template <typename W, typename V>

@@ -95,16 +95,34 @@ struct EmbedArgs {
   Out<W> x = nullptr;  // written [n_rows, d_model]
 };
 
+/// What each layer is given of a token besides x, for all of them side by side:
+/// (norm(projection * x) + scale * table[token]) / sqrt(2), with a norm for each layer's part.
+/// @source transformers 5.17, models/gemma4 (per-layer embeddings)
+template <typename W>
+struct EmbedLayersArgs {
+  In<W> x = nullptr;                               // [n_rows, d_model]
+  std::span<const TokenId> tokens = {};            // [n_rows]
+  const typename W::Matrix* table = nullptr;       // [n_vocab, n_layers * d_input]
+  const typename W::Matrix* projection = nullptr;  // [n_layers * d_input, d_model]
+  RmsNorm<W> norm = {};                            // [d_input]
+  int d_input = 0;
+  float scale = 1.0f;
+  Out<W> inputs = nullptr;  // written [n_rows, n_layers * d_input]
+};
+
 /// norm(x) -> q, k, v; rotate q and k; keep q; write k and v into the staged rows of the caches.
 /// K and V are stored in the cache's format before anything reads them, the own row included.
+///
+/// Without wk and wv, only q: the caches' rows are those of another layer, which wrote them. Without
+/// wv alone, v is what k is before its norm and rotation.
 template <typename W, typename R>
 struct QkvArgs {
   In<W> x = nullptr;  // [n_rows, d_model]
   int n_rows = 0;
   RmsNorm<W> norm = {};                    // or absent
   const typename W::Matrix* wq = nullptr;  // [n_heads * d_head, d_model]
-  const typename W::Matrix* wk = nullptr;  // [n_kv_heads * d_head, d_model]
-  const typename W::Matrix* wv = nullptr;  // [n_kv_heads * d_head, d_model]
+  const typename W::Matrix* wk = nullptr;  // [n_kv_heads * d_head, d_model] or null
+  const typename W::Matrix* wv = nullptr;  // likewise
   In<W> q_bias = nullptr;                  // [n_heads * d_head] or null
   In<W> k_bias = nullptr;                  // [n_kv_heads * d_head] or null
   In<W> v_bias = nullptr;                  // [n_kv_heads * d_head] or null
@@ -118,6 +136,7 @@ struct QkvArgs {
   RmsNorm<W> q_norm = {};                        // of each head before it turns, or absent
   RmsNorm<W> k_norm = {};                        // likewise
   bool norms_all_heads = false;  // these norms are of all heads of a row together, side by side
+  RmsNorm<W> v_norm = {};        // of each head of values, or absent
 };
 
 /// x += wo * attention, where attention is softmax(q k^T * scale) v of each head, causal along each
@@ -145,10 +164,13 @@ struct AttendArgs {
 
 enum class Activation : std::uint8_t {
   kSilu,
-  kGeluTanh
+  kGeluTanh,
+  kReluSquared,
 };
 
-/// x += down * (activation(gate * norm(x)) .* (up * norm(x))), or its norm, times `residual`
+/// x += down * (activation(gate * norm(x)) .* (up * norm(x))), or its norm, times `residual`; then x
+/// times `output_scale`. Without `up`, `factor` stands in place of up * norm(x), or, where that is
+/// null too, ones.
 template <typename W>
 struct FeedForwardArgs {
   Out<W> x = nullptr;  // read and written [n_rows, d_model]
@@ -156,10 +178,13 @@ struct FeedForwardArgs {
   RmsNorm<W> norm = {};  // or absent
   Activation activation = Activation::kSilu;
   const typename W::Matrix* gate = nullptr;  // [d_ff, d_model]
-  const typename W::Matrix* up = nullptr;    // [d_ff, d_model]
+  const typename W::Matrix* up = nullptr;    // [d_ff, d_model] or null
   const typename W::Matrix* down = nullptr;  // [d_model, d_ff]
   RmsNorm<W> post_norm = {};                 // or absent
   float residual = 1.0f;
+  In<W> factor = nullptr;  // [n_rows, factor_stride], of which the first d_ff; or null
+  int factor_stride = 0;
+  float output_scale = 1.0f;
 };
 
 /// A feed-forward part for each of many experts, of which a row takes the n_used whose scores

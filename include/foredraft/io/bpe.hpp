@@ -9,14 +9,15 @@
 #include <vector>
 
 #include <foredraft/core/types.hpp>
+#include <foredraft/core/utf8.hpp>
 #include <foredraft/io/bucket_index.hpp>
 #include <foredraft/io/byte_alphabet.hpp>
 #include <foredraft/io/vocabulary.hpp>
 
 namespace foredraft::inline v0 {
 
-/// Byte-level pair encoding: a word begins as its bytes, and as long as any two neighbours have a
-/// merge, the one of lowest rank (of equal ones the leftmost) is applied.
+/// Pair encoding: a word begins as its bytes, or as its characters, and as long as any two neighbours
+/// have a merge, the one of lowest rank (of equal ones the leftmost) is applied.
 ///
 /// Some vocabularies lack tokens for bytes that never occur in well-formed text; such bytes are
 /// left out, as other engines do: there is no id that would not mislead the model.
@@ -68,13 +69,46 @@ class BytePairEncoder {
   /// Appends the tokens of one word of less than 4 GiB.
   /// @cost O(n log n) in its bytes
   void encode(std::string_view word, Workspace& work, std::vector<TokenId>& out) const {
+    begin(work);
+    for (const char c : word) append(bytes_[static_cast<unsigned char>(c)], work);
+    merge(work, out);
+  }
+
+  /// The same of characters; one without a token is its bytes, and a byte without one the unknown
+  /// token.
+  /// @param vocabulary  that of the constructor
+  void encode_characters(const Vocabulary& vocabulary, std::string_view word, Workspace& work,
+                         std::vector<TokenId>& out) const {
+    begin(work);
+    while (!word.empty()) {
+      const std::string_view character =
+          word.substr(0, std::max<std::size_t>(1, valid_utf8_character(word)));
+      word.remove_prefix(character.size());
+      const auto id = vocabulary.find(character);
+      if (id && vocabulary.is_text(*id) && vocabulary.kind(*id) != TokenKind::kByte) {
+        append(*id, work);
+        continue;
+      }
+      for (const char c : character) {
+        const TokenId byte = bytes_[static_cast<unsigned char>(c)];
+        append(byte == kNoToken ? vocabulary.unknown().value() : byte, work);
+      }
+    }
+    merge(work, out);
+  }
+
+ private:
+  static void begin(Workspace& work) {
     work.symbols.clear();
     work.candidates.clear();
-    for (const char c : word) {
-      const TokenId id = bytes_[static_cast<unsigned char>(c)];
-      const auto i = static_cast<std::uint32_t>(work.symbols.size());
-      if (id != kNoToken) work.symbols.push_back({id, i - 1, i + 1});  // the first wraps to kEnd
-    }
+  }
+  static void append(TokenId id, Workspace& work) {
+    const auto i = static_cast<std::uint32_t>(work.symbols.size());
+    if (id != kNoToken) work.symbols.push_back({id, i - 1, i + 1});  // the first wraps to kEnd
+  }
+
+  /// Appends what the symbols become.
+  void merge(Workspace& work, std::vector<TokenId>& out) const {
     if (work.symbols.empty()) return;
     work.symbols.back().next = kEnd;
     for (std::uint32_t i = 0; i + 1 < work.symbols.size(); ++i) consider(i, work);
@@ -88,7 +122,6 @@ class BytePairEncoder {
       out.push_back(work.symbols[i].id);
   }
 
- private:
   static constexpr TokenId kNoToken = -1;
   static constexpr std::uint32_t kEnd = std::numeric_limits<std::uint32_t>::max();
 

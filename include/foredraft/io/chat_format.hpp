@@ -33,6 +33,7 @@ struct ChatTemplate {
   bool trims = false;          ///< white space around contents is taken away
   /// What the assistant thought, up to `</think>`, is left out of its earlier turns (Qwen 3).
   bool forgets_thoughts = false;
+  std::string answer_prefix;  ///< behind the opening of the next answer: an empty thought (Gemma 4)
 };
 
 namespace chat_format {
@@ -101,6 +102,7 @@ inline std::vector<ChatFormat> formats_of(std::string_view text) {
     formats.push_back(ChatFormat::kLlama3);
   }
   if (has("<start_of_turn>") && has("<end_of_turn>")) formats.push_back(ChatFormat::kGemma);
+  if (has("<|turn>") && has("<turn|>")) formats.push_back(ChatFormat::kGemma4);
   if (const auto mistral = mistral_format(text)) formats.push_back(*mistral);
   if (has("<|start_of_role|>") && has("<|end_of_role|>")) formats.push_back(ChatFormat::kGranite);
   const bool names = has("<|user|>") && has("<|assistant|>");
@@ -156,6 +158,13 @@ inline ChatTemplate recognize_chat_template(std::string_view text) {
   // The date is the template's own default for programs that set none, and the same every day.
   if (chat.format == ChatFormat::kLlama3 && has("Cutting Knowledge Date: December 2023")) {
     chat.system_prefix = "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n";
+  }
+  if (chat.format == ChatFormat::kGemma4) {
+    // Models that think unless told otherwise. The line break is one or an escape.
+    for (const std::string_view empty_thought :
+         {"'<|channel>thought\n<channel|>'", "'<|channel>thought\\n<channel|>'"}) {
+      if (has(empty_thought)) chat.answer_prefix = "<|channel>thought\n<channel|>";
+    }
   }
   // Mistral's trim answers alone.
   chat.trims = (has("| trim") || has("|trim")) && !has("[INST]");
@@ -220,7 +229,7 @@ inline std::string format_chat(const ChatTemplate& chat, std::span<const ChatMes
     out.append(i == 0 ? before_first : "").append(content);
     out.append(user ? marks.user_end : assistant ? marks.assistant_end : marks.system_end);
   }
-  if (generation_prompt) out.append(marks.assistant);
+  if (generation_prompt) out.append(marks.assistant).append(chat.answer_prefix);
   return out;
 }
 
@@ -230,7 +239,9 @@ inline std::string format_chat(const ChatTemplate& chat, std::span<const ChatMes
 /// @errors as format_chat; kUnsupportedModel for a format that changes what came before
 inline std::string format_reply(const ChatTemplate& chat, std::string_view text) {
   const ChatMessage talk[] = {{"user", "-"}, {"assistant", "-"}, {"user", std::string(text)}};
-  const std::string before = format_chat(chat, std::span(talk).first(1)) + "-";
+  ChatTemplate begun = chat;
+  begun.answer_prefix.clear();  // part of the answer that was generated
+  const std::string before = format_chat(begun, std::span(talk).first(1)) + "-";
   const std::string all = format_chat(chat, talk);
   if (!all.starts_with(before)) {
     throw Error(ErrorCode::kUnsupportedModel, "turns that change those before them",

@@ -12,7 +12,8 @@ enum class ChatFormat : std::uint8_t {
   kRaw,            ///< not at all: the contents, one after the other
   kChatML,         ///< SmolLM2, Qwen
   kLlama3,         ///< Llama 3
-  kGemma,          ///< Gemma; no system turn
+  kGemma,          ///< Gemma, up to 3; no system turn
+  kGemma4,         ///< Gemma 4
   kMistralV1,      ///< Mistral 7B v0.1 and v0.2; no system turn, as with the next two
   kMistralV3,      ///< Mistral 7B v0.3
   kMistralTekken,  ///< Mistral Nemo
@@ -41,7 +42,7 @@ struct ChatMarks {
 
 /// All formats.
 /// @source the chat templates of the models named beside ChatFormat
-inline constexpr std::array<ChatMarks, 12> kChatMarks{{
+inline constexpr std::array<ChatMarks, 13> kChatMarks{{
     {.format = ChatFormat::kRaw, .name = "raw"},
     {.format = ChatFormat::kChatML,
      .name = "chatml",
@@ -66,6 +67,14 @@ inline constexpr std::array<ChatMarks, 12> kChatMarks{{
      .assistant = "<start_of_turn>model\n",
      .assistant_end = "<end_of_turn>\n",
      .alternates = true},
+    {.format = ChatFormat::kGemma4,
+     .name = "gemma4",
+     .user = "<|turn>user\n",
+     .user_end = "<turn|>\n",
+     .assistant = "<|turn>model\n",
+     .assistant_end = "<turn|>\n",
+     .system = "<|turn>system\n",
+     .system_end = "<turn|>\n"},
     {.format = ChatFormat::kMistralV1,
      .name = "mistral-v1",
      .user = "[INST] ",

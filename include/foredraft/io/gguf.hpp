@@ -133,6 +133,9 @@ class Gguf {
   std::optional<std::vector<std::int64_t>> get_ints(std::string_view key) const {
     return array<std::int64_t>(key, "an array of integers that fit 64 bits with sign", is_integer);
   }
+  std::optional<std::vector<bool>> get_bools(std::string_view key) const {
+    return array<bool>(key, "an array of bools", [](GgufType t) { return t == GgufType::kBool; });
+  }
 
   /// A tensor of rank 0 to 3 as a matrix; one of rank 3 is several, one behind the other.
   /// @shape [shape[1], shape[0]]; [1, shape[0]] for a vector, [shape[2] * shape[1], shape[0]] for

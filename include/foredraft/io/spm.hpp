@@ -14,6 +14,13 @@
 
 namespace foredraft::inline v0 {
 
+/// A text with U+2581 for each space, and before it where `space_prefix` asks for one.
+inline std::string with_space_marks(std::string_view text, bool space_prefix) {
+  std::string with_marks(space_prefix ? kSpaceMark : std::string_view());
+  for (const char c : text) c == ' ' ? with_marks.append(kSpaceMark) : with_marks.append(1, c);
+  return with_marks;
+}
+
 /// Pair merges in the way of SentencePiece: a text begins as its characters, and as long as any two
 /// neighbours spell a token together, the one of highest score (of equal ones the leftmost) is
 /// formed. Spaces are written U+2581, so words are not cut beforehand. A character without a token
@@ -29,7 +36,7 @@ class SentencePieceEncoder {
   static void encode(const Vocabulary& vocabulary, std::string_view text, bool space_prefix,
                      std::vector<TokenId>& out) {
     if (text.empty()) return;
-    Work work{vocabulary, marked(text, space_prefix), {}, {}};
+    Work work{vocabulary, with_space_marks(text, space_prefix), {}, {}};
     work.run();
     for (std::uint32_t i = 0; i != kEnd; i = work.symbols[i].next) {
       append(vocabulary, work.text_of(work.symbols[i]), out);
@@ -118,12 +125,6 @@ class SentencePieceEncoder {
     if (!id || !vocabulary.is_text(*id) || vocabulary.kind(*id) == TokenKind::kByte)
       return kNoToken;
     return *id;
-  }
-
-  static std::string marked(std::string_view text, bool space_prefix) {
-    std::string with_marks(space_prefix ? kSpaceMark : std::string_view());
-    for (const char c : text) c == ' ' ? with_marks.append(kSpaceMark) : with_marks.append(1, c);
-    return with_marks;
   }
 
   static void append(const Vocabulary& vocabulary, std::string_view symbol,

@@ -38,8 +38,8 @@ struct EncodeOptions {
 ///
 /// decode(encode(text)) == text where the vocabulary has a token for each byte; for parse_special,
 /// with decode's `special`. Not so
-///  - for SentencePiece, where the text has a U+2581, or the vocabulary none; and with a space
-///    prefix, of which the text behind a special token gets one, too;
+///  - for SentencePiece and merged text, where the text has a U+2581, or the vocabulary none; and
+///    with a space prefix, of which the text behind a special token gets one, too;
 ///  - where a user-defined token is spelled as the vocabulary writes a space or a byte.
 class Tokenizer {
  public:
@@ -48,9 +48,11 @@ class Tokenizer {
       : vocabulary_(std::move(vocabulary)),
         user_defined_(vocabulary_, false),
         special_(vocabulary_, true) {
-    if (vocabulary_.type() != VocabularyType::kByteLevel) return;
-    pretokenizer_ = Pretokenizer::named(vocabulary_.pre());
+    if (vocabulary_.type() == VocabularyType::kSentencePiece) return;
     bpe_.emplace(vocabulary_);
+    if (vocabulary_.type() == VocabularyType::kByteLevel) {
+      pretokenizer_ = Pretokenizer::named(vocabulary_.pre());
+    }
   }
 
   /// From a model file, which is not needed any more afterwards.
@@ -124,6 +126,7 @@ class Tokenizer {
   /// A text without special tokens, which begins the text or follows after one.
   void encode_plain(std::string_view text, EncodeOptions options, Workspace& work,
                     std::vector<TokenId>& out) const {
+    if (vocabulary_.type() == VocabularyType::kMergedText) return encode_lines(text, work, out);
     if (!pretokenizer_) {
       const bool space = vocabulary_.adds_space_prefix() && !options.continues;
       SentencePieceEncoder::encode(vocabulary_, text, space, out);
@@ -143,10 +146,29 @@ class Tokenizer {
     }
   }
 
+  /// Lines with marks for spaces, and what is between them: a run of line breaks that is a token stays
+  /// whole.
+  /// @source llama.cpp, the pre-tokenizer of `gemma4`
+  void encode_lines(std::string_view text, Workspace& work, std::vector<TokenId>& out) const {
+    const std::string marked = with_space_marks(text, false);
+    for (std::string_view rest = marked; !rest.empty();) {
+      const bool breaks = rest.front() == '\n';
+      const std::size_t end = breaks ? rest.find_first_not_of('\n') : rest.find('\n');
+      const std::string_view part = rest.substr(0, end);
+      rest.remove_prefix(part.size());
+      const auto whole = breaks ? vocabulary_.find(part) : std::nullopt;
+      if (whole && vocabulary_.is_text(*whole)) {
+        out.push_back(*whole);
+      } else {
+        bpe_->encode_characters(vocabulary_, part, work.merging, out);
+      }
+    }
+  }
+
   Vocabulary vocabulary_;
   SpecialTokens user_defined_, special_;
-  std::optional<Pretokenizer> pretokenizer_;  // kByteLevel only, as is the next
-  std::optional<BytePairEncoder> bpe_;
+  std::optional<Pretokenizer> pretokenizer_;  // kByteLevel only
+  std::optional<BytePairEncoder> bpe_;        // not of kSentencePiece
 };
 
 }  // namespace foredraft::inline v0

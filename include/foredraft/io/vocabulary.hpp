@@ -54,7 +54,7 @@ class Vocabulary {
     }
     load_texts(data.texts);
     load_merges(data.merges);
-    if (type_ == VocabularyType::kSentencePiece) require_fallback();
+    if (type_ != VocabularyType::kByteLevel) require_fallback();
     load_ends({data.eos, data.eot, data.eom});
   }
 
@@ -170,7 +170,7 @@ class Vocabulary {
     }
     order.insert(order.end(), text_tokens.begin(), text_tokens.end());
     index_ = StringIndex(texts_, order);
-    if (type_ == VocabularyType::kSentencePiece) return;
+    if (type_ != VocabularyType::kByteLevel) return;
     for (unsigned byte = 0; byte < 256; ++byte) {
       const auto id = find(kByteAlphabet.write(static_cast<unsigned char>(byte)));
       if (id && is_text(*id)) bytes_[byte] = *id;
@@ -182,7 +182,7 @@ class Vocabulary {
   std::string decoded(std::string_view text, TokenId id) {
     if (kind(id) == TokenKind::kByte) {
       const unsigned char byte = parse_byte_token(text);
-      if (type_ == VocabularyType::kSentencePiece) bytes_[byte] = id;
+      if (type_ != VocabularyType::kByteLevel) bytes_[byte] = id;
       return std::string(1, static_cast<char>(byte));
     }
     if (kind(id) != TokenKind::kNormal) return std::string(text);
@@ -204,7 +204,8 @@ class Vocabulary {
     }
     merges_.reserve(merges.size());
     for (const std::string& merge : merges) {
-      const std::size_t space = std::min(merge.find(' '), merge.size());  // none in the alphabet
+      // None in the alphabet, and marks stand for those of texts.
+      const std::size_t space = std::min(merge.find(' '), merge.size());
       const std::string_view left = std::string_view(merge).substr(0, space);
       const std::string_view right =
           std::string_view(merge).substr(std::min(space + 1, merge.size()));

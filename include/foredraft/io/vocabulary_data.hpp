@@ -17,6 +17,7 @@ namespace foredraft::inline v0 {
 enum class VocabularyType : std::uint8_t {
   kByteLevel,      ///< byte-level pair merges (`gpt2` in GGUF)
   kSentencePiece,  ///< pair merges by score over characters, bytes as fallback (`llama` in GGUF)
+  kMergedText,     ///< pair merges by rank over characters, bytes as fallback (`gemma4` in GGUF)
 };
 
 /// What a token is for. The numbers are those of `tokenizer.ggml.token_type`.
@@ -43,8 +44,8 @@ struct VocabularyData {
   VocabularyType type = VocabularyType::kByteLevel;
   std::vector<std::string> texts;   // [n_vocab]
   std::vector<TokenKind> kinds;     // [n_vocab], or empty: all normal
-  std::vector<float> scores;        // [n_vocab]; may be empty for kByteLevel
-  std::vector<std::string> merges;  // "left right"; kByteLevel only
+  std::vector<float> scores;        // [n_vocab]; kSentencePiece needs them
+  std::vector<std::string> merges;  // "left right"; not of kSentencePiece
   std::string pre;                  ///< name of the pre-tokenizer; kByteLevel only
   std::optional<TokenId> bos, eos, eot, eom, unknown, padding;
   bool add_bos = false;
@@ -57,13 +58,14 @@ inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";
 
 /// Names that end a text where a file declares only one of its end tokens. Models for code end a
 /// file with the marks for its neighbours, too.
-inline constexpr std::array<std::string_view, 20> kEndNames = {
+inline constexpr std::array<std::string_view, 21> kEndNames = {
     "<|im_end|>",
     "<|endoftext|>",
     "<|eot_id|>",
     "<|eom_id|>",
     "<|end|>",
     "<end_of_turn>",
+    "<turn|>",
     "<EOT>",
     "_<EOT>",
     "<|end_of_text|>",

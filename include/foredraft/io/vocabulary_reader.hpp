@@ -67,9 +67,10 @@ inline VocabularyType type(const Gguf& file) {
   const auto model = file.get_string("tokenizer.ggml.model");
   if (model == "gpt2") return VocabularyType::kByteLevel;
   if (model == "llama") return VocabularyType::kSentencePiece;
+  if (model == "gemma4") return VocabularyType::kMergedText;
   throw Error(ErrorCode::kUnsupportedModel,
               model ? "tokenizer " + in_quotes(*model) : "no tokenizer (tokenizer.ggml.model)",
-              "gpt2 or llama", "choose a model of another family");
+              "gpt2, llama or gemma4", "choose a model of another family");
 }
 
 inline VocabularyData data_of(const Gguf& file) {
@@ -98,8 +99,8 @@ inline VocabularyData data_of(const Gguf& file) {
 
   const bool sentence_piece = data.type == VocabularyType::kSentencePiece;
   if (!sentence_piece) data.merges = strings(file, "tokenizer.ggml.merges");
-  const bool usually_bos =
-      data.bos && (sentence_piece || data.pre == "llama-bpe" || data.pre == "tekken");
+  const bool usually_bos = data.bos && (data.type != VocabularyType::kByteLevel ||
+                                        data.pre == "llama-bpe" || data.pre == "tekken");
   data.add_bos = file.get_bool("tokenizer.ggml.add_bos_token").value_or(usually_bos);
   data.add_space_prefix = file.get_bool("tokenizer.ggml.add_space_prefix").value_or(sentence_piece);
   return data;
@@ -110,7 +111,8 @@ inline VocabularyData data_of(const Gguf& file) {
 /// The vocabulary in the metadata of a model file.
 ///
 /// Defaults where a file says nothing: SentencePiece adds BOS (if it has one) and a space before
-/// the text; byte-level does neither, but for `llama-bpe` and `tekken`, which add BOS.
+/// the text; merged text adds BOS alone; byte-level does neither, but for `llama-bpe` and `tekken`,
+/// which add BOS.
 /// @errors kUnsupportedModel: another kind of tokenizer; kCorruptFile, kTokenOutOfRange: see
 /// Vocabulary; kOutOfMemory
 inline Vocabulary read_vocabulary(const Gguf& file) {

@@ -19,6 +19,7 @@ struct RopeShape {
   double scale = 1.0;                ///< positions are multiplied by it (linear scaling)
   double magnitude = 1.0;            ///< what has turned is multiplied by it
   std::vector<double> stretch = {};  ///< [n_rot / 2]: frequencies are divided by it; or empty
+  bool factored = true;  ///< frequencies are divided by the file's factors, if it has some
 };
 
 struct AttentionShape {
@@ -33,6 +34,7 @@ struct AttentionShape {
   float softcap = 0.0f;          ///< scores are softcap * tanh(score / softcap); 0: as they are
   float residual = 1.0f;         ///< factor on what is added to x
   bool norms_all_heads = false;  ///< norms on q and k, if any, are of all heads together
+  int keys_of = -1;              ///< an earlier layer whose keys and values it reads; -1: its own
 };
 
 struct FeedForwardShape {
@@ -50,16 +52,19 @@ using RecurrentShape = std::variant<std::monostate, ShortConvShape, SelectiveSca
 inline constexpr int kMostLayers = 1 << 16;
 
 /// A layer: attention or a recurrent part, then a gated feed-forward part, each with a norm before
-/// it, and behind it where there are weights for one.
+/// it, and behind it where there are weights for one. It may lack either.
 struct LayerShape {
   AttentionShape attention = {};
   FeedForwardShape feed_forward = {};
   RecurrentShape recurrent = {};  ///< in place of attention, where it is one
 
-  bool attends() const noexcept { return std::holds_alternative<std::monostate>(recurrent); }
+  bool recurs() const noexcept { return !std::holds_alternative<std::monostate>(recurrent); }
+  bool attends() const noexcept { return !recurs() && attention.n_heads > 0; }
+  /// Whether it attends to keys and values of its own.
+  bool stores() const noexcept { return attends() && attention.keys_of < 0; }
 };
 
-/// What a layer keeps where it is recurrent. @pre not layer.attends()
+/// What a layer keeps where it is recurrent. @pre layer.recurs()
 inline StateShape state_shape(const LayerShape& layer) {
   StateShape shape;
   std::visit(
@@ -83,6 +88,8 @@ struct ModelConfig {
   float logit_softcap = 0.0f;  ///< logits are softcap * tanh(logit / softcap); 0: as they are
   std::vector<RopeShape> ropes = {};  ///< each kind of turning that a layer uses
   std::vector<LayerShape> layers = {};
+  Dim d_input = 0;  ///< of the embedding that each layer has besides; 0: there are none
+  bool needs_rope_factors = false;  ///< a file without them is not whole
   /// The tensor of factors that frequencies are divided by, if the file has it, and one with the
   /// factors of other contexts, which is left unread.
   std::string rope_factors = "rope_freqs.weight";
@@ -92,10 +99,8 @@ struct ModelConfig {
   CacheShape cache_shape() const {
     CacheShape shape({}, n_ctx);
     for (const LayerShape& layer : layers) {
-      if (!layer.attends()) {
-        shape.states.push_back(state_shape(layer));
-        continue;
-      }
+      if (layer.recurs()) shape.states.push_back(state_shape(layer));
+      if (!layer.stores()) continue;
       const AttentionShape& a = layer.attention;
       shape.layers.push_back({a.n_kv_heads, a.d_head, a.window});
     }

@@ -60,6 +60,16 @@ class ConfigReader {
     return numbers;
   }
 
+  /// A flag for each of n layers.
+  std::vector<bool> flags_of_layers(std::string_view key, Dim n) const {
+    const std::string name = family_ + "." + std::string(key);
+    auto flags = file_.get_bools(name);
+    if (flags && flags->size() == idx(n)) return *std::move(flags);
+    throw Error(ErrorCode::kCorruptFile,
+                flags ? name + " of " + std::to_string(flags->size()) + " layers" : "no " + name,
+                std::to_string(n) + " layers", kDamaged);
+  }
+
   /// All heads of one kind, side by side.
   static Dim all_heads(Dim n_heads, Dim d_head) {
     if (const auto width = checked_product(n_heads, d_head)) return *width;

@@ -33,8 +33,8 @@ struct LayerWeights {
 
   Vector attn_norm;  // [d_model] or empty
   Matrix wq;         // [d_q, d_model]
-  Matrix wk;         // [d_kv, d_model]
-  Matrix wv;         // [d_kv, d_model]
+  Matrix wk;         // [d_kv, d_model]; none where AttentionShape::keys_of names another layer
+  Matrix wv;         // likewise, or none where v is made from k
   Matrix wo;         // [d_model, d_q]
   Vector q_bias;     // [d_q] or empty
   Vector k_bias;     // [d_kv] or empty
@@ -51,6 +51,16 @@ struct LayerWeights {
   std::optional<Matrix> router = {};  // [n_experts, d_model] of a mixture
 
   RecurrentWeights<B> recurrent = {};  // in place of wq, wk, wv and wo
+
+  bool v_from_k = false;  // there is no wv: see QkvArgs
+  bool has_up = true;     // or there is no `up`: see FeedForwardArgs
+  Vector v_norm = {};     // [d_head] or empty
+
+  // Of the layer's own embedding, where the model has some.
+  Matrix input_gate = {};     // [d_input, d_model]
+  Matrix input_down = {};     // [d_model, d_input]
+  Vector input_norm = {};     // [d_model]
+  float output_scale = 1.0f;  // on x behind all of the layer
 };
 
 namespace detail {
@@ -83,7 +93,8 @@ class LayerStack {
 
  public:
   /// @param turns  each kind of turning that a layer uses
-  /// @errors kUnsupportedModel for a mixture of experts on a backend that has none
+  /// @errors kUnsupportedModel for a mixture of experts, or for layers that lack matrices, on a
+  ///   backend that has none
   LayerStack(Dim d_model, float norm_epsilon, std::vector<RopeRotations> turns,
              std::vector<LayerShape> shapes, std::vector<LayerWeights<B>> weights)
       : d_model_(d_model),
@@ -91,12 +102,14 @@ class LayerStack {
         turns_(std::move(turns)),
         shapes_(std::move(shapes)),
         weights_(std::move(weights)) {
-    int attending = 0;
+    int storing = 0;
     int recurrent = 0;
     for (const LayerShape& shape : shapes_) {
-      places_.push_back(shape.attends() ? attending++ : recurrent++);
+      const int other = shape.attention.keys_of;
+      places_.push_back(shape.recurs() ? recurrent++ : other >= 0 ? places_[idx(other)] : storing);
+      if (shape.stores()) ++storing;
     }
-    check_experts();
+    check_steps();
   }
 
   int size() const noexcept { return static_cast<int>(shapes_.size()); }
@@ -145,13 +158,15 @@ class LayerStack {
   struct Pass {
     int n_rows = 0;
     std::vector<SequenceRows> sequences = {};
-    std::vector<typename R::Layer> kv = {};     // [layers with attention, n_sequences]
+    std::vector<typename R::Layer> kv = {};     // [layers that store some, n_sequences]
     std::vector<RopeTable<Worker>> ropes = {};  // [turns]
     Out<Worker> q = nullptr;                    // [n_rows, d_q]
     std::vector<StateRows> states = {};         // [n_sequences] or empty
     std::vector<typename V::Layer> kept = {};   // [recurrent layers, n_sequences] or empty
+    Out<Worker> inputs = nullptr;  // [n_rows, n_layers, d_input] or null: see EmbedLayersArgs
+    int d_input = 0;
 
-    /// @param place  of a layer among those with attention
+    /// @param place  of a layer among those with keys and values
     std::span<const typename R::Layer> kv_of(int place) const noexcept {
       return std::span(kv).subspan(idx(place) * sequences.size(), sequences.size());
     }
@@ -179,7 +194,7 @@ class LayerStack {
       }
     }
     for (int layer = 0; layer < size(); ++layer) {
-      if (!shapes_[idx(layer)].attends()) continue;
+      if (!shapes_[idx(layer)].stores()) continue;
       for (const Request<C>& request : requests) {
         pass.kv.push_back(request.cache->layer(first_layer + places_[idx(layer)]));
       }
@@ -206,7 +221,7 @@ class LayerStack {
       std::visit(
           [&](const auto& shape) noexcept {
             if constexpr (is_attention<decltype(shape)>) {
-              attend(worker, pass, x, layer);
+              if (shapes_[idx(layer)].attends()) attend(worker, pass, x, layer);
             } else if constexpr (!std::same_as<V, detail::NoStates>) {
               recur(worker, pass, x, layer, shape);
             }
@@ -218,6 +233,7 @@ class LayerStack {
       } else if (f.d_ff > 0) {
         feed_forward(worker, pass.n_rows, x, layer);
       }
+      if (pass.inputs != nullptr) add_input(worker, pass, x, layer);
       after(layer);
     }
   }
@@ -229,8 +245,8 @@ class LayerStack {
   /// Where what recurrent layers keep of each request's sequence lies.
   template <typename C, typename Pass>
   void prepare_states(std::span<Request<C>> requests, Pass& pass, int first_state) const {
-    const auto n_recurrent = std::count_if(
-        shapes_.begin(), shapes_.end(), [](const LayerShape& shape) { return !shape.attends(); });
+    const auto n_recurrent = std::count_if(shapes_.begin(), shapes_.end(),
+                                           [](const LayerShape& shape) { return shape.recurs(); });
     if (n_recurrent == 0) return;
     if constexpr (StateCache<C>) {
       for (const Request<C>& request : requests) {
@@ -292,8 +308,8 @@ class LayerStack {
                                   .n_rows = pass.n_rows,
                                   .norm = norm(w.attn_norm),
                                   .wq = &w.wq,
-                                  .wk = &w.wk,
-                                  .wv = &w.wv,
+                                  .wk = a.keys_of >= 0 ? nullptr : &w.wk,
+                                  .wv = a.keys_of >= 0 || w.v_from_k ? nullptr : &w.wv,
                                   .q_bias = in_or_null(w.q_bias),
                                   .k_bias = in_or_null(w.k_bias),
                                   .v_bias = in_or_null(w.v_bias),
@@ -306,7 +322,8 @@ class LayerStack {
                                   .q = pass.q,
                                   .q_norm = norm(w.q_norm),
                                   .k_norm = norm(w.k_norm),
-                                  .norms_all_heads = a.norms_all_heads});
+                                  .norms_all_heads = a.norms_all_heads,
+                                  .v_norm = norm(w.v_norm)});
     worker.attend(AttendArgs<Worker, R>{.q = pass.q,
                                         .n_rows = pass.n_rows,
                                         .n_heads = a.n_heads,
@@ -326,15 +343,36 @@ class LayerStack {
   void feed_forward(Worker& worker, int n_rows, Out<Worker> x, int layer) const noexcept {
     const FeedForwardShape& f = shapes_[idx(layer)].feed_forward;
     const LayerWeights<B>& w = weights_[idx(layer)];
+    const bool last = w.input_norm.empty();  // nothing follows in this layer
     worker.feed_forward(FeedForwardArgs<Worker>{.x = x,
                                                 .n_rows = n_rows,
                                                 .norm = norm(w.ffn_norm),
                                                 .activation = f.activation,
                                                 .gate = &w.gate,
-                                                .up = &w.up,
+                                                .up = w.has_up ? &w.up : nullptr,
                                                 .down = &w.down,
                                                 .post_norm = norm(w.post_ffn_norm),
-                                                .residual = f.residual});
+                                                .residual = f.residual,
+                                                .output_scale = last ? w.output_scale : 1.0f});
+  }
+
+  /// What the layer's own embedding says, let through where x wants it: a feed-forward part with
+  /// this embedding in place of `up`.
+  template <typename P>
+  void add_input(Worker& worker, const P& pass, Out<Worker> x, int layer) const noexcept {
+    if constexpr (EmbedsLayers<Worker>) {
+      const LayerWeights<B>& w = weights_[idx(layer)];
+      worker.feed_forward(
+          FeedForwardArgs<Worker>{.x = x,
+                                  .n_rows = pass.n_rows,
+                                  .activation = shapes_[idx(layer)].feed_forward.activation,
+                                  .gate = &w.input_gate,
+                                  .down = &w.input_down,
+                                  .post_norm = norm(w.input_norm),
+                                  .factor = pass.inputs + std::ptrdiff_t{layer} * pass.d_input,
+                                  .factor_stride = size() * pass.d_input,
+                                  .output_scale = w.output_scale});
+    }
   }
 
   void mix(Worker& worker, int n_rows, Out<Worker> x, int layer) const noexcept {
@@ -354,11 +392,23 @@ class LayerStack {
     }
   }
 
-  /// @errors kUnsupportedModel where a layer mixes experts and the backend cannot
-  void check_experts() const {
-    if (MixesExperts<Worker> || shape().n_experts == 0) return;
-    throw Error(ErrorCode::kUnsupportedModel, "a mixture of experts", "a dense model",
-                "choose another backend, or another model");
+  /// @errors kUnsupportedModel where a layer needs what the backend cannot
+  void check_steps() const {
+    const auto refuse = [](const char* found, const char* expected) {
+      throw Error(ErrorCode::kUnsupportedModel, found, expected,
+                  "choose another backend, or another model");
+    };
+    if (!MixesExperts<Worker> && shape().n_experts > 0) {
+      refuse("a mixture of experts", "a dense model");
+    }
+    if (RunsPartialLayers<Worker>) return;
+    for (std::size_t i = 0; i < weights_.size(); ++i) {
+      const LayerWeights<B>& w = weights_[i];
+      if (shapes_[i].attention.keys_of >= 0 || w.v_from_k || !w.has_up || !w.v_norm.empty() ||
+          w.output_scale != 1.0f || !w.input_norm.empty()) {
+        refuse("layers that share or lack matrices", "layers with all of their own");
+      }
+    }
   }
 
   RmsNorm<Worker> norm(const typename B::Vector& weight) const noexcept {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -44,13 +45,19 @@ class Model {
   /// The rows of a backend's operators do not depend on one another (see backend/ops.hpp).
   static constexpr bool row_exact = true;
 
+  /// @errors kUnsupportedModel for steps that the backend cannot compute
   Model(B& backend, ModelConfig config, ModelWeights<B> weights, Tokenizer tokenizer)
       : backend_(&backend),
         config_(std::move(config)),
         layers_(config_.d_model, config_.norm_epsilon, turns(config_, weights.rope_factors),
                 config_.layers, std::move(weights.layers)),
         weights_(std::move(weights)),
-        tokenizer_(std::move(tokenizer)) {}
+        tokenizer_(std::move(tokenizer)) {
+    if (!EmbedsLayers<Worker> && weights_.layer_inputs) {
+      throw Error(ErrorCode::kUnsupportedModel, "embeddings for each layer", "a single embedding",
+                  "choose another backend, or another model");
+    }
+  }
 
   int vocab_size() const noexcept { return config_.n_vocab; }
   CacheShape shape() const { return config_.cache_shape(); }
@@ -75,16 +82,21 @@ class Model {
     const auto work = workspaces_.borrow(
         [this] { return Workspace{typename LayerStack<B>::Workspace(layers_)}; });
     const PassShape shape = shape_of(requests);
-    const auto pass = layers_.prepare(requests, work->layers);
+    auto pass = layers_.prepare(requests, work->layers);
     HeadRows head;
     const Rows rows = prepare(requests, head);
     if (rows.tokens.empty()) return;
     const Out<Worker> x = work->x.reserve(area(shape.n_rows, shape.d_model));
+    if (weights_.layer_inputs) {
+      pass.inputs = work->inputs.reserve(area(shape.n_rows, shape.d_inputs));
+      pass.d_input = config_.d_input;
+    }
     backend_->run(shape, [&](auto& worker) noexcept {
       worker.embed(EmbedArgs<Worker>{.table = &weights_.embedding,
                                      .tokens = rows.tokens,
                                      .scale = config_.embedding_scale,
                                      .x = x});
+      embed_layers(worker, rows.tokens, x, pass.inputs);
       layers_.run(worker, pass, x, [&](int layer) noexcept {
         if (rows.taps.empty()) return;
         worker.tap(
@@ -111,7 +123,8 @@ class Model {
   /// Memory that passes use one after the other.
   struct Workspace {
     typename LayerStack<B>::Workspace layers;
-    typename B::template Buffer<float> x = {};  // [n_rows, d_model] residual stream
+    typename B::template Buffer<float> x = {};       // [n_rows, d_model] residual stream
+    typename B::template Buffer<float> inputs = {};  // [n_rows, n_layers * d_input]
   };
 
   /// The rows of a pass: what they are, and what is wanted of them between the layers.
@@ -132,8 +145,29 @@ class Model {
   static std::vector<RopeRotations> turns(const ModelConfig& config,
                                           std::span<const float> factors) {
     std::vector<RopeRotations> turns;
-    for (const RopeShape& rope : config.ropes) turns.emplace_back(rope, factors);
+    for (const RopeShape& rope : config.ropes) {
+      turns.emplace_back(rope, rope.factored ? factors : std::span<const float>());
+    }
     return turns;
+  }
+
+  void embed_layers(Worker& worker, std::span<const TokenId> tokens, In<Worker> x,
+                    Out<Worker> inputs) const noexcept {
+    if constexpr (EmbedsLayers<Worker>) {
+      if (!weights_.layer_inputs) return;
+      // The family divides projections by sqrt(d_model) before their norm.
+      const auto& [table, projection, norm] = *weights_.layer_inputs;
+      const float epsilon = config_.norm_epsilon * static_cast<float>(config_.d_model);
+      worker.embed_layers(
+          EmbedLayersArgs<Worker>{.x = x,
+                                  .tokens = tokens,
+                                  .table = &table,
+                                  .projection = &projection,
+                                  .norm = {norm.data(), epsilon},
+                                  .d_input = config_.d_input,
+                                  .scale = std::sqrt(static_cast<float>(config_.d_input)),
+                                  .inputs = inputs});
+    }
   }
 
   /// Collect the rows of all requests and make room for all that a pass hands out: nothing
@@ -179,6 +213,10 @@ class Model {
     std::int64_t n_rows = 0;
     for (const Request<C>& request : requests) n_rows += request.count;
     PassShape shape = layers_.shape();
+    if (config_.d_input > 0) {
+      shape.d_inputs = *checked_product(layers_.size(), config_.d_input);
+      shape.d_ff = std::max(int{shape.d_ff}, int{config_.d_input});
+    }
     if (n_rows > std::numeric_limits<int>::max() / std::max(1, int{shape.widest()})) {
       throw Error(ErrorCode::kOutOfMemory, "a pass of " + std::to_string(n_rows) + " rows",
                   "fewer than 2^31 activations", "forward fewer rows at once");

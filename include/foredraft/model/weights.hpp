@@ -26,6 +26,14 @@
 
 namespace foredraft::inline v0 {
 
+/// An embedding for each layer. @see EmbedLayersArgs
+template <typename B>
+struct LayerInputWeights {
+  typename B::Matrix table;       // [n_vocab, n_layers * d_input]
+  typename B::Matrix projection;  // [n_layers * d_input, d_model]
+  typename B::Vector norm;        // [d_input]
+};
+
 template <typename B>
 struct ModelWeights {
   typename B::Matrix embedding;         // [n_vocab, d_model]
@@ -35,6 +43,7 @@ struct ModelWeights {
   std::optional<typename B::Matrix> head;
   std::vector<float> rope_factors;   // [n_rot / 2] or empty: frequencies are divided by these
   std::vector<TokenId> head_tokens;  // of each row of a trimmed head, ascending; else empty
+  std::optional<LayerInputWeights<B>> layer_inputs = {};
 
   const typename B::Matrix& output() const noexcept { return head ? *head : embedding; }
 };
@@ -135,12 +144,23 @@ class WeightReader {
 
   /// Likewise, for the host to read.
   std::vector<float> optional_numbers(const std::string& name, Dim n) {
-    if (!has(name)) return {};
+    return has(name) ? numbers(name, n) : std::vector<float>();
+  }
+  std::vector<float> numbers(const std::string& name, Dim n) {
     const TensorView view = checked_view(name, 1, n);
     std::vector<float> values = dequantized_vector(view);
     behind_.read(view);
     report(name);
     return values;
+  }
+
+  /// Of a norm without weights.
+  typename B::Vector ones(Dim n) {
+    const std::vector<float> values(idx(n), 1.0f);
+    return backend_.vector({.type = TensorType::kF32,
+                            .n_out = 1,
+                            .n_in = values.size(),
+                            .data = std::as_bytes(std::span(values))});
   }
 
   /// Take note of a tensor, if the file has it, that this configuration has no use for.
@@ -272,7 +292,10 @@ ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
     weights.head = reader.second_copy(embedding, c.n_vocab, c.d_model, weights.head_tokens);
   }
   if (!c.ropes.empty()) {
-    weights.rope_factors = reader.optional_numbers(c.rope_factors, c.ropes[0].n_rot / 2);
+    const Dim n_factors = c.ropes[0].n_rot / 2;
+    weights.rope_factors = c.needs_rope_factors
+                               ? reader.numbers(c.rope_factors, n_factors)
+                               : reader.optional_numbers(c.rope_factors, n_factors);
   }
   reader.leave(c.other_rope_factors);
   // Every layer has tensors of its own, so a count beyond theirs is a lie: found out before memory
@@ -281,6 +304,13 @@ ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
     throw Error(ErrorCode::kShapeMismatch, std::to_string(file.tensors().size()) + " tensors",
                 "those of " + std::to_string(c.layers.size()) + " layers",
                 "the file contradicts its own metadata");
+  }
+  if (c.d_input > 0) {
+    const Dim all = detail::ConfigReader::all_heads(static_cast<int>(c.layers.size()), c.d_input);
+    weights.layer_inputs = {
+        .table = reader.unchanged("per_layer_token_embd.weight", c.n_vocab, all),
+        .projection = reader.matrix("per_layer_model_proj.weight", all, c.d_model),
+        .norm = reader.vector("per_layer_proj_norm.weight", c.d_input)};
   }
   weights.layers = family::All::visit<std::vector<LayerWeights<B>>>(c.family, [&](auto family) {
     std::vector<LayerWeights<B>> layers;

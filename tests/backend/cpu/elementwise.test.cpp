@@ -71,12 +71,13 @@ TEST_CASE("gated activations against double") {
 TEST_CASE("activations of great and of undefined values") {
   for_each_table([](const KernelTable& kernels) {
     const float nan = std::numeric_limits<float>::quiet_NaN();
-    for (const fd::Activation activation : {fd::Activation::kSilu, fd::Activation::kGeluTanh}) {
+    for (const fd::Activation activation :
+         {fd::Activation::kSilu, fd::Activation::kGeluTanh, fd::Activation::kReluSquared}) {
       std::vector<float> x{-1000.0f, 1000.0f, nan, 0.0f};
       const std::vector<float> up(4, 1.0f);
       kernels.gated_activation(activation, x.data(), up.data(), 4);
       CHECK(x[0] == 0.0f);
-      CHECK(x[1] == 1000.0f);
+      CHECK(x[1] == (activation == fd::Activation::kReluSquared ? 1e6f : 1000.0f));
       CHECK(std::isnan(x[2]));
       CHECK(x[3] == 0.0f);
     }

@@ -62,6 +62,90 @@ TEST_CASE("feed-forward: rms norm, gate, activation, up; down added to x") {
   CHECK(gelu[1] == Approx(4 + 3 * 0.5 * g * (1 + tanh) * u));
 }
 
+TEST_CASE("feed-forward without `up`: a factor in its place, or none; then x times a scale") {
+  const Matrix gate = matrix({{1, 0}, {0, 1}});
+  const Matrix down = matrix({{1, 0}, {0, 1}});
+  const float factor[] = {9, 2, 3,
+                          9};  // of each of two rows, from the second value on: one in four
+  float given[] = {3, -4};
+  float plain[] = {3, -4};
+  fd::FeedForwardArgs<fd::Reference::Worker> args{
+      given, 1, {}, fd::Activation::kReluSquared, &gate, nullptr, &down};
+  args.factor = factor + 1;
+  args.factor_stride = 4;
+  args.output_scale = 0.5f;
+  run([&](auto& worker) noexcept { worker.feed_forward(args); });
+  CHECK((given[0] == 0.5f * (3 + 9 * 2) && given[1] == -2));
+  args.x = plain;
+  args.factor = nullptr;
+  args.output_scale = 1.0f;
+  run([&](auto& worker) noexcept { worker.feed_forward(args); });
+  CHECK((plain[0] == 3 + 9 && plain[1] == -4));
+}
+
+TEST_CASE("each layer's own input: a projection, normed by layers, and an embedding") {
+  // Two layers of two values each.
+  const Matrix table = matrix({{0, 0, 0, 0}, {1, 2, 3, 4}});
+  const Matrix projection = matrix({{3, 0}, {4, 0}, {0, 5}, {0, 0}});
+  const float x[] = {1, 2};
+  const float norm[] = {1, 10};
+  const fd::TokenId tokens[] = {1};
+  float inputs[4];
+  fd::EmbedLayersArgs<fd::Reference::Worker> args;
+  args.x = x;
+  args.tokens = tokens;
+  args.table = &table;
+  args.projection = &projection;
+  args.norm = {norm, 0.0f};
+  args.d_input = 2;
+  args.scale = 2.0f;
+  args.inputs = inputs;
+  run([&](auto& worker) noexcept { worker.embed_layers(args); });
+  const double rms = std::sqrt(12.5);  // of (3, 4)
+  const double half = std::sqrt(0.5);
+  CHECK(inputs[0] == Approx((3 / rms + 2) * half));
+  CHECK(inputs[1] == Approx((10 * 4 / rms + 4) * half));
+  CHECK(inputs[2] == Approx((std::sqrt(2.0) + 6) * half));
+  CHECK(inputs[3] == Approx(8 * half));
+}
+
+TEST_CASE(
+    "qkv without wv makes values of keys, before norm and rotation; without wk it writes none") {
+  const Matrix w = matrix({{3, 0}, {4, 0}});
+  const float x[] = {1, 1};
+  const float k_norm[] = {2, 2};
+  const float ones[] = {1, 1};
+  const float cos[] = {0};  // by 90 degrees
+  const float sin[] = {1};
+  float k[2] = {7, 7};
+  float v[2] = {7, 7};
+  float q[2];
+  const std::vector<fd::SequenceRows> sequences{{.n_rows = 1, .path = {}, .path_begin = {}}};
+  const std::vector kv{layer_over(k, v, 1, 2, 0)};
+  fd::QkvArgs<fd::Reference::Worker, Rows> args;
+  args.x = x;
+  args.n_rows = 1;
+  args.wq = &w;
+  args.n_heads = args.n_kv_heads = 1;
+  args.d_head = 2;
+  args.rope = {fd::RopeKind::kHalves, 2, cos, sin};
+  args.sequences = sequences;
+  args.kv = kv;
+  args.q = q;
+  run([&](auto& worker) noexcept { worker.qkv(args); });
+  CHECK((q[0] == -4 && q[1] == 3));
+  CHECK((k[0] == 7 && k[1] == 7 && v[0] == 7 && v[1] == 7));
+  args.wk = &w;
+  args.k_norm = {k_norm, 0.0f};
+  run([&](auto& worker) noexcept { worker.qkv(args); });
+  const double rms = std::sqrt(12.5);
+  CHECK((k[0] == Approx(-8 / rms) && k[1] == Approx(6 / rms)));
+  CHECK((v[0] == 3 && v[1] == 4));
+  args.v_norm = {ones, 0.0f};
+  run([&](auto& worker) noexcept { worker.qkv(args); });
+  CHECK((v[0] == Approx(3 / rms) && v[1] == Approx(4 / rms)));
+}
+
 TEST_CASE("qkv turns q and k of both layouts and stores k and v at the node's place") {
   // The norm of (1, 1, 1, 1) is itself; the matrices pick constants.
   const Matrix wq = matrix({{1, 0, 0, 0}, {2, 0, 0, 0}, {3, 0, 0, 0}, {4, 0, 0, 0}});

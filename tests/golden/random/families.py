@@ -39,7 +39,7 @@ def randomise(model, seed):
             values = random.uniform(0.5, 1.5, shape)
             if "norm" not in name:
                 values -= 1  # biases
-            elif "Gemma" in type(model).__name__:
+            elif type(model).__name__ in ("Gemma2ForCausalLM", "Gemma3ForCausalLM"):
                 values -= 1  # the family adds 1
         else:
             scale = 1.0 if "embed" in name else 2.0 / np.sqrt(shape[-1])
@@ -55,7 +55,7 @@ def interleaved(matrix, n_heads):
 
 
 class File:
-    def __init__(self, architecture, model, config, name=None):
+    def __init__(self, architecture, model, config, name=None, base=None):
         self.arch = architecture
         self.name = name or architecture
         self.weights = {name: value.detach().numpy() for name, value in model.named_parameters()}
@@ -69,7 +69,7 @@ class File:
         self.number("attention.head_count_kv", config.num_key_value_heads)
         self.number("rope.dimension_count", getattr(config, "head_dim", D_HEAD) or D_HEAD)
         self.real("attention.layer_norm_rms_epsilon", config.rms_norm_eps)
-        self.real("rope.freq_base", config.rope_parameters["rope_theta"])
+        self.real("rope.freq_base", base or config.rope_parameters["rope_theta"])
         self.vocabulary(config.vocab_size)
 
     def number(self, key, value):
@@ -77,6 +77,11 @@ class File:
 
     def real(self, key, value):
         self.writer.add_float32(f"{self.arch}.{key}", value)
+
+    def instead(self, key, values):
+        """An array in place of a number that all layers share."""
+        self.writer.kv_data[0].pop(f"{self.arch}.{key}", None)
+        self.writer.add_array(f"{self.arch}.{key}", values)
 
     def head_size(self, size):
         self.number("attention.key_length", size)
@@ -100,18 +105,22 @@ class File:
         self.writer.add_tensor(name, np.ascontiguousarray(values.astype(np.float32)))
 
     def layers(self, matrices, vectors, change=None, plus=0.0):
-        """Tensors of all layers, and those around them. @param change  of matrices by their name"""
+        """Tensors of all layers, and those around them; what a layer lacks is left out.
+        @param change  of matrices by their name"""
         self.matrix("token_embd.weight", self.weights["model.embed_tokens.weight"])
         self.vector("output_norm.weight", self.weights["model.norm.weight"] + plus)
         if "lm_head.weight" in self.weights:
             self.matrix("output.weight", self.weights["lm_head.weight"])
         for n in range(self.config.num_hidden_layers):
             for to, name in matrices.items():
-                values = self.weights[f"model.layers.{n}.{name}.weight"]
+                values = self.weights.get(f"model.layers.{n}.{name}.weight")
+                if values is None:
+                    continue
                 self.matrix(f"blk.{n}.{to}.weight", change(to, values) if change else values)
             for to, name in vectors.items():
-                self.vector(f"blk.{n}.{to}.weight",
-                            self.weights[f"model.layers.{n}.{name}.weight"] + plus)
+                values = self.weights.get(f"model.layers.{n}.{name}.weight")
+                if values is not None:
+                    self.vector(f"blk.{n}.{to}.weight", values + plus)
 
     def turned(self, to, values):
         """Queries and keys of families whose heads turn in adjacent pairs."""
@@ -130,12 +139,13 @@ NORMS = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm"}
 HEAD_NORMS = {"attn_q_norm": "self_attn.q_norm", "attn_k_norm": "self_attn.k_norm"}
 
 
-def make(name, seed, **options):
+def make(name, seed, text=False, **options):
+    """@param text  the family's configuration of text has a name of its own"""
     options = {**SIZES, "head_dim": D_HEAD, "attn_implementation": "eager",
                "eos_token_id": 256, "bos_token_id": None, "pad_token_id": None,
                "tie_word_embeddings": False, **options}
     options = {key: value for key, value in options.items() if key != "head_dim" or value}
-    config = getattr(transformers, name + "Config")(**options)
+    config = getattr(transformers, name + ("TextConfig" if text else "Config"))(**options)
     model = getattr(transformers, name + "ForCausalLM")(config).eval()
     randomise(model, seed)
     return model, config
@@ -200,6 +210,54 @@ def gemma2():
     norms = {"attn_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm",
              "ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm"}
     file.layers({**ATTENTION, **FEED_FORWARD}, norms, plus=1.0)
+    file.write(model)
+
+
+def gemma4():
+    """Two sizes of heads, values made from keys, two layers with the keys of earlier ones, an
+    embedding for each layer, and a factor on what each leaves."""
+    kinds = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention",
+             "full_attention"]
+    full_head, d_input = 32, 8
+    model, config = make(
+        "Gemma4", 10, text=True, num_hidden_layers=len(kinds), layer_types=kinds,
+        global_head_dim=full_head, num_global_key_value_heads=1, attention_k_eq_v=True,
+        num_kv_shared_layers=2, use_double_wide_mlp=True, hidden_size_per_layer_input=d_input,
+        vocab_size_per_layer_input=SIZES["vocab_size"], sliding_window=WINDOW,
+        final_logit_softcapping=5.0, tie_word_embeddings=True)
+    scales = [0.7, 1.3, 0.9, 1.1, 0.8]
+    for layer, scale in zip(model.model.layers, scales):
+        layer.layer_scalar.fill_(scale)
+    config.allow_global_per_layer_attribute_access = True  # what layers have otherwise is below
+    file = File("gemma4", model, config, base=1e6)
+    near = [kind == "sliding_attention" for kind in kinds]
+    del file.writer.kv_data[0]["gemma4.rope.dimension_count"]
+    for kind, size in (("", full_head), ("_swa", D_HEAD)):
+        file.number(f"attention.key_length{kind}", size)
+        file.number(f"attention.value_length{kind}", size)
+        file.number(f"rope.dimension_count{kind}", size)
+    file.real("rope.freq_base_swa", 10000.0)
+    file.number("attention.sliding_window", WINDOW)
+    file.instead("attention.sliding_window_pattern", near)
+    file.instead("attention.head_count_kv", [2 if x else 1 for x in near])
+    file.instead("feed_forward_length", [48, 48, 48, 96, 96])
+    file.number("attention.shared_kv_layers", 2)
+    file.number("embedding_length_per_layer_input", d_input)
+    file.real("final_logit_softcapping", 5.0)
+    turned = int(full_head * 0.25 / 2)
+    file.vector("rope_freqs.weight", np.array([1.0] * turned + [1e30] * (full_head // 2 - turned)))
+    file.matrix("per_layer_token_embd.weight", file.weights["model.embed_tokens_per_layer.weight"])
+    file.matrix("per_layer_model_proj.weight",
+                file.weights["model.per_layer_model_projection.weight"])
+    file.vector("per_layer_proj_norm.weight",
+                file.weights["model.per_layer_projection_norm.weight"])
+    norms = {"attn_norm": "input_layernorm", "post_attention_norm": "post_attention_layernorm",
+             "ffn_norm": "pre_feedforward_layernorm", "post_ffw_norm": "post_feedforward_layernorm",
+             "post_norm": "post_per_layer_input_norm"}
+    file.layers({**ATTENTION, **FEED_FORWARD, "inp_gate": "per_layer_input_gate",
+                 "proj": "per_layer_projection"}, {**norms, **HEAD_NORMS})
+    for n, scale in enumerate(scales):
+        file.vector(f"blk.{n}.layer_output_scale.weight", np.array([scale]))
     file.write(model)
 
 
@@ -272,8 +330,8 @@ def qwen3moe():
     file.write(model)
 
 
-FAMILIES = {f.__name__: f for f in (llama, mistral3, qwen3, qwen3_yarn, gemma2, granite, olmo2, phi3,
-                                 qwen3moe)}
+FAMILIES = {f.__name__: f for f in (llama, mistral3, qwen3, qwen3_yarn, gemma2, gemma4, granite, olmo2,
+                                 phi3, qwen3moe)}
 
 if __name__ == "__main__":
     for family in sys.argv[1:] or FAMILIES:

@@ -126,6 +126,18 @@ def lfm2():
     file.write(model)
 
 
+def scan(file, to, name, n_groups):
+    """The tensors of a selective scan."""
+    file.matrix(to + "ssm_in.weight", name + "in_proj.weight")
+    file.matrix(to + "ssm_out.weight", name + "out_proj.weight")
+    file.floats(to + "ssm_conv1d.weight", file.take(name + "conv1d.weight")[:, 0])
+    file.vector(to + "ssm_conv1d.bias", name + "conv1d.bias")
+    file.vector(to + "ssm_dt.bias", name + "dt_bias")
+    file.floats(to + "ssm_a", -np.exp(file.take(name + "A_log"))[:, None])
+    file.floats(to + "ssm_d", file.take(name + "D")[:, None])
+    file.floats(to + "ssm_norm.weight", file.take(name + "norm.weight").reshape(n_groups, -1))
+
+
 def mamba2():
     """Heads of 16 dimensions, states of 16; decays from slow to fast."""
     config = transformers.Mamba2Config(
@@ -144,17 +156,48 @@ def mamba2():
     for n in range(2):
         to, name = f"blk.{n}.", f"backbone.layers.{n}."
         file.vector(to + "attn_norm.weight", name + "norm.weight")
-        file.matrix(to + "ssm_in.weight", name + "mixer.in_proj.weight")
-        file.matrix(to + "ssm_out.weight", name + "mixer.out_proj.weight")
-        file.floats(to + "ssm_conv1d.weight", file.take(name + "mixer.conv1d.weight")[:, 0])
-        file.vector(to + "ssm_conv1d.bias", name + "mixer.conv1d.bias")
-        file.vector(to + "ssm_dt.bias", name + "mixer.dt_bias")
-        file.floats(to + "ssm_a", -np.exp(file.take(name + "mixer.A_log"))[:, None])
-        file.floats(to + "ssm_d", file.take(name + "mixer.D")[:, None])
-        file.floats(to + "ssm_norm.weight", file.take(name + "mixer.norm.weight")[None])
+        scan(file, to, name + "mixer.", n_groups=1)
+    file.write(model)
+
+
+def nemotron_h():
+    """Layers of all three kinds, scans in two groups. transformers raises time steps to a floor that
+    files do not have: next to none here."""
+    kinds = ["linear_attention", "mlp", "full_attention", "linear_attention", "mlp"]
+    config = transformers.NemotronHConfig(
+        **COMMON, layers_block_type=kinds, num_attention_heads=2, num_key_value_heads=1, head_dim=16,
+        intermediate_size=48, mamba_num_heads=4, mamba_head_dim=16, ssm_state_size=16, n_groups=2,
+        conv_kernel=4, chunk_size=8, time_step_min=1e-9, max_position_embeddings=N_CTX,
+        tie_word_embeddings=False, attn_implementation="eager")
+    model = transformers.NemotronHForCausalLM(config).eval()
+    randomise(model, 3)
+    file = File("nemotron_h", model)
+    file.numbers(block_count=len(kinds), context_length=N_CTX, embedding_length=D_MODEL,
+                 feed_forward_length=[48 * (kind == "mlp") for kind in kinds],
+                 attention__head_count=2,
+                 attention__head_count_kv=[int(kind == "full_attention") for kind in kinds],
+                 attention__key_length=16, attention__value_length=16,
+                 attention__layer_norm_rms_epsilon=float(config.layer_norm_epsilon),
+                 ssm__conv_kernel=4, ssm__inner_size=64, ssm__state_size=16, ssm__time_step_rank=4,
+                 ssm__group_count=2, vocab_size=N_VOCAB)
+    file.writer.add_bool("nemotron_h.rope.scaling.finetuned", False)
+    file.matrix("token_embd.weight", "model.embeddings.weight")
+    file.vector("output_norm.weight", "model.norm_f.weight")
+    file.matrix("output.weight", "lm_head.weight")
+    for n, kind in enumerate(kinds):
+        to, name = f"blk.{n}.", f"model.layers.{n}."
+        file.vector(to + "attn_norm.weight", name + "norm.weight")
+        if kind == "linear_attention":
+            scan(file, to, name + "mixer.", n_groups=2)
+        elif kind == "mlp":
+            for part in ("up", "down"):
+                file.matrix(f"{to}ffn_{part}.weight", f"{name}mixer.{part}_proj.weight")
+        else:
+            for part, of in dict(attn_q="q", attn_k="k", attn_v="v", attn_output="o").items():
+                file.matrix(f"{to}{part}.weight", f"{name}mixer.{of}_proj.weight")
     file.write(model)
 
 
 if __name__ == "__main__":
-    for family in sys.argv[1:] or ["lfm2", "mamba2"]:
+    for family in sys.argv[1:] or ["lfm2", "mamba2", "nemotron_h"]:
         globals()[family]()

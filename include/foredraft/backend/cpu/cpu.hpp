@@ -10,6 +10,7 @@
 #include <foredraft/backend/backend.hpp>
 #include <foredraft/backend/cpu/isa.hpp>
 #include <foredraft/backend/cpu/kernel_table.hpp>
+#include <foredraft/backend/cpu/layer_inputs.hpp>
 #include <foredraft/backend/cpu/packed_matrix.hpp>
 #include <foredraft/backend/cpu/recurrent.hpp>
 #include <foredraft/backend/cpu/scratch.hpp>

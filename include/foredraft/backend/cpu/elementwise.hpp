@@ -59,6 +59,14 @@ template <class Arch>
   return x / (V::broadcast(1.0f) + exp<Arch>(minus_2u));
 }
 
+/// max(x, 0)^2; a NaN stays one.
+/// @source So et al. 2021, arXiv:2109.08668
+template <class Arch>
+[[gnu::always_inline]] inline Vec16<Arch> relu_squared(const Vec16<Arch>& x) {
+  const Vec16<Arch> above = max(Vec16<Arch>::zero(), x);
+  return above * above;
+}
+
 /// gate = activation(gate) .* up
 /// @shape gate, up [n]
 template <class Arch>
@@ -76,6 +84,8 @@ void gated_activation(Activation activation, float* gate, const float* up, int n
       return apply([](const V& x) __attribute__((always_inline)) { return silu<Arch>(x); });
     case Activation::kGeluTanh:
       return apply([](const V& x) __attribute__((always_inline)) { return gelu_tanh<Arch>(x); });
+    case Activation::kReluSquared:
+      return apply([](const V& x) __attribute__((always_inline)) { return relu_squared<Arch>(x); });
   }
 }
 

@@ -75,7 +75,7 @@ void Worker::short_conv(const ShortConvArgs<Worker, V>& a) noexcept {
     mixed.add(kernels_, a.n_rows, begin, end);
   }
   barrier();
-  add_product(*a.out, mixed.in, {}, 1.0f, a.x);
+  add_product(*a.out, mixed.in, {}, 1.0f, 1.0f, a.x);
 }
 
 /// What all rows put in: channels by share, each as it is and convolved, and time steps.
@@ -159,7 +159,7 @@ void Worker::selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
   }
   if (mine.size() > 0) mixed.add(kernels_, mine.size(), 0, width);
   barrier();
-  add_product(*a.out, mixed.in, {}, 1.0f, a.x);
+  add_product(*a.out, mixed.in, {}, 1.0f, 1.0f, a.x);
 }
 
 }  // namespace foredraft::inline v0::cpu

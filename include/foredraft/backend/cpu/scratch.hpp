@@ -177,7 +177,8 @@ struct Scratch {
     best.reserve(idx(n_workers) * rows);
     const Dim widest = std::max({int{shape.d_ff}, int{shape.d_q}, int{shape.d_mixed}});
     // Once it is quantized, the product has the room, where a norm follows it.
-    values.reserve(std::max(area(shape.n_rows, std::max(int{widest}, int{shape.d_model})),
+    const Dim most_values = std::max({int{widest}, int{shape.d_model}, int{shape.d_inputs}});
+    values.reserve(std::max(area(shape.n_rows, most_values),
                             n_pairs * idx(std::max(int{shape.d_expert}, int{shape.d_model}))));
     std::size_t most = 0;
     for (int format = 0; format < Inputs::kFormats; ++format) {

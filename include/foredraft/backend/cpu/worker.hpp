@@ -8,6 +8,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <limits>
+#include <span>
 
 #include <foredraft/backend/cpu/kernel_table.hpp>
 #include <foredraft/backend/cpu/packed_matrix.hpp>
@@ -40,6 +41,7 @@ class Worker {
   using Matrix = PackedMatrix;
   template <typename T>
   using Pointer = T*;
+  static constexpr bool partial_layers = true;
 
   Worker(const KernelTable& kernels, ThreadPool& pool, Scratch& scratch, int index) noexcept
       : kernels_(kernels),
@@ -64,13 +66,18 @@ class Worker {
     barrier();
   }
 
+  void embed_layers(const EmbedLayersArgs<Worker>& a) noexcept;  // backend/cpu/layer_inputs.hpp
+
   template <std::derived_from<AnyRows> R>
   void qkv(const QkvArgs<Worker, R>& a) noexcept {
-    const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, {a.wq, a.wk, a.wv});
+    const PackedMatrix* const wk = a.wk == nullptr ? a.wq : a.wk;
+    const Inputs in =
+        normalised(a.x, nullptr, a.n_rows, a.norm, {a.wq, wk, a.wv == nullptr ? a.wq : a.wv});
     const int d_kv = a.n_kv_heads * a.d_head;
-    const Projection projections[] = {{a.wq, a.q_bias, a.q, a.n_heads},
-                                      {a.wk, a.k_bias, shared_.k.data(), a.n_kv_heads},
-                                      {a.wv, a.v_bias, shared_.v.data(), a.n_kv_heads}};
+    const Projection all[] = {{a.wq, a.q_bias, a.q, a.n_heads},
+                              {a.wk, a.k_bias, shared_.k.data(), a.n_kv_heads},
+                              {a.wv, a.v_bias, shared_.v.data(), a.n_kv_heads}};
+    const auto projections = std::span(all).first(a.wk == nullptr ? 1 : a.wv == nullptr ? 2 : 3);
     // A worker that computes whole heads can rotate and store them without waiting for the others.
     const bool panels_in_heads = a.d_head % kPanelRows == 0;
     WeightedShare<3> heads;
@@ -80,8 +87,8 @@ class Worker {
       panels.add(p.w->n_panels(), static_cast<std::int64_t>(p.w->panels().panel_bytes));
     }
     const bool whole_heads = panels_in_heads && heads.balanced(count());
-    for (int i = 0; i < 3; ++i) {
-      const Projection& p = projections[i];
+    for (int i = 0; i < static_cast<int>(projections.size()); ++i) {
+      const Projection& p = projections[idx(i)];
       const Range head = heads.of(i, index_, count());
       const int n = a.d_head / kPanelRows;
       const Range part =
@@ -93,7 +100,7 @@ class Worker {
     if (!whole_heads || a.norms_all_heads) barrier();
     if (a.norms_all_heads) {
       normalise_in_place(a.q_norm, a.n_rows, a.n_heads * a.d_head, a.q);
-      normalise_in_place(a.k_norm, a.n_rows, d_kv, shared_.k.data());
+      if (a.wk != nullptr) normalise_in_place(a.k_norm, a.n_rows, d_kv, shared_.k.data());
       barrier();
     }
 
@@ -103,12 +110,21 @@ class Worker {
     turn(q_norm, a.rope, a.n_rows, a.d_head, heads.of(0, index_, count()), a.q,
          a.n_heads * a.d_head);
     const Range keys = heads.of(1, index_, count());
+    // Values that are made from keys are made where the keys are, before these turn.
+    const Range values = a.wv == nullptr ? keys : heads.of(2, index_, count());
+    if (a.wv == nullptr) {
+      for (int row = 0; row < a.n_rows; ++row) {
+        const std::size_t at = offset(row, d_kv) + offset(keys.begin, a.d_head);
+        std::copy_n(shared_.k.data() + at, offset(keys.size(), a.d_head), shared_.v.data() + at);
+      }
+    }
     turn(k_norm, a.rope, a.n_rows, a.d_head, keys, shared_.k.data(), d_kv);
+    if (a.v_norm.weight != nullptr)
+      turn(a.v_norm, {}, a.n_rows, a.d_head, values, shared_.v.data(), d_kv);
     for (std::size_t s = 0; s < a.sequences.size(); ++s) {
       const AnyRows::Layer& kv = a.kv[s];
       store(a.sequences[s], kv, kv.k, a.d_head, keys, shared_.k.data(), d_kv);
-      store(a.sequences[s], kv, kv.v, a.d_head, heads.of(2, index_, count()), shared_.v.data(),
-            d_kv);
+      store(a.sequences[s], kv, kv.v, a.d_head, values, shared_.v.data(), d_kv);
     }
     barrier();
   }
@@ -166,7 +182,7 @@ class Worker {
       }
     }
     barrier();
-    add_product(*a.wo, attended.in, a.post_norm, a.residual, a.x);
+    add_product(*a.wo, attended.in, a.post_norm, a.residual, 1.0f, a.x);
   }
 
   // Recurrent layers: backend/cpu/recurrent.hpp.
@@ -176,20 +192,21 @@ class Worker {
   void selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept;
 
   void feed_forward(const FeedForwardArgs<Worker>& a) noexcept {
-    const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, {a.gate, a.up});
+    const Inputs in =
+        normalised(a.x, nullptr, a.n_rows, a.norm, {a.gate, a.up == nullptr ? a.gate : a.up});
     const int d_ff = a.gate->n_out();
     const Intermediate hidden = shared_.intermediate(a.down->type(), a.n_rows, d_ff);
     for_tiles(a.gate->n_panels(), d_ff, [&](Range panels, int column, int n) {
       multiply(*a.gate, in.of(a.gate->type()), panels, hidden.values, d_ff, {});
-      multiply_into_tile(*a.up, in, panels);
+      const Factors factors = factors_of(a, in, panels, column);
       for (int row = 0; row < a.n_rows; ++row) {
         kernels_.gated_activation(a.activation, hidden.row(row) + column,
-                                  own_.tile.data() + offset(row, Scratch::kTileColumns), n);
+                                  factors.first + offset(row, factors.stride), n);
       }
       hidden.add(kernels_, a.n_rows, column, column + n);
     });
     barrier();
-    add_product(*a.down, hidden.in, a.post_norm, a.residual, a.x);
+    add_product(*a.down, hidden.in, a.post_norm, a.residual, a.output_scale, a.x);
   }
 
   /// Rows are taken together that go to the same expert, and all experts are worked on at once: five
@@ -316,6 +333,14 @@ class Worker {
 
   static std::size_t offset(int row, int width) noexcept { return idx(row) * idx(width); }
 
+  /// What activations are multiplied by in some columns: row i's begin at first + i * stride.
+  struct Factors {
+    const float* first;
+    int stride;
+  };
+  Factors factors_of(const FeedForwardArgs<Worker>& a, const Inputs& in, Range panels,
+                     int column) noexcept;
+
   /// Rows of x (or those that `gather` names), normalised where there is a norm, in the formats of
   /// all `matrices`.
   Inputs normalised(const float* x, const std::int32_t* gather, int n_rows,
@@ -364,10 +389,10 @@ class Worker {
     }
   }
 
-  /// x += w * in, or the norm of that, times `residual`, on all workers.
+  /// x = (x + w * in, or the norm of that, times `residual`) times `output_scale`, on all workers.
   void add_product(const PackedMatrix& w, const Activations& in, const RmsNorm<Worker>& norm,
-                   float residual, float* x) noexcept {
-    const bool plain = norm.weight == nullptr && residual == 1.0f;
+                   float residual, float output_scale, float* x) noexcept {
+    const bool plain = norm.weight == nullptr && residual == 1.0f && output_scale == 1.0f;
     float* const out = plain ? x : shared_.values.data();  // what `in` was made from
     const Epilogue epilogue{plain ? Epilogue::Kind::kAccumulate : Epilogue::Kind::kStore, nullptr};
     const std::size_t run_bytes =
@@ -386,7 +411,10 @@ class Worker {
         kernels_.rms_norm(y, norm.weight, norm.epsilon, w.n_out(), own_.row.data());
         y = own_.row.data();
       }
-      for (int i = 0; i < w.n_out(); ++i) x[first + idx(i)] += residual * y[i];
+      for (int i = 0; i < w.n_out(); ++i) {
+        float& sum = x[first + idx(i)];
+        sum = (sum + residual * y[i]) * output_scale;
+      }
     }
     barrier();
   }

@@ -31,6 +31,7 @@ class Reference : public HostMemory {
     using Matrix = Reference::Matrix;
     template <typename T>
     using Pointer = T*;
+    static constexpr bool partial_layers = true;
 
     int index() const noexcept { return 0; }
     int count() const noexcept { return 1; }
@@ -44,6 +45,21 @@ class Reference : public HostMemory {
       }
     }
 
+    void embed_layers(const EmbedLayersArgs<Worker>& a) noexcept {
+      const Eigen::Index width = a.projection->rows();
+      for (std::size_t row = 0; row < a.tokens.size(); ++row) {
+        const Vector x = input(a.x, static_cast<int>(row), a.projection->cols());
+        Vector sum = product(*a.projection, x, nullptr);
+        for (Eigen::Index at = 0; at < width; at += a.d_input) {
+          const Vector part = sum.segment(at, a.d_input);
+          sum.segment(at, a.d_input) = normalised(part, a.norm);
+        }
+        sum += a.scale * a.table->row(a.tokens[row]).transpose().cast<double>();
+        Eigen::Map<Eigen::VectorXf>(a.inputs + static_cast<Eigen::Index>(row) * width, width) =
+            (sum * std::sqrt(0.5)).cast<float>();
+      }
+    }
+
     template <typename R>
     void qkv(const QkvArgs<Worker, R>& a) noexcept {
       for (std::size_t s = 0; s < a.sequences.size(); ++s) {
@@ -51,18 +67,22 @@ class Reference : public HostMemory {
           const int row = a.sequences[s].first_row + i;
           const Vector x = normalised(a.x, row, a.norm, a.wq->cols());
           Vector q = product(*a.wq, x, a.q_bias);
-          Vector k = product(*a.wk, x, a.k_bias);
-          const Vector v = product(*a.wv, x, a.v_bias);
+          Vector k = a.wk == nullptr ? Vector() : product(*a.wk, x, a.k_bias);
+          Vector v = a.wv == nullptr ? k : product(*a.wv, x, a.v_bias);
           const RmsNorm<Worker> none;
           if (a.norms_all_heads) {
             q = normalised(q, a.q_norm);
-            k = normalised(k, a.k_norm);
+            if (a.wk != nullptr) k = normalised(k, a.k_norm);
           }
           for (int head = 0; head < a.n_heads; ++head)
             turn(a, a.norms_all_heads ? none : a.q_norm, row, head, q);
-          for (int head = 0; head < a.n_kv_heads; ++head)
-            turn(a, a.norms_all_heads ? none : a.k_norm, row, head, k);
           Eigen::Map<Eigen::VectorXf>(a.q + row * q.size(), q.size()) = q.cast<float>();
+          if (a.wk == nullptr) continue;
+          for (int head = 0; head < a.n_kv_heads; ++head) {
+            turn(a, a.norms_all_heads ? none : a.k_norm, row, head, k);
+            const Vector one = v.segment(head * a.d_head, a.d_head);
+            v.segment(head * a.d_head, a.d_head) = normalised(one, a.v_norm);
+          }
           typename R::Layer kv = a.kv[s];
           const int place = a.sequences[s].row_of(a.sequences[s].first_node + i);
           for (int head = 0; head < a.n_kv_heads; ++head) {
@@ -86,7 +106,7 @@ class Reference : public HostMemory {
             attended.segment(head * a.d_head, a.d_head) =
                 attend_head(a, a.kv[s], sequence, i, head);
           }
-          add_product(*a.wo, attended, a.post_norm, a.residual, a.x, row);
+          add_product(*a.wo, attended, a.post_norm, a.residual, 1.0f, a.x, row);
         }
       }
     }
@@ -95,12 +115,17 @@ class Reference : public HostMemory {
       for (int row = 0; row < a.n_rows; ++row) {
         const Vector x = normalised(a.x, row, a.norm, a.gate->cols());
         const Vector gate = product(*a.gate, x, nullptr);
-        const Vector up = product(*a.up, x, nullptr);
+        Vector up = Vector::Ones(gate.size());
+        if (a.up != nullptr) {
+          up = product(*a.up, x, nullptr);
+        } else if (a.factor != nullptr) {
+          up = input(a.factor + std::ptrdiff_t{row} * a.factor_stride, 0, gate.size());
+        }
         Vector hidden(gate.size());
         for (Eigen::Index n = 0; n < gate.size(); ++n) {
           hidden[n] = activate(a.activation, gate[n]) * up[n];
         }
-        add_product(*a.down, hidden, a.post_norm, a.residual, a.x, row);
+        add_product(*a.down, hidden, a.post_norm, a.residual, a.output_scale, a.x, row);
       }
     }
 
@@ -147,7 +172,7 @@ class Reference : public HostMemory {
           Eigen::Map<Eigen::VectorXf>(a.kept[s].row(a.states[s].own(a.sequences[s], i)), width) =
               put_in.cast<float>();
           const Vector sum = convolved(a, s, i, a.shape.kernel, a.kernel, width);
-          add_product(*a.out, in.segment(width, width).cwiseProduct(sum), {}, 1.0f, a.x, row);
+          add_product(*a.out, in.segment(width, width).cwiseProduct(sum), {}, 1.0f, 1.0f, a.x, row);
         }
       }
     }
@@ -193,7 +218,7 @@ class Reference : public HostMemory {
             const Vector part = y.segment(c, group);
             y.segment(c, group) = normalised(part, {a.group_norm.weight + c, a.group_norm.epsilon});
           }
-          add_product(*a.out, y, {}, 1.0f, a.x, sequence.first_row + i);
+          add_product(*a.out, y, {}, 1.0f, 1.0f, a.x, sequence.first_row + i);
         }
       }
     }
@@ -269,12 +294,12 @@ class Reference : public HostMemory {
       return y;
     }
 
-    /// x += w * in, or the norm of that, times `residual`, of one row of x.
+    /// x = (x + w * in, or the norm of that, times `residual`) times `output_scale`, of one row of x.
     static void add_product(const Matrix& w, const Vector& in, const RmsNorm<Worker>& norm,
-                            float residual, float* x, int row) {
+                            float residual, float output_scale, float* x, int row) {
       const Vector y = normalised(product(w, in, nullptr), norm) * residual;
       Eigen::Map<Eigen::VectorXf> sum(x + row * y.size(), y.size());
-      sum = (sum.cast<double>() + y).cast<float>();
+      sum = ((sum.cast<double>() + y) * output_scale).cast<float>();
     }
 
     /// One head of all those in x, which are changed in place.
@@ -375,6 +400,7 @@ class Reference : public HostMemory {
 
     static double activate(Activation activation, double x) noexcept {
       if (activation == Activation::kSilu) return x / (1 + std::exp(-x));
+      if (activation == Activation::kReluSquared) return x > 0 || std::isnan(x) ? x * x : 0.0;
       const double sqrt_2_over_pi = 0.79788456080286535588;
       return 0.5 * x * (1 + std::tanh(sqrt_2_over_pi * (x + 0.044715 * x * x * x)));
     }

@@ -11,11 +11,13 @@
 #include <foredraft/model/config_reader.hpp>
 #include <foredraft/model/family/gemma2.hpp>
 #include <foredraft/model/family/gemma3.hpp>
+#include <foredraft/model/family/gemma4.hpp>
 #include <foredraft/model/family/granite.hpp>
 #include <foredraft/model/family/lfm2.hpp>
 #include <foredraft/model/family/llama.hpp>
 #include <foredraft/model/family/mamba2.hpp>
 #include <foredraft/model/family/mistral3.hpp>
+#include <foredraft/model/family/nemotron_h.hpp>
 #include <foredraft/model/family/olmo2.hpp>
 #include <foredraft/model/family/phi3.hpp>
 #include <foredraft/model/family/qwen2.hpp>
@@ -53,8 +55,8 @@ struct List {
   }
 };
 
-using All = List<Llama, Mistral3, Qwen2, Qwen3, Qwen3Moe, Gemma2, Gemma3, Granite, Olmo2, Phi3,
-                 Lfm2, Mamba2>;
+using All = List<Llama, Mistral3, Qwen2, Qwen3, Qwen3Moe, Gemma2, Gemma3, Gemma4, Granite, Olmo2,
+                 Phi3, Lfm2, Mamba2, NemotronH>;
 
 }  // namespace family
 

@@ -89,14 +89,10 @@ struct Lfm2 : Llama {
  private:
   static AttentionShape attention(const ConfigReader& reader, Dim n_heads, Dim n_kv_heads,
                                   Dim d_head) {
-    detail::require(n_heads % n_kv_heads == 0,
-                    std::to_string(n_heads) + " heads, " + std::to_string(n_kv_heads) + " KV heads",
-                    "a multiple");
-    AttentionShape a{.n_heads = n_heads, .n_kv_heads = n_kv_heads, .d_head = d_head};
+    AttentionShape a{.n_heads = n_heads, .d_head = d_head};
     a.d_q = reader.all_heads(n_heads, d_head);
-    a.d_kv = reader.all_heads(n_kv_heads, d_head);
     a.scale = 1.0f / std::sqrt(static_cast<float>(int{d_head}));
-    return a;
+    return with_kv_heads(a, n_kv_heads);
   }
 };
 

@@ -148,6 +148,17 @@ struct Llama {
  protected:
   static std::string prefix(int layer) { return "blk." + std::to_string(layer) + "."; }
 
+  /// Heads of queries with n_kv_heads for keys and values, in families whose layers differ in it.
+  static AttentionShape with_kv_heads(AttentionShape a, Dim n_kv_heads) {
+    detail::require(
+        n_kv_heads > 0 && a.n_heads % n_kv_heads == 0,
+        std::to_string(a.n_heads) + " heads, " + std::to_string(n_kv_heads) + " KV heads",
+        "a multiple");
+    a.n_kv_heads = n_kv_heads;
+    a.d_kv = ConfigReader::all_heads(n_kv_heads, a.d_head);
+    return a;
+  }
+
   /// A norm on each head of queries and keys.
   template <typename B, typename Reader>
   static void read_head_norms(Reader& reader, const ModelConfig& c, int n, LayerWeights<B>& to) {

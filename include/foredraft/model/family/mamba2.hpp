@@ -28,13 +28,11 @@ struct Mamba2 {
     config.d_model = reader.dimension("embedding_length");
     config.norm_epsilon = reader.epsilon("attention.layer_norm_rms_epsilon", 1e-5);
     refuse_unknown_steps(reader, 1);
-    if (reader.flag("ssm.dt_b_c_rms", false)) {
-      reader.refuse("ssm.dt_b_c_rms", "true", "time steps, b and c without norms");
-    }
     config.layers.assign(idx(n_layers), {.recurrent = scan(reader)});
     return config;
   }
 
+  /// Also of families in which some layers are scans.
   template <typename B, typename Reader>
   static LayerWeights<B> layer(Reader& reader, const ModelConfig& c, int n) {
     const SelectiveScanShape& scan = std::get<SelectiveScanShape>(c.layers[idx(n)].recurrent);
@@ -55,8 +53,11 @@ struct Mamba2 {
     return weights;
   }
 
- private:
+  /// Likewise.
   static SelectiveScanShape scan(const ConfigReader& reader) {
+    if (reader.flag("ssm.dt_b_c_rms", false)) {
+      reader.refuse("ssm.dt_b_c_rms", "true", "time steps, b and c without norms");
+    }
     SelectiveScanShape s;
     s.kernel = reader.dimension("ssm.conv_kernel", {}, kMostTaps);
     s.width = reader.dimension("ssm.inner_size");
