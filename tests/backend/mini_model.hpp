@@ -25,7 +25,8 @@ struct Config {
   int n_vocab = 300;  // not a multiple of a panel
   int n_layers = 1;
   bool bias = true;
-  bool norms = false;  // of the heads of queries and keys, and behind both parts of a layer
+  // Of the heads of queries and keys, and behind both parts of a layer; and a gate on attention.
+  bool norms = false;
   // No norms before the parts of a layer, one norm of all heads, soft-caps, and factors on what is
   // added to x and on logits.
   bool scales = false;
@@ -86,7 +87,7 @@ inline kernels_under_test::FileMatrix weights(fd::TensorType type, int n_out, in
 template <typename B>
 struct Model {
   struct Layer {
-    typename B::Matrix wq, wk, wv, wo, gate, up, down;
+    typename B::Matrix wq, wk, wv, wo, gate, up, down, w_gate;
     std::vector<float> norm, ff_norm, q_bias, k_bias, v_bias;
     std::vector<float> q_norm, k_norm, post_norm, post_ff_norm, all_q_norm, all_k_norm;
   };
@@ -101,16 +102,16 @@ struct Model {
     const int d_kv = s.d_kv;
     for (int layer = 0; layer < c.n_layers; ++layer) {
       const auto seed = static_cast<unsigned>(100 * layer + 50);
-      layers.push_back({pack(1, d_q, s.d_model), pack(2, d_kv, s.d_model), pack(3, d_kv, s.d_model),
-                        pack(4, s.d_model, d_q), pack(5, s.d_ff, s.d_model),
-                        pack(6, s.d_ff, s.d_model), pack(7, s.d_model, s.d_ff),
-                        around_one(s.d_model, seed), around_one(s.d_model, seed + 1),
-                        normals(static_cast<std::size_t>(d_q), seed + 2, 0.3f),
-                        normals(static_cast<std::size_t>(d_kv), seed + 3, 0.3f),
-                        normals(static_cast<std::size_t>(d_kv), seed + 4, 0.3f),
-                        around_one(s.d_head, seed + 5), around_one(s.d_head, seed + 6),
-                        around_one(s.d_model, seed + 7), around_one(s.d_model, seed + 8),
-                        around_one(d_q, seed + 9), around_one(d_kv, seed + 10)});
+      layers.push_back(
+          {pack(1, d_q, s.d_model), pack(2, d_kv, s.d_model), pack(3, d_kv, s.d_model),
+           pack(4, s.d_model, d_q), pack(5, s.d_ff, s.d_model), pack(6, s.d_ff, s.d_model),
+           pack(7, s.d_model, s.d_ff), pack(1, d_q, s.d_model), around_one(s.d_model, seed),
+           around_one(s.d_model, seed + 1), normals(static_cast<std::size_t>(d_q), seed + 2, 0.3f),
+           normals(static_cast<std::size_t>(d_kv), seed + 3, 0.3f),
+           normals(static_cast<std::size_t>(d_kv), seed + 4, 0.3f), around_one(s.d_head, seed + 5),
+           around_one(s.d_head, seed + 6), around_one(s.d_model, seed + 7),
+           around_one(s.d_model, seed + 8), around_one(d_q, seed + 9),
+           around_one(d_kv, seed + 10)});
     }
     norm = around_one(s.d_model, 9);
   }
@@ -218,6 +219,7 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
   };
   std::vector<float> x = buffer(s.d_model);
   std::vector<float> q = buffer(s.d_q);
+  std::vector<float> gate = buffer(s.d_q);
   Output output{
       std::vector<std::vector<float>>(n, std::vector<float>(static_cast<std::size_t>(c.n_vocab))),
       std::vector<fd::TokenId>(n),
@@ -261,6 +263,8 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
       if (c.norms) {
         qkv.q_norm = {w.q_norm.data(), 1e-5f};
         qkv.k_norm = {w.k_norm.data(), 1e-5f};
+        qkv.w_gate = &w.w_gate;
+        qkv.gate = gate.data();
       }
       if (c.scales) {
         qkv.norm.weight = nullptr;
@@ -281,7 +285,10 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
       attend.wo = &w.wo;
       attend.x = x.data();
       attend.window = c.window;
-      if (c.norms) attend.post_norm = {w.post_norm.data(), 1e-5f};
+      if (c.norms) {
+        attend.post_norm = {w.post_norm.data(), 1e-5f};
+        attend.gate = gate.data();
+      }
       if (c.scales) {
         attend.softcap = 2.0f;
         attend.residual = 0.7f;
