@@ -20,7 +20,9 @@
 #include <foredraft/model/family/phi3.hpp>
 #include <foredraft/model/family/qwen2.hpp>
 #include <foredraft/model/family/qwen3.hpp>
+#include <foredraft/model/family/qwen35.hpp>
 #include <foredraft/model/family/qwen3moe.hpp>
+#include <foredraft/model/family/qwen3next.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -53,8 +55,8 @@ struct List {
   }
 };
 
-using All = List<Llama, Mistral3, Qwen2, Qwen3, Qwen3Moe, Gemma2, Gemma3, Granite, Olmo2, Phi3,
-                 Lfm2, Mamba2>;
+using All = List<Llama, Mistral3, Qwen2, Qwen3, Qwen3Moe, Qwen3Next, Qwen35, Qwen35Moe, Gemma2,
+                 Gemma3, Granite, Olmo2, Phi3, Lfm2, Mamba2>;
 
 }  // namespace family
 
