@@ -25,7 +25,8 @@ struct Config {
   int n_vocab = 300;  // not a multiple of a panel
   int n_layers = 1;
   bool bias = true;
-  bool norms = false;  // of the heads of queries and keys, and behind both parts of a layer
+  // Of the heads of queries and keys, and behind both parts of a layer; and a gate on attention.
+  bool norms = false;
   // No norms before the parts of a layer, one norm of all heads, soft-caps, and factors on what is
   // added to x and on logits.
   bool scales = false;
@@ -89,7 +90,7 @@ inline kernels_under_test::FileMatrix weights(fd::TensorType type, int n_out, in
 template <typename B>
 struct Model {
   struct Layer {
-    typename B::Matrix wq, wk, wv, wo, gate, up, down, input_gate, input_down;
+    typename B::Matrix wq, wk, wv, wo, gate, up, down, input_gate, input_down, w_gate;
     std::vector<float> norm, ff_norm, q_bias, k_bias, v_bias;
     std::vector<float> q_norm, k_norm, post_norm, post_ff_norm, all_q_norm, all_k_norm;
   };
@@ -113,6 +114,7 @@ struct Model {
                         pack(7, s.d_model, s.d_ff),
                         pack(5, kInput, s.d_model),
                         pack(0, s.d_model, kInput),
+                        pack(1, d_q, s.d_model),
                         around_one(s.d_model, seed),
                         around_one(s.d_model, seed + 1),
                         normals(static_cast<std::size_t>(d_q), seed + 2, 0.3f),
@@ -240,6 +242,7 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
   std::vector<float> x = buffer(s.d_model);
   std::vector<float> q = buffer(s.d_q);
   std::vector<float> inputs = buffer(s.d_inputs);
+  std::vector<float> gate = buffer(s.d_q);
   Output output{
       std::vector<std::vector<float>>(n, std::vector<float>(static_cast<std::size_t>(c.n_vocab))),
       std::vector<fd::TokenId>(n),
@@ -295,6 +298,8 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
       if (c.norms) {
         qkv.q_norm = {w.q_norm.data(), 1e-5f};
         qkv.k_norm = {w.k_norm.data(), 1e-5f};
+        qkv.w_gate = &w.w_gate;
+        qkv.gate = gate.data();
       }
       if (c.scales) {
         qkv.norm.weight = nullptr;
@@ -321,7 +326,10 @@ Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool
       attend.wo = &w.wo;
       attend.x = x.data();
       attend.window = c.window;
-      if (c.norms) attend.post_norm = {w.post_norm.data(), 1e-5f};
+      if (c.norms) {
+        attend.post_norm = {w.post_norm.data(), 1e-5f};
+        attend.gate = gate.data();
+      }
       if (c.scales) {
         attend.softcap = 2.0f;
         attend.residual = 0.7f;

@@ -51,3 +51,14 @@ TEST_CASE("a selective scan keeps what it convolves, the result, time steps and 
   CHECK(scan.d_in() == 164);
   CHECK(scan.state() == fd::StateShape{.n_inputs = 196, .window = 3, .n_heads = 4, .d_state = 128});
 }
+
+TEST_CASE("a gated delta net keeps what it convolves, the result, two numbers a head and states") {
+  fd::GatedDeltaNetShape net{
+      .width = 48, .n_heads = 4, .n_key_heads = 2, .d_key = 8, .d_value = 12, .kernel = 4};
+  CHECK(net.d_conv() == 80);
+  CHECK(net.d_in() == 136);
+  CHECK(net.state() == fd::StateShape{.n_inputs = 168, .window = 3, .n_heads = 4, .d_state = 96});
+  for (const int head : {0, 1, 2, 3}) CHECK(net.key_head(head) == head / 2);
+  net.tiled = true;
+  for (const int head : {0, 1, 2, 3}) CHECK(net.key_head(head) == head % 2);
+}

@@ -14,7 +14,7 @@ class Recurrent(CliTest):
                             "-c", 256, "--ignore-eos", *arguments)
 
     def test_speculation_changes_no_text(self):
-        for name in ("lfm2", "mamba2", "nemotron_h"):
+        for name in ("lfm2", "mamba2", "nemotron_h", "qwen35", "qwen3next"):
             model = MODELS / f"{name}.gguf"
             plain = self.generate(model, "--spec-type", "none")
             self.assertEqual(len(plain["tokens"]), 80)
@@ -33,7 +33,9 @@ class Recurrent(CliTest):
     def test_inspected(self):
         for name, said in (("lfm2", r"3 layers \(2 recurrent\), d_model 32, 2 heads of 16 \(1 for keys and values\), d_ff 48"),
                            ("mamba2", r"2 layers \(2 recurrent\), d_model 32\n"),
-                           ("nemotron_h", r"5 layers \(2 recurrent\), d_model 32, 2 heads of 16 \(1 for keys and values\), d_ff 48")):
+                           ("nemotron_h", r"5 layers \(2 recurrent\), d_model 32, 2 heads of 16 \(1 for keys and values\), d_ff 48"),
+                           ("qwen35", r"3 layers \(2 recurrent\), d_model 32, 2 heads of 16 \(1 for keys and values\), d_ff 48"),
+                           ("qwen3next", r"3 layers \(2 recurrent\), d_model 32, 2 heads of 16")):
             done = self.succeeds("inspect", MODELS / f"{name}.gguf")
             self.assertRegex(done.stdout, said)
             found = self.json_of("inspect", MODELS / f"{name}.gguf", "--json")

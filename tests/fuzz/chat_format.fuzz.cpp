@@ -47,7 +47,10 @@ std::string any_template(fuzz::Choices& choices) {
                                                 "{{ content }}",
                                                 "<|im_start|>system\n",
                                                 "You are a helper.",
-                                                "<"};
+                                                "<",
+                                                "add_generation_prompt",
+                                                " else ",
+                                                "<think>\\n"};
   const std::size_t repeated = choices.below(256);
   std::string text;
   for (std::size_t n = choices.below(24); n > 0; --n) {
@@ -102,7 +105,8 @@ void format(const fd::ChatTemplate& chat, const std::vector<fd::ChatMessage>& me
   }
   constexpr std::size_t kMostMarks = 64;  // of one turn: the longest takes 57 bytes
   fuzz::demand(text.size() <= contents + (messages.size() + 2) * kMostMarks +
-                                  chat.default_system.size() + 2 * chat.system_prefix.size(),
+                                  chat.default_system.size() + 2 * chat.system_prefix.size() +
+                                  chat.opening.size(),
                "a conversation that grew");
 }
 

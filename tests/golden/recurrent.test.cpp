@@ -20,7 +20,7 @@ namespace {
 
 using Logits = std::vector<std::vector<float>>;
 
-const std::vector<std::string> kFamilies{"lfm2", "mamba2", "nemotron_h"};
+const std::vector<std::string> kFamilies{"lfm2", "mamba2", "nemotron_h", "qwen35", "qwen3next"};
 
 RandomGolden golden_of(const std::string& family) {
   return RandomGolden(std::string(FOREDRAFT_TEST_DATA) + "/golden/recurrent/" + family + ".gguf");

@@ -40,6 +40,15 @@ const std::string kQwen3 =
 {%- if '</think>' in content %}{{- '<|im_start|>' + message.role + '\n' + content.split('</think>')[-1].lstrip('\n') }}{%- endif %}
 {%- if add_generation_prompt %}{{- '<|im_start|>assistant\n' }}{%- endif %})";
 
+/// @param branches  what is written where an answer begins
+std::string qwen35(const std::string& branches) {
+  return R"({%- if messages[0].role == 'system' %}{{- '<|im_start|>system\n' + content|trim + '<|im_end|>\n' }}{%- endif %}
+{%- if '</think>' in content %}{%- set content = content.split('</think>')[-1].lstrip('\n') %}{%- else %}{%- endif %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\n' }})" +
+         branches + "{%- endif %}";
+}
+
 const std::string kPhi3 =
     "{% if message['role'] == 'system' %}{{'<|system|>\n' + message['content'] + '<|end|>\n'}}"
     "{% elif message['role'] == 'user' %}{{'<|user|>\n' + message['content'] + '<|end|>\n'}}"
@@ -240,6 +249,26 @@ TEST_CASE("Qwen 3 forgets what it thought once it is asked again") {
         "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n" + thought + "<|im_end|>\n");
   CHECK(fd::format_chat(fd::recognize_chat_template(kQwen), talk).find("A greeting") !=
         std::string::npos);
+}
+
+TEST_CASE(
+    "Qwen 3.5 begins its answers with a thought, or with none, as its template does by default") {
+  const std::string none = R"({{- '<think>\n\n</think>\n\n' }})";
+  const std::string one = R"({{- '<think>\n' }})";
+  const auto thinks = fd::recognize_chat_template(
+      qwen35("{%- if enable_thinking is false %}" + none + "{%- else %}" + one + "{%- endif %}"));
+  CHECK(fd::format_chat(thinks, kHi) ==
+        "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>\n");
+  CHECK(fd::format_reply(thinks, "Bye") ==
+        "<|im_end|>\n<|im_start|>user\nBye<|im_end|>\n<|im_start|>assistant\n<think>\n");
+  const auto does_not = fd::recognize_chat_template(
+      qwen35("{%- if enable_thinking is true %}" + one + "{%- else %}" + none + "{%- endif %}"));
+  CHECK(does_not.opening == "<think>\n\n</think>\n\n");
+  // Qwen 3 has one branch alone, which nobody asks for.
+  const auto silent = fd::recognize_chat_template(
+      qwen35("{%- if enable_thinking is false %}" + none + "{%- endif %}"));
+  CHECK(silent.opening.empty());
+  CHECK(fd::recognize_chat_template(kQwen3).opening.empty());
 }
 
 TEST_CASE("raw is the contents alone") {

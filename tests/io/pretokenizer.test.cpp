@@ -24,9 +24,9 @@ std::string joined(const std::vector<std::string_view>& words) {
   return text;
 }
 
-constexpr std::string_view kNames[] = {"gpt-2",     "olmo",   "llama-bpe",        "dbrx",
-                                       "smaug-bpe", "qwen2",  "deepseek-r1-qwen", "smollm",
-                                       "refact",    "tekken", "starcoder",        "gpt-4o"};
+constexpr std::string_view kNames[] = {
+    "gpt-2",  "olmo",   "llama-bpe", "dbrx",      "smaug-bpe", "qwen2", "deepseek-r1-qwen",
+    "smollm", "refact", "tekken",    "starcoder", "gpt-4o",    "qwen35"};
 
 }  // namespace
 
@@ -51,6 +51,15 @@ TEST_CASE("qwen2 takes single digits") {
   CHECK(split("qwen2", "a 123") == Words{"a", " ", "1", "2", "3"});
   CHECK(split("qwen2", "a\tb") == Words{"a", "\tb"});
   CHECK(split("qwen2", "a\n  b") == Words{"a", "\n", " ", " b"});
+}
+
+TEST_CASE("qwen35 keeps what combines with its letters, and is qwen2 else") {
+  const std::string accent = "\xCC\x81";
+  CHECK(split("qwen35", "cafe" + accent + "s") == Words{"cafe" + accent + "s"});
+  CHECK(split("qwen2", "cafe" + accent + "s") == Words{"cafe", accent + "s"});
+  CHECK(split("qwen35", "+" + accent + "+") == Words{"+" + accent, "+"});
+  const std::string_view text = "it'S a;\n\nb 123 (word) \n  x";
+  CHECK(split("qwen35", text) == split("qwen2", text));
 }
 
 TEST_CASE("smollm cuts digits before anything else") {
@@ -97,8 +106,8 @@ TEST_CASE("an unknown name is refused with the known ones") {
       CHECK(error.code() == fd::ErrorCode::kUnsupportedModel);
       CHECK(error.found().find(name) != std::string::npos);
       CHECK(error.expected() ==
-            "one of gpt-2, olmo, llama-bpe, dbrx, smaug-bpe, qwen2, deepseek-r1-qwen, smollm, "
-            "refact, starcoder, tekken, gpt-4o");
+            "one of gpt-2, olmo, llama-bpe, dbrx, smaug-bpe, qwen2, deepseek-r1-qwen, qwen35, "
+            "smollm, refact, starcoder, tekken, gpt-4o");
     }
   }
 }

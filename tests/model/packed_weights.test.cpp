@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <foredraft/backend/cpu/cpu.hpp>
@@ -39,7 +40,12 @@ std::vector<std::byte> bytes_of(const fd::ModelWeights<fd::Cpu>& weights) {
   add(weights.embedding);
   if (weights.head) add(*weights.head);
   for (const auto& l : weights.layers) {
-    for (const PackedMatrix* m : {&l.wq, &l.wk, &l.wv, &l.wo, &l.gate, &l.up, &l.down}) add(*m);
+    for (const PackedMatrix* m : {&l.wq, &l.wk, &l.wv, &l.wo, &l.gate, &l.up, &l.down, &l.w_gate})
+      add(*m);
+    const auto* net = std::get_if<fd::GatedDeltaNetWeights<fd::Cpu>>(&l.recurrent);
+    if (net == nullptr) continue;
+    for (const PackedMatrix* m : {&net->qkv, &net->gate, &net->beta, &net->alpha, &net->out})
+      add(*m);
   }
   return all;
 }
@@ -123,7 +129,7 @@ TEST_CASE("every format goes through a packed file") {
 }
 
 TEST_CASE("matrices that share a tensor go through a packed file") {
-  for (const char* family : {"phi3", "qwen3moe"}) {
+  for (const char* family : {"phi3", "qwen3moe", "qwen35", "qwen3next"}) {
     CAPTURE(family);
     Setup s;
     write_bytes(s.model, TinyModel{.family = family}.file());

@@ -18,4 +18,6 @@ TEST_CASE(
         fd::RecurrentShape(fd::ShortConvShape{}).index());
   CHECK(Weights(fd::SelectiveScanWeights<fd::Reference>{}).index() ==
         fd::RecurrentShape(fd::SelectiveScanShape{}).index());
+  CHECK(Weights(fd::GatedDeltaNetWeights<fd::Reference>{}).index() ==
+        fd::RecurrentShape(fd::GatedDeltaNetShape{}).index());
 }

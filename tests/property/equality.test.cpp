@@ -19,22 +19,26 @@ namespace {
 
 const std::vector<fd::TokenId> kPrompt{72, 101, 108, 108, 111, 44, 32, 119, 111};
 
-/// One model on one backend, with caches of T.
-template <typename T>
+using Model = fd::Model<fd::Cpu>;
+
+/// One model on one backend, with caches of type C.
+template <typename C>
 struct Setting {
+  using ByModel = fd::ModelDrafter<Model, C>;
+
   Setting(fd::Cpu& cpu, const fd::Gguf& target_file, const fd::Gguf& draft_file)
       : target(fd::load(cpu, target_file)), draft(fd::load(cpu, draft_file)) {}
 
   template <typename D, typename A>
   fd::Result run(D& drafter, A acceptance, const fd::Options& options) {
-    fd::Decoder decoder{target, fd::LinearCache<T>{target.shape()}, std::move(drafter), acceptance};
+    fd::Decoder decoder{target, C{target.shape()}, std::move(drafter), acceptance};
     fd::Result result = decoder.generate(kPrompt, options);
     drafter = std::move(decoder.drafter());
     return result;
   }
 
-  fd::Model<fd::Cpu> target;
-  fd::Model<fd::Cpu> draft;
+  Model target;
+  Model draft;
 };
 
 /// The text that oracles know: prompt and continuation.
@@ -44,7 +48,7 @@ std::vector<fd::TokenId> after_prompt(const std::vector<fd::TokenId>& tokens) {
   return all;
 }
 
-template <typename T = fd::f16>
+template <typename C = fd::LinearCache<fd::f16>>
 void check_equality(const TinyModel& tiny, int threads, const std::vector<int>& depths,
                     int n_tokens = 512) {
   const auto target_bytes = tiny.file();
@@ -57,7 +61,7 @@ void check_equality(const TinyModel& tiny, int threads, const std::vector<int>& 
 
   for_each_table([&](const fd::cpu::KernelTable& table) {
     fd::Cpu cpu{{.threads = threads, .isa = table.isa}};
-    Setting<T> setting(cpu, target_file, draft_file);
+    Setting<C> setting(cpu, target_file, draft_file);
     fd::NoDraft none;
     const fd::Options plain{.max_tokens = n_tokens, .n_draft = 0, .ignore_end = true};
     const auto truth = setting.run(none, fd::Greedy{}, plain).tokens;
@@ -74,7 +78,7 @@ void check_equality(const TinyModel& tiny, int threads, const std::vector<int>& 
       const fd::Options options{.max_tokens = n_tokens, .n_draft = depth, .ignore_end = true};
       fd::PromptLookup lookup{{.min_match = 1, .tokens_per_match = 16}};
       check(setting.run(lookup, fd::Greedy{}, options), by_lookup);
-      fd::ModelDrafter model{setting.draft};
+      typename Setting<C>::ByModel model{setting.draft};
       check(setting.run(model, fd::Greedy{}, options), by_model);
       for (const int branches : {1, 3}) {
         auto oracle = OracleDrafter::sweeping(after_prompt(truth), tiny.n_vocab, branches);
@@ -95,7 +99,7 @@ void check_equality(const TinyModel& tiny, int threads, const std::vector<int>& 
     sampled.n_draft = 6;
     fd::PromptLookup lookup{{.min_match = 1}};
     CHECK(setting.run(lookup, fd::SampleAndMatch{}, sampled).tokens == text);
-    fd::ModelDrafter coupled{setting.draft};
+    typename Setting<C>::ByModel coupled{setting.draft};
     CHECK(setting.run(coupled, fd::SampleAndMatch{}, sampled).tokens == text);
     auto oracle = OracleDrafter::sweeping(after_prompt(text), tiny.n_vocab, 2);
     CHECK(setting.run(oracle, fd::SampleAndMatch{}, sampled).tokens == text);
@@ -128,7 +132,7 @@ TEST_CASE("gemma3 family, far past its windows: equal at every depth on one and 
   for (const int threads : {1, 2}) check_equality(tiny, threads, {1, 4, 9, 16}, 192);
   tiny.window = 40;  // more than a block of attention
   tiny.d_head = 64;
-  check_equality<fd::q8_0>(tiny, 2, {5}, 128);
+  check_equality<fd::LinearCache<fd::q8_0>>(tiny, 2, {5}, 128);
 }
 
 TEST_CASE("gemma4 family, of which layers share keys: equal on one and two threads") {
@@ -147,11 +151,20 @@ TEST_CASE("the other families: equal on two threads") {
   }
 }
 
+TEST_CASE("families with a gated delta net: equal on two threads") {
+  for (const char* family : {"qwen35", "qwen3next"}) {
+    CAPTURE(family);
+    TinyModel tiny;
+    tiny.family = family;
+    check_equality<fd::HybridCache<fd::f16>>(tiny, 2, {1, 7}, 96);
+  }
+}
+
 TEST_CASE("a quantized cache") {
   TinyModel tiny;
   tiny.d_head = 64;
   for (const int threads : {1, 2}) {
-    check_equality<fd::q8_0>(tiny, threads, {1, 2, 3, 7, 8, 9, 16}, 256);
+    check_equality<fd::LinearCache<fd::q8_0>>(tiny, threads, {1, 2, 3, 7, 8, 9, 16}, 256);
   }
 }
 
@@ -170,7 +183,7 @@ TEST_CASE("the same model as its own draft is always right") {
   const auto bytes = TinyModel{}.file();
   const fd::Gguf file = fd::Gguf::parse(bytes);
   fd::Cpu cpu{{.threads = 1}};
-  Setting<fd::f16> setting(cpu, file, file);
+  Setting<fd::LinearCache<fd::f16>> setting(cpu, file, file);
   constexpr int n_tokens = 512;
   for (int depth = 1; depth <= 8; ++depth) {
     fd::ModelDrafter same{setting.draft};

@@ -211,7 +211,7 @@ void check(Model& model, OneByOne& truth) {
 }  // namespace
 
 TEST_CASE("states are those of the text one by one, whatever was staged, rejected and restored") {
-  for (const char* family : {"lfm2", "mamba2"}) {
+  for (const char* family : {"lfm2", "mamba2", "qwen35", "qwen3next"}) {
     CAPTURE(family);
     fd::Cpu cpu{{.threads = 2}};
     Model model = fd::load(cpu, model_file(family));
@@ -222,7 +222,7 @@ TEST_CASE("states are those of the text one by one, whatever was staged, rejecte
 }
 
 TEST_CASE("sequences that share a pass do not see each other's states") {
-  for (const char* family : {"lfm2", "mamba2"}) {
+  for (const char* family : {"lfm2", "mamba2", "qwen35", "qwen3next"}) {
     CAPTURE(family);
     fd::Cpu cpu{{.threads = 2}};
     Model model = fd::load(cpu, model_file(family));

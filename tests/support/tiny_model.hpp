@@ -27,7 +27,7 @@ struct TinyModel {
   int d_ff = 96;
   int n_ctx = 2048;
   int window = 8;     // of gemma3 in two layers of three, of gemma2 and gemma4 in every second
-  int n_experts = 5;  // of the family qwen3moe, each of d_ff
+  int n_experts = 5;  // of the families qwen3moe and qwen3next, each of d_ff
   int n_used = 2;     // of them, by a row
   int n_vocab = 307;  // not a multiple of any vector width
   int n_unused = 0;   // of them, at the end
@@ -48,11 +48,21 @@ struct TinyModel {
     number("embedding_length", d_model);
     number("feed_forward_length", d_ff);
     number("attention.head_count", n_heads);
+    const bool hybrid = delta_nets();
     if (family != "gemma4") {
       number("attention.head_count_kv", n_kv_heads);
       number("attention.key_length", d_head);
       number("attention.value_length", d_head);
-      number("rope.dimension_count", d_head);
+      number("rope.dimension_count", hybrid ? d_head / 2 : d_head);
+    }
+    if (hybrid) {
+      number("full_attention_interval", 2);
+      number("ssm.conv_kernel", 4);
+      number("ssm.state_size", kKey);
+      number("ssm.group_count", kKeyHeads);
+      number("ssm.time_step_rank", kHeads);
+      number("ssm.inner_size", kHeads * kValue);
+      number("expert_shared_feed_forward_length", d_ff);
     }
     const bool gemma3 = family == "gemma3";
     if (gemma3) {
@@ -76,8 +86,9 @@ struct TinyModel {
     if (gemma4) add_gemma4(writer);
     const bool olmo2 = family == "olmo2";
     const bool fused = family == "phi3";
-    const bool mixture = family == "qwen3moe";
-    const bool head_norms = gemma3 || gemma4 || mixture || family == "qwen3";
+    const bool next = family == "qwen3next";
+    const bool mixture = next || family == "qwen3moe";
+    const bool head_norms = gemma3 || gemma4 || mixture || hybrid || family == "qwen3";
     if (mixture) {
       number("expert_count", n_experts);
       number("expert_used_count", n_used);
@@ -87,22 +98,28 @@ struct TinyModel {
     add_vocabulary(writer);
 
     std::deque<kernels_under_test::FileMatrix> kept;  // the writer refers to the data
-    unsigned next = seed * 1000;
+    unsigned next_seed = seed * 1000;
     const auto matrix = [&](const std::string& name, int n_out, int n_in, TensorType as) {
       const auto& m = kept.emplace_back(kernels_under_test::random_matrix(
-          as, static_cast<std::size_t>(n_out), static_cast<std::size_t>(n_in), ++next));
+          as, static_cast<std::size_t>(n_out), static_cast<std::size_t>(n_in), ++next_seed));
       writer.add_tensor(name, as, {m.n_in, m.n_out}, m.bytes);
     };
     const auto vector = [&](const std::string& name, int n) {
       const auto& m = kept.emplace_back(kernels_under_test::random_matrix(
-          TensorType::kF32, 1, static_cast<std::size_t>(n), ++next));
+          TensorType::kF32, 1, static_cast<std::size_t>(n), ++next_seed));
       if (name == without) return;
+      writer.add_tensor(name, TensorType::kF32, {m.n_in}, m.bytes);
+    };
+    const auto constants = [&](const std::string& name, int n, float value) {
+      auto& m = kept.emplace_back(kernels_under_test::random_matrix(
+          TensorType::kF32, 1, static_cast<std::size_t>(n), ++next_seed));
+      for (int i = 0; i < n; ++i) std::memcpy(&m.bytes[4 * static_cast<std::size_t>(i)], &value, 4);
       writer.add_tensor(name, TensorType::kF32, {m.n_in}, m.bytes);
     };
     const auto experts = [&](const std::string& name, int n_out, int n_in) {
       const auto& m = kept.emplace_back(
           kernels_under_test::random_matrix(type, static_cast<std::size_t>(n_experts * n_out),
-                                            static_cast<std::size_t>(n_in), ++next));
+                                            static_cast<std::size_t>(n_in), ++next_seed));
       const auto n = static_cast<std::size_t>(n_experts);
       writer.add_tensor(name, type, {m.n_in, m.n_out / n, n}, m.bytes);
     };
@@ -125,34 +142,59 @@ struct TinyModel {
       const int kv_heads = full ? 1 : n_kv_heads;
       const int size = full ? 2 * d_head : d_head;  // of a head
       if (!olmo2) vector(layer + "attn_norm.weight", d_model);
-      if (fused) {
+      // Its input need not fill a block of 256: real files fall back to blocks of 32 there too.
+      const TensorType of_output = quant_geometry(type).elements != 0 ? TensorType::kQ8_0 : type;
+      const bool recurrent = hybrid && i % 2 == 0;
+      if (recurrent) {
+        constexpr int kKeys = 2 * kKeyHeads * kKey;
+        matrix(layer + "attn_qkv.weight", kKeys + kHeads * kValue, d_model, type);
+        matrix(layer + "attn_gate.weight", kHeads * kValue, d_model, type);
+        if (next) {
+          matrix(layer + "ssm_ba.weight", 2 * kHeads, d_model, type);
+        } else {
+          matrix(layer + "ssm_beta.weight", kHeads, d_model, type);
+          matrix(layer + "ssm_alpha.weight", kHeads, d_model, type);
+        }
+        matrix(layer + "ssm_conv1d.weight", kKeys + kHeads * kValue, 4, TensorType::kF32);
+        vector(layer + "ssm_dt.bias", kHeads);
+        constants(layer + "ssm_a", kHeads, -0.1f);
+        vector(layer + "ssm_norm.weight", kValue);
+        matrix(layer + "ssm_out.weight", d_model, kHeads * kValue, of_output);
+      } else if (fused) {
         matrix(layer + "attn_qkv.weight", (n_heads + 2 * kv_heads) * size, d_model, type);
       } else {
-        matrix(layer + "attn_q.weight", n_heads * size, d_model, type);
+        // With a gate for each query.
+        matrix(layer + "attn_q.weight", (hybrid ? 2 : 1) * n_heads * size, d_model, type);
         if (!shares) matrix(layer + "attn_k.weight", kv_heads * size, d_model, type);
         if (!shares && !full) matrix(layer + "attn_v.weight", kv_heads * size, d_model, type);
       }
-      // Its input need not fill a block of 256: real files fall back to blocks of 32 there too.
-      const bool quantized = quant_geometry(type).elements != 0;
-      matrix(layer + "attn_output.weight", d_model, n_heads * size,
-             quantized ? TensorType::kQ8_0 : type);
+      if (!recurrent) {
+        matrix(layer + "attn_output.weight", d_model, n_heads * size, of_output);
+      }
       if (family == "qwen2") {
         vector(layer + "attn_q.bias", n_heads * size);
         vector(layer + "attn_k.bias", kv_heads * size);
         vector(layer + "attn_v.bias", kv_heads * size);
       }
-      if (!olmo2) vector(layer + "ffn_norm.weight", d_model);
+      const char* const before_ffn = hybrid ? "post_attention_norm.weight" : "ffn_norm.weight";
+      if (!olmo2) vector(layer + before_ffn, d_model);
       if (mixture) {
         matrix(layer + "ffn_gate_inp.weight", n_experts, d_model, TensorType::kF32);
         experts(layer + "ffn_gate_exps.weight", d_ff, d_model);
         experts(layer + "ffn_up_exps.weight", d_ff, d_model);
         experts(layer + "ffn_down_exps.weight", d_model, d_ff);
+        if (next) {
+          vector(layer + "ffn_gate_inp_shexp.weight", d_model);
+          matrix(layer + "ffn_gate_shexp.weight", d_ff, d_model, type);
+          matrix(layer + "ffn_up_shexp.weight", d_ff, d_model, type);
+          matrix(layer + "ffn_down_shexp.weight", d_model, d_ff, type);
+        }
       } else {
         if (!fused) matrix(layer + "ffn_gate.weight", d_ff, d_model, type);
         matrix(layer + "ffn_up.weight", fused ? 2 * d_ff : d_ff, d_model, type);
         matrix(layer + "ffn_down.weight", d_model, d_ff, type);
       }
-      if (head_norms || olmo2) {
+      if (!recurrent && (head_norms || olmo2)) {
         vector(layer + "attn_q_norm.weight", olmo2 ? n_heads * size : size);
         if (!shares) vector(layer + "attn_k_norm.weight", olmo2 ? kv_heads * size : size);
       }
@@ -171,7 +213,15 @@ struct TinyModel {
     return writer.bytes();
   }
 
+  /// Families whose layers are a gated delta net and attention in turn.
+  bool delta_nets() const { return family == "qwen35" || family == "qwen3next"; }
+
  private:
+  // Of a gated delta net.
+  static constexpr int kKeyHeads = 2;
+  static constexpr int kHeads = 4;
+  static constexpr int kKey = 16;
+  static constexpr int kValue = 24;
   static constexpr int kInput = 32;  // of each layer's own embedding
 
   /// Every second layer of gemma4, and the last.

@@ -25,6 +25,7 @@ struct PassShape {
   Dim n_experts = 0;
   Dim n_used = 0;    ///< experts that a row takes
   Dim d_expert = 0;  ///< d_ff of one; n_experts * d_expert and n_experts * d_model are dimensions
+  Dim d_shared = 0;  ///< of one that all rows take; at most d_ff
 
   // Of recurrent layers; 0 where there are none.
   Dim d_in = 0;     ///< what one makes of a row to begin with
@@ -96,9 +97,11 @@ concept EmbedsLayers =
 /// A worker with recurrent layers over states that are stored as V stores them.
 template <typename W, typename V>
 concept RecursOver = requires(W& worker, const ShortConvArgs<W, V>& short_conv,
-                              const SelectiveScanArgs<W, V>& selective_scan) {
+                              const SelectiveScanArgs<W, V>& selective_scan,
+                              const GatedDeltaNetArgs<W, V>& gated_delta_net) {
   { worker.short_conv(short_conv) } noexcept;
   { worker.selective_scan(selective_scan) } noexcept;
+  { worker.gated_delta_net(gated_delta_net) } noexcept;
 };
 
 /// Where the arithmetic of a model takes place: packed weights and the fused operators of

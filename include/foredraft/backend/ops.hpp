@@ -36,6 +36,13 @@ enum class RopeKind : std::uint8_t {
   kHalves,    ///< (0, n_rot/2), (1, n_rot/2 + 1), ...: `qwen2`, `gemma`
 };
 
+enum class Activation : std::uint8_t {
+  kSilu,
+  kGeluTanh,
+  kReluSquared,
+  kSigmoid,
+};
+
 /// Rotation of every row of the pass, computed once and shared by all layers that turn alike.
 template <typename W>
 struct RopeTable {
@@ -137,13 +144,15 @@ struct QkvArgs {
   RmsNorm<W> k_norm = {};                        // likewise
   bool norms_all_heads = false;  // these norms are of all heads of a row together, side by side
   RmsNorm<W> v_norm = {};        // of each head of values, or absent
+  const typename W::Matrix* w_gate = nullptr;  // [n_heads * d_head, d_model] or null
+  Out<W> gate = nullptr;  // written [n_rows, n_heads, d_head]: w_gate * norm(x)
 };
 
 /// x += wo * attention, where attention is softmax(q k^T * scale) v of each head, causal along each
 /// row's own path and summed in order of absolute position. With a window, a row sees the newest
 /// `window` positions, its own included; with a softcap, the softmax is that of
-/// softcap * tanh(score / softcap); with a norm, x += norm(wo * attention). What is added to x is
-/// multiplied by `residual` first.
+/// softcap * tanh(score / softcap); with a gate, attention is multiplied by sigmoid(gate); with a
+/// norm, x += norm(wo * attention). What is added to x is multiplied by `residual` first.
 template <typename W, typename R>
 struct AttendArgs {
   In<W> q = nullptr;  // [n_rows, n_heads, d_head]
@@ -160,12 +169,7 @@ struct AttendArgs {
   RmsNorm<W> post_norm = {};                     // or absent
   float softcap = 0.0f;                          // 0: none
   float residual = 1.0f;
-};
-
-enum class Activation : std::uint8_t {
-  kSilu,
-  kGeluTanh,
-  kReluSquared,
+  Out<W> gate = nullptr;  // of qkv, read and overwritten [n_rows, n_heads, d_head], or null
 };
 
 /// x += down * (activation(gate * norm(x)) .* (up * norm(x))), or its norm, times `residual`; then x
@@ -187,10 +191,20 @@ struct FeedForwardArgs {
   float output_scale = 1.0f;
 };
 
+/// An expert that all rows of a mixture take, as far as their score of it says.
+template <typename W>
+struct SharedExpert {
+  const typename W::Matrix* score = nullptr;  // [1, d_model]; null: there is none
+  const typename W::Matrix* gate = nullptr;   // [d_shared, d_model]
+  const typename W::Matrix* up = nullptr;     // [d_shared, d_model]
+  const typename W::Matrix* down = nullptr;   // [d_model, d_shared]
+};
+
 /// A feed-forward part for each of many experts, of which a row takes the n_used whose scores
 /// router * norm(x) are greatest, equal ones by number:
 /// x += sum of p_e * down_e * (activation(gate_e * norm(x)) .* (up_e * norm(x))), from the greatest
-/// score on, p being the softmax of the scores of those taken.
+/// score on, p being the softmax of the scores of those taken. With a shared expert, what it says
+/// comes first, times sigmoid(score * norm(x)).
 ///
 /// The matrices of all experts lie one behind the other in one. d_model and d_ff are multiples of
 /// 16, the panels of backends that have some.
@@ -206,6 +220,7 @@ struct MixtureArgs {
   const typename W::Matrix* down = nullptr;    // [n_experts * d_model, d_ff]
   int n_experts = 0;
   int n_used = 0;
+  SharedExpert<W> shared = {};
 };
 
 /// A row of activations that somebody wants to see.

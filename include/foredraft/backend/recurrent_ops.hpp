@@ -55,6 +55,40 @@ struct SelectiveScanShape {
   }
 };
 
+/// A gated delta net: each head has a state that decays, and in which each token corrects what is said
+/// of its key. Queries, keys and values come out of a convolution; a norm of each head and a gate
+/// follow.
+/// @source Yang, Kautz and Hatamizadeh 2024, arXiv:2412.06464
+struct GatedDeltaNetShape {
+  Dim width = 0;        ///< n_heads * d_value
+  Dim n_heads = 0;      ///< states
+  Dim n_key_heads = 0;  ///< of queries, and of keys; each serves n_heads / n_key_heads states
+  Dim d_key = 0;        ///< rows of a state
+  Dim d_value = 0;      ///< columns of a state
+  Dim kernel = 0;       ///< tokens that the convolution sees; at most kMostTaps
+  bool tiled = false;   ///< a key serves heads that lie n_key_heads apart, else neighbours
+
+  /// Channels that are convolved: queries, keys, values.
+  Dim d_conv() const { return 2 * int{n_key_heads} * int{d_key} + int{width}; }
+  /// Besides these the gate, and two numbers for each head.
+  Dim d_in() const { return int{d_conv()} + int{width} + 2 * int{n_heads}; }
+  /// A token puts in what is convolved, the result of that with queries and keys at their lengths,
+  /// and for each head how much of the state stays and how much is corrected.
+  StateShape state() const {
+    return {.n_inputs = 2 * int{d_conv()} + 2 * int{n_heads},
+            .window = kernel - 1,
+            .n_heads = n_heads,
+            .d_state = int{d_key} * int{d_value}};
+  }
+  /// Which query and key a head has.
+  int key_head(int head) const {
+    return tiled ? head % int{n_key_heads} : head / (int{n_heads} / int{n_key_heads});
+  }
+};
+
+/// Added to the squared length of queries and keys, which are made 1 long.
+inline constexpr float kLengthEpsilon = 1e-6f;
+
 /// Where what a recurrent layer keeps of one sequence lies in its storage, besides its SequenceRows:
 /// each token has a row there for what it puts in, and nobody else works out which.
 struct StateRows {
@@ -123,6 +157,28 @@ struct SelectiveScanArgs : RecurrentArgs<W, V> {
   In<W> skip = nullptr;                     // [n_heads]
   RmsNorm<W> group_norm = {};               // [width]
   const typename W::Matrix* out = nullptr;  // [d_model, width]
+};
+
+/// [q, k, v] = silu(convolution(qkv * norm(x))), where each head of q and k is made 1 long, and q then
+/// divided by sqrt(d_key). For each head, with q and k those that serve it:
+///
+///   state = exp(decay * log(1 + exp(alpha * norm(x) + dt_bias))) * state
+///   state += k (sigmoid(beta * norm(x)) * (v - state^T k))^T
+///   y = state^T q
+///
+/// x += out * (norm(y) .* silu(gate * norm(x))), with one norm that all heads share.
+template <typename W, typename V>
+struct GatedDeltaNetArgs : RecurrentArgs<W, V> {
+  GatedDeltaNetShape shape = {};
+  const typename W::Matrix* qkv = nullptr;    // [d_conv, d_model]
+  const typename W::Matrix* gate = nullptr;   // [width, d_model]
+  const typename W::Matrix* beta = nullptr;   // [n_heads, d_model]
+  const typename W::Matrix* alpha = nullptr;  // [n_heads, d_model]
+  In<W> kernel = nullptr;                     // [kernel, d_conv], oldest token first
+  In<W> dt_bias = nullptr;                    // [n_heads]
+  In<W> decay = nullptr;                      // [n_heads], negative
+  RmsNorm<W> head_norm = {};                  // [d_value]
+  const typename W::Matrix* out = nullptr;    // [d_model, width]
 };
 
 }  // namespace foredraft::inline v0

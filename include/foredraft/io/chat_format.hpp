@@ -33,7 +33,9 @@ struct ChatTemplate {
   bool trims = false;          ///< white space around contents is taken away
   /// What the assistant thought, up to `</think>`, is left out of its earlier turns (Qwen 3).
   bool forgets_thoughts = false;
-  std::string answer_prefix;  ///< behind the opening of the next answer: an empty thought (Gemma 4)
+  /// What the template puts behind the mark of the next answer: the beginning of a thought, or an
+  /// empty one (Qwen 3.5, Gemma 4).
+  std::string opening = {};
 };
 
 namespace chat_format {
@@ -127,6 +129,23 @@ inline std::string names() {
   return all;
 }
 
+/// Templates that let the caller choose whether the model thinks write one thing or the other where an
+/// answer begins; where nobody chooses, that of the last branch. Nothing where there is no such branch.
+inline std::string opening_of(std::string_view text) {
+  const std::size_t prompt = text.rfind("add_generation_prompt");
+  if (prompt == text.npos) return {};
+  const std::size_t otherwise = text.find(" else ", prompt);
+  if (otherwise == text.npos) return {};
+  const std::size_t begin = text.find("<think>", otherwise);
+  const std::size_t end = text.find_first_of("'\"", std::min(begin, text.size()));
+  if (end == text.npos) return {};
+  std::string opening(text.substr(begin, end - begin));
+  for (std::size_t at = 0; (at = opening.find("\\n", at)) != opening.npos;) {
+    opening.replace(at, 2, "\n");
+  }
+  return opening;
+}
+
 /// What is said behind the last thought.
 inline std::string_view without_thoughts(std::string_view content) {
   constexpr std::string_view kEnd = "</think>";
@@ -154,6 +173,7 @@ inline ChatTemplate recognize_chat_template(std::string_view text) {
   if (chat.format == ChatFormat::kChatML) {
     chat.default_system = chat_format::default_system_of(text);
     chat.forgets_thoughts = has("</think>");
+    chat.opening = chat_format::opening_of(text);
   }
   // The date is the template's own default for programs that set none, and the same every day.
   if (chat.format == ChatFormat::kLlama3 && has("Cutting Knowledge Date: December 2023")) {
@@ -163,7 +183,7 @@ inline ChatTemplate recognize_chat_template(std::string_view text) {
     // Models that think unless told otherwise. The line break is one or an escape.
     for (const std::string_view empty_thought :
          {"'<|channel>thought\n<channel|>'", "'<|channel>thought\\n<channel|>'"}) {
-      if (has(empty_thought)) chat.answer_prefix = "<|channel>thought\n<channel|>";
+      if (has(empty_thought)) chat.opening = "<|channel>thought\n<channel|>";
     }
   }
   // Mistral's trim answers alone.
@@ -229,7 +249,7 @@ inline std::string format_chat(const ChatTemplate& chat, std::span<const ChatMes
     out.append(i == 0 ? before_first : "").append(content);
     out.append(user ? marks.user_end : assistant ? marks.assistant_end : marks.system_end);
   }
-  if (generation_prompt) out.append(marks.assistant).append(chat.answer_prefix);
+  if (generation_prompt) out.append(marks.assistant).append(chat.opening);
   return out;
 }
 
@@ -239,9 +259,9 @@ inline std::string format_chat(const ChatTemplate& chat, std::span<const ChatMes
 /// @errors as format_chat; kUnsupportedModel for a format that changes what came before
 inline std::string format_reply(const ChatTemplate& chat, std::string_view text) {
   const ChatMessage talk[] = {{"user", "-"}, {"assistant", "-"}, {"user", std::string(text)}};
-  ChatTemplate begun = chat;
-  begun.answer_prefix.clear();  // part of the answer that was generated
-  const std::string before = format_chat(begun, std::span(talk).first(1)) + "-";
+  ChatTemplate earlier = chat;
+  earlier.opening = {};  // which the answer has, or forgets with its thoughts
+  const std::string before = format_chat(earlier, std::span(talk).first(1)) + "-";
   const std::string all = format_chat(chat, talk);
   if (!all.starts_with(before)) {
     throw Error(ErrorCode::kUnsupportedModel, "turns that change those before them",

@@ -90,7 +90,7 @@ class Pretokenizer {
   /// @source gpt-2: encoder.py of the GPT-2 release. llama-bpe, qwen2: pre_tokenizer in
   ///   tokenizer.json of Llama 3 and Qwen2. smollm: tokenizer.json of SmolLM, single digits first,
   ///   then gpt-2; refact and starcoder are the same (Granite). dbrx: that of GPT-4 (OLMo 2, Phi 4).
-  ///   tekken: tokenizer.json of Mistral Nemo. gpt-4o: tokenizer.json of Phi 4 mini.
+  ///   qwen35: tokenizer.json of Qwen3.5. tekken: tokenizer.json of Mistral Nemo. gpt-4o: tokenizer.json of Phi 4 mini.
   static std::span<const Scheme> schemes() {
     static constexpr std::string_view kGpt2 =
         R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
@@ -100,6 +100,10 @@ class Pretokenizer {
     static constexpr std::string_view kQwen2 =
         R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
         R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+    // What combines with letters is part of words.
+    static constexpr std::string_view kQwen35 =
+        R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N})"
+        R"(| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
     // Words that turn from capitals to small letters only once, with what combines with letters.
     static constexpr std::string_view kTekken =
         R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)"
@@ -119,6 +123,7 @@ class Pretokenizer {
                                             {"smaug-bpe", {kLlama3}},
                                             {"qwen2", {kQwen2}},
                                             {"deepseek-r1-qwen", {kQwen2}},
+                                            {"qwen35", {kQwen35}},
                                             {"smollm", {kDigits, kGpt2}},
                                             {"refact", {kDigits, kGpt2}},
                                             {"starcoder", {kDigits, kGpt2}},

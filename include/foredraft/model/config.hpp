@@ -35,6 +35,7 @@ struct AttentionShape {
   float residual = 1.0f;         ///< factor on what is added to x
   bool norms_all_heads = false;  ///< norms on q and k, if any, are of all heads together
   int keys_of = -1;              ///< an earlier layer whose keys and values it reads; -1: its own
+  bool gated = false;            ///< what is attended to is multiplied by the sigmoid of a gate
 };
 
 struct FeedForwardShape {
@@ -43,10 +44,12 @@ struct FeedForwardShape {
   float residual = 1.0f;  ///< factor on what is added to x
   Dim n_experts = 0;      ///< of a mixture, each of d_ff; 0: the part is one
   Dim n_used = 0;         ///< experts that a row takes
+  Dim d_shared = 0;       ///< d_ff of an expert that all rows take besides; 0: there is none
 };
 
 /// What a recurrent layer computes in place of attention; std::monostate: it is attention.
-using RecurrentShape = std::variant<std::monostate, ShortConvShape, SelectiveScanShape>;
+using RecurrentShape =
+    std::variant<std::monostate, ShortConvShape, SelectiveScanShape, GatedDeltaNetShape>;
 
 /// Each layer has a shape of its own, so a file must not choose any number of them.
 inline constexpr int kMostLayers = 1 << 16;
@@ -90,6 +93,7 @@ struct ModelConfig {
   std::vector<LayerShape> layers = {};
   Dim d_input = 0;  ///< of the embedding that each layer has besides; 0: there are none
   bool needs_rope_factors = false;  ///< a file without them is not whole
+  int n_left_layers = 0;            ///< behind them, whose tensors are left unread
   /// The tensor of factors that frequencies are divided by, if the file has it, and one with the
   /// factors of other contexts, which is left unread.
   std::string rope_factors = "rope_freqs.weight";

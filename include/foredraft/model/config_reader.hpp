@@ -78,6 +78,10 @@ class ConfigReader {
                 "at most " + std::to_string(Dim::kMost) + " dimensions in all", kDamaged);
   }
 
+  bool has(std::string_view key) const {
+    return file_.find(family_ + "." + std::string(key)) != nullptr;
+  }
+
   double number(std::string_view key, double otherwise) const {
     return file_.get_float(family_ + "." + std::string(key)).value_or(otherwise);
   }

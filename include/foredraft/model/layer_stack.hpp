@@ -25,6 +25,15 @@
 
 namespace foredraft::inline v0 {
 
+/// Weights of an expert that all rows take. @see MixtureArgs
+template <typename B>
+struct SharedExpertWeights {
+  typename B::Matrix score;  // [1, d_model]
+  typename B::Matrix gate;   // [d_shared, d_model]
+  typename B::Matrix up;     // [d_shared, d_model]
+  typename B::Matrix down;   // [d_model, d_shared]
+};
+
 /// Weights of one layer, in the backend's own format.
 template <typename B>
 struct LayerWeights {
@@ -48,9 +57,11 @@ struct LayerWeights {
   Vector k_norm = {};                 // [d_head], [d_kv], or empty
   Vector post_attn_norm = {};         // [d_model] or empty
   Vector post_ffn_norm = {};          // [d_model] or empty
+  Matrix w_gate = {};                 // [d_q, d_model] where attention is gated
   std::optional<Matrix> router = {};  // [n_experts, d_model] of a mixture
 
-  RecurrentWeights<B> recurrent = {};  // in place of wq, wk, wv and wo
+  std::optional<SharedExpertWeights<B>> shared = {};  // of a mixture that has one
+  RecurrentWeights<B> recurrent = {};                 // in place of wq, wk, wv and wo
 
   bool v_from_k = false;  // there is no wv: see QkvArgs
   bool has_up = true;     // or there is no `up`: see FeedForwardArgs
@@ -126,6 +137,8 @@ class LayerStack {
       grow(most.d_head, attention.d_head);
       grow(most.n_experts, feed_forward.n_experts);
       grow(most.n_used, feed_forward.n_used);
+      grow(most.d_ff, feed_forward.d_shared);
+      grow(most.d_shared, feed_forward.d_shared);
       if (feed_forward.n_experts > 0) grow(most.d_expert, feed_forward.d_ff);
       std::visit(
           [&](const auto& mixer) {
@@ -151,6 +164,7 @@ class LayerStack {
     std::vector<RopeRotations> turns_;
     std::vector<typename B::template Buffer<float>> cos_, sin_;  // [turns][n_rows, n_rot / 2]
     typename B::template Buffer<float> q_;                       // [n_rows, d_q]
+    typename B::template Buffer<float> gate_;                    // likewise, where layers have one
   };
 
   /// What one forward pass hands to the layers.
@@ -161,6 +175,7 @@ class LayerStack {
     std::vector<typename R::Layer> kv = {};     // [layers that store some, n_sequences]
     std::vector<RopeTable<Worker>> ropes = {};  // [turns]
     Out<Worker> q = nullptr;                    // [n_rows, d_q]
+    Out<Worker> gate = nullptr;                 // likewise, or null where no layer has one
     std::vector<StateRows> states = {};         // [n_sequences] or empty
     std::vector<typename V::Layer> kept = {};   // [recurrent layers, n_sequences] or empty
     Out<Worker> inputs = nullptr;  // [n_rows, n_layers, d_input] or null: see EmbedLayersArgs
@@ -209,6 +224,10 @@ class LayerStack {
                             .sin = work.sin_[i].write(turn.sin())});
     }
     pass.q = work.q_.reserve(area(pass.n_rows, shape().d_q));
+    if (std::any_of(shapes_.begin(), shapes_.end(),
+                    [](const LayerShape& layer) { return layer.attention.gated; })) {
+      pass.gate = work.gate_.reserve(area(pass.n_rows, shape().d_q));
+    }
     return pass;
   }
 
@@ -290,6 +309,16 @@ class LayerStack {
   }
 
   template <typename R, typename V>
+  void recur(Worker& worker, const Pass<R, V>& pass, Out<Worker> x, int layer,
+             const GatedDeltaNetShape& shape) const noexcept {
+    const auto& w = *std::get_if<GatedDeltaNetWeights<B>>(&weights_[idx(layer)].recurrent);
+    worker.gated_delta_net(
+        GatedDeltaNetArgs<Worker, V>{recurrent_args(pass, x, layer), shape, &w.qkv, &w.gate,
+                                     &w.beta, &w.alpha, in_or_null(w.kernel), in_or_null(w.dt_bias),
+                                     in_or_null(w.decay), norm(w.head_norm), &w.out});
+  }
+
+  template <typename R, typename V>
   RecurrentArgs<Worker, V> recurrent_args(const Pass<R, V>& pass, Out<Worker> x,
                                           int layer) const noexcept {
     return {.x = x,
@@ -323,7 +352,9 @@ class LayerStack {
                                   .q_norm = norm(w.q_norm),
                                   .k_norm = norm(w.k_norm),
                                   .norms_all_heads = a.norms_all_heads,
-                                  .v_norm = norm(w.v_norm)});
+                                  .v_norm = norm(w.v_norm),
+                                  .w_gate = a.gated ? &w.w_gate : nullptr,
+                                  .gate = a.gated ? pass.gate : nullptr});
     worker.attend(AttendArgs<Worker, R>{.q = pass.q,
                                         .n_rows = pass.n_rows,
                                         .n_heads = a.n_heads,
@@ -337,7 +368,8 @@ class LayerStack {
                                         .window = a.window,
                                         .post_norm = norm(w.post_attn_norm),
                                         .softcap = a.softcap,
-                                        .residual = a.residual});
+                                        .residual = a.residual,
+                                        .gate = a.gated ? pass.gate : nullptr});
   }
 
   void feed_forward(Worker& worker, int n_rows, Out<Worker> x, int layer) const noexcept {
@@ -379,16 +411,20 @@ class LayerStack {
     if constexpr (MixesExperts<Worker>) {
       const FeedForwardShape& f = shapes_[idx(layer)].feed_forward;
       const LayerWeights<B>& w = weights_[idx(layer)];
-      worker.mixture(MixtureArgs<Worker>{.x = x,
-                                         .n_rows = n_rows,
-                                         .norm = norm(w.ffn_norm),
-                                         .activation = f.activation,
-                                         .router = &*w.router,
-                                         .gate = &w.gate,
-                                         .up = &w.up,
-                                         .down = &w.down,
-                                         .n_experts = f.n_experts,
-                                         .n_used = f.n_used});
+      MixtureArgs<Worker> args{.x = x,
+                               .n_rows = n_rows,
+                               .norm = norm(w.ffn_norm),
+                               .activation = f.activation,
+                               .router = &*w.router,
+                               .gate = &w.gate,
+                               .up = &w.up,
+                               .down = &w.down,
+                               .n_experts = f.n_experts,
+                               .n_used = f.n_used};
+      if (w.shared) {
+        args.shared = {&w.shared->score, &w.shared->gate, &w.shared->up, &w.shared->down};
+      }
+      worker.mixture(args);
     }
   }
 

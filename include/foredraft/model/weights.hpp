@@ -99,6 +99,29 @@ class WeightReader {
     return packed;
   }
 
+  /// Some rows of a tensor of n_out, in any order: of matrices whose rows take turns in it. The last of
+  /// these matrices is the one that reports it.
+  typename B::Matrix picked(const std::string& name, Dim n_out, Dim n_in, std::span<const int> rows,
+                            bool last) {
+    const TensorView view = checked_view(name, n_out, n_in);
+    const std::size_t bytes = view.data.size() / view.n_out;  // rows are whole blocks
+    TensorView chosen{view.type, rows.size(), view.n_in, view.data.subspan(idx(rows[0]) * bytes)};
+    std::vector<std::byte> copy;
+    if constexpr (requires { typename B::Worker; }) {  // others only ask where the rows come from
+      for (const int row : rows) {
+        const auto from = view.data.subspan(idx(row) * bytes, bytes);
+        copy.insert(copy.end(), from.begin(), from.end());
+      }
+      chosen.data = copy;
+    }
+    const TensorType to = wanted_type(view);
+    typename B::Matrix packed =
+        to == view.type ? pack(chosen) : pack_changed(backend_, name, chosen, {}, to);
+    behind_.read(view);
+    if (last) report(name);
+    return packed;
+  }
+
   /// The output head where another part of the model has the same tensor and reports it.
   typename B::Matrix second_copy(const std::string& name, Dim n_out, Dim n_in,
                                  std::span<const TokenId> tokens) {
@@ -168,6 +191,14 @@ class WeightReader {
     if (const auto* tensor = file_.find_tensor(name)) {
       read_[static_cast<std::size_t>(tensor - file_.tensors().data())] = true;
       report(name);
+    }
+  }
+
+  /// Likewise, of all tensors of a layer.
+  void leave_layer(int n) {
+    const std::string layer = "blk." + std::to_string(n) + ".";
+    for (const auto& tensor : file_.tensors()) {
+      if (tensor.name.starts_with(layer)) leave(std::string(tensor.name));
     }
   }
 
@@ -298,6 +329,8 @@ ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
                                : reader.optional_numbers(c.rope_factors, n_factors);
   }
   reader.leave(c.other_rope_factors);
+  const int n_layers = static_cast<int>(c.layers.size());
+  for (int n = n_layers; n < n_layers + c.n_left_layers; ++n) reader.leave_layer(n);
   // Every layer has tensors of its own, so a count beyond theirs is a lie: found out before memory
   // is asked for.
   if (c.layers.size() > file.tensors().size()) {
@@ -315,7 +348,7 @@ ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
   weights.layers = family::All::visit<std::vector<LayerWeights<B>>>(c.family, [&](auto family) {
     std::vector<LayerWeights<B>> layers;
     layers.reserve(c.layers.size());
-    for (int n = 0; n < static_cast<int>(c.layers.size()); ++n) {
+    for (int n = 0; n < n_layers; ++n) {
       layers.push_back(decltype(family)::template layer<B>(reader, c, n));
     }
     return layers;

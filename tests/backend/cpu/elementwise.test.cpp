@@ -57,10 +57,13 @@ TEST_CASE("gated activations against double") {
       std::vector<float> silu = gate;
       std::vector<float> gelu = gate;
       kernels.gated_activation(fd::Activation::kSilu, silu.data(), up.data(), n);
+      std::vector<float> sigmoid = gate;
       kernels.gated_activation(fd::Activation::kGeluTanh, gelu.data(), up.data(), n);
+      kernels.gated_activation(fd::Activation::kSigmoid, sigmoid.data(), up.data(), n);
       for (std::size_t i = 0; i < size; ++i) {
         const double x = gate[i];
         CHECK(silu[i] == Approx(x / (1 + std::exp(-x)) * up[i]).epsilon(1e-6).margin(1e-30));
+        CHECK(sigmoid[i] == Approx(1 / (1 + std::exp(-x)) * up[i]).epsilon(1e-6).margin(1e-30));
         const double tanh = std::tanh(0.797884560802865 * (x + 0.044715 * x * x * x));
         CHECK(gelu[i] == Approx(0.5 * x * (1 + tanh) * up[i]).epsilon(1e-5).margin(1e-6));
       }

@@ -43,3 +43,24 @@ TEST_CASE("rms_norm of zeros and of NaN") {
     for (const float v : x) CHECK(std::isnan(v));
   });
 }
+
+TEST_CASE("a length is set, and zeros stay") {
+  for_each_table([](const foredraft::cpu::KernelTable& kernels) {
+    for (const int n : {1, 8, 16, 37, 128}) {
+      CAPTURE(n);
+      std::vector<float> x(static_cast<std::size_t>(n) + 1, 0.0f);
+      kernels.set_length(x.data(), n, 1e-6f, 3.0f);
+      CHECK(x == std::vector<float>(x.size(), 0.0f));
+      double squares = 1e-6;
+      for (int i = 0; i < n; ++i) {
+        x[static_cast<std::size_t>(i)] = static_cast<float>(i % 7) - 2.5f;
+        squares += std::pow(i % 7 - 2.5, 2);
+      }
+      const std::vector<float> before = x;
+      kernels.set_length(x.data(), n, 1e-6f, 3.0f);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        CHECK(x[i] == Approx(before[i] * 3 / std::sqrt(squares)).epsilon(1e-6));
+      }
+    }
+  });
+}

@@ -82,3 +82,44 @@ TEST_CASE("a step of a scan is the same whether anybody wants its result or not"
     }
   });
 }
+
+TEST_CASE("a step of a delta net is the same whether anybody wants its result or not") {
+  for_each_table([&](const fd::cpu::KernelTable& table) {
+    for (const int d_key : {1, 8, 128}) {
+      for (const int d_value : {1, 12, 16, 64, 100}) {
+        CAPTURE(d_key, d_value);
+        const std::vector<float> before = mini::normals(fd::idx(d_key * d_value), 1);
+        const std::vector<float> q = mini::normals(fd::idx(d_key), 2, 0.2f);
+        const std::vector<float> k = mini::normals(fd::idx(d_key), 3, 0.2f);
+        const std::vector<float> v = mini::normals(fd::idx(d_value), 4);
+        std::vector<float> state = before;
+        state.push_back(99.0f);
+        std::vector<float> y(fd::idx(d_value) + 1, 99.0f);
+        const fd::cpu::DeltaStep step{state.data(), d_key,    d_value,  0.9f,    0.6f,
+                                      q.data(),     k.data(), v.data(), y.data()};
+        table.delta_step(step);
+        for (int c = 0; c < d_value; ++c) {
+          const auto at = [&](int row) { return fd::idx(row * d_value + c); };
+          double said = 0;
+          for (int row = 0; row < d_key; ++row) said += 0.9 * before[at(row)] * k[fd::idx(row)];
+          double read = 0;
+          for (int row = 0; row < d_key; ++row) {
+            const double next =
+                0.9 * before[at(row)] + k[fd::idx(row)] * 0.6 * (v[fd::idx(c)] - said);
+            CHECK(state[at(row)] == Approx(next).margin(1e-5));
+            read += next * q[fd::idx(row)];
+          }
+          CHECK(y[fd::idx(c)] == Approx(read).margin(1e-5));
+        }
+        CHECK((state.back() == 99.0f && y.back() == 99.0f));
+        std::vector<float> silent = before;
+        fd::cpu::DeltaStep other = step;
+        other.state = silent.data();
+        other.y = nullptr;
+        table.delta_step(other);
+        state.pop_back();
+        CHECK(silent == state);
+      }
+    }
+  });
+}

@@ -27,8 +27,14 @@ const fd::ShortConvShape kConv{.width = 96, .kernel = 3};
 const fd::SelectiveScanShape kScan{
     .width = 96, .n_heads = 6, .d_head = 16, .d_state = 24, .n_groups = 2, .kernel = 4};
 
+/// Keys of neighbours, and states that are not square; heads are no multiple of a vector.
+const fd::GatedDeltaNetShape kDelta{
+    .width = 96, .n_heads = 4, .n_key_heads = 2, .d_key = 20, .d_value = 24, .kernel = 4};
+
 std::vector<fd::LayerShape> shapes() {
-  return {{.feed_forward = {fd::Activation::kSilu, 128}, .recurrent = kConv}, {.recurrent = kScan}};
+  return {{.feed_forward = {fd::Activation::kSilu, 128}, .recurrent = kConv},
+          {.recurrent = kScan},
+          {.recurrent = kDelta}};
 }
 
 template <typename B>
@@ -42,7 +48,7 @@ fd::LayerStack<B> stack(B& backend, fd::TensorType type) {
     for (float& value : values) value += around;
     return values;
   };
-  std::vector<fd::LayerWeights<B>> layers(2);
+  std::vector<fd::LayerWeights<B>> layers(3);
   layers[0].attn_norm = vector(kModel, 1);
   fd::ShortConvWeights<B> conv{.in = matrix(kConv.d_in(), kModel),
                                .kernel = vector(3 * int{kConv.width}, 0, 0.6f),
@@ -62,13 +68,24 @@ fd::LayerStack<B> stack(B& backend, fd::TensorType type) {
                                    .group_norm = vector(kScan.width, 1),
                                    .out = matrix(kModel, kScan.width)};
   layers[1].recurrent = std::move(scan);
+  layers[2].attn_norm = vector(kModel, 1);
+  fd::GatedDeltaNetWeights<B> delta{.qkv = matrix(kDelta.d_conv(), kModel),
+                                    .gate = matrix(kDelta.width, kModel),
+                                    .beta = matrix(kDelta.n_heads, kModel),
+                                    .alpha = matrix(kDelta.n_heads, kModel),
+                                    .kernel = vector(4 * int{kDelta.d_conv()}, 0, 0.5f),
+                                    .dt_bias = vector(kDelta.n_heads, -1),
+                                    .decay = vector(kDelta.n_heads, -0.5f),
+                                    .head_norm = vector(kDelta.d_value, 1),
+                                    .out = matrix(kModel, kDelta.width)};
+  layers[2].recurrent = std::move(delta);
   return {kModel, 1e-5f, {}, shapes(), std::move(layers)};
 }
 
 template <typename C>
 C cache() {
   fd::CacheShape shape({}, 64);
-  shape.states = {kConv.state(), kScan.state()};
+  shape.states = {kConv.state(), kScan.state(), kDelta.state()};
   return C(shape, 64, 16);
 }
 

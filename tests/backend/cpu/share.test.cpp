@@ -59,3 +59,17 @@ TEST_CASE("units before a bound, by their middle") {
   CHECK(cpu::units_before(1000, 0, 10, 5) == 5);
   CHECK(cpu::units_before(26, 20, 10, 5) == 1);
 }
+
+TEST_CASE("queries cost what they see, and each lies before one bound") {
+  struct Task {
+    int group = 2;
+    int visible(int row) const { return row + 1; }
+    int first_visible(int) const { return 0; }
+  };
+  CHECK(cpu::query_cost(Task{}, 1) == 18);
+  CHECK(cpu::head_cost(Task{}, 2) == 2 * (17 + 18));
+  CHECK(cpu::queries_before(0, 0, Task{}, 2) == 0);
+  CHECK(cpu::queries_before(35, 0, Task{}, 2) == 2);
+  CHECK(cpu::queries_before(44, 0, Task{}, 2) == 3);
+  CHECK(cpu::queries_before(1000, 0, Task{}, 2) == 4);
+}

@@ -113,6 +113,7 @@ class Layer {
     }
     const fd::Out<Worker> x = x_.reserve(n * d_model);
     const fd::Out<Worker> q = q_.reserve(n * idx(shape().d_q));
+    const fd::Out<Worker> gate = gate_.reserve(n * idx(shape().d_q));
     const fd::RopeTable<Worker> rope{c.rope, n_rot(), cos_.write(cos), sin_.write(sin)};
     const auto vector = [&](std::size_t i) { return fd::In<Worker>(vectors_[i].reserve(0)); };
     const auto norm = [&](std::size_t i, bool there = true) {
@@ -141,7 +142,9 @@ class Layer {
                                         .q = q,
                                         .q_norm = norm(c.scales ? 10 : 8, c.norms || c.scales),
                                         .k_norm = norm(c.scales ? 11 : 9, c.norms || c.scales),
-                                        .norms_all_heads = c.scales});
+                                        .norms_all_heads = c.scales,
+                                        .w_gate = c.norms ? &matrices_[1] : nullptr,
+                                        .gate = gate});
       hand_out(worker, q, shape().d_q, out.q);
       worker.attend(fd::AttendArgs<Worker, R>{.q = q,
                                               .n_rows = n_rows,
@@ -156,7 +159,8 @@ class Layer {
                                               .window = c.window,
                                               .post_norm = norm(4, c.norms),
                                               .softcap = c.scales ? 2.0f : 0.0f,
-                                              .residual = c.scales ? 0.7f : 1.0f});
+                                              .residual = c.scales ? 0.7f : 1.0f,
+                                              .gate = c.norms ? gate : nullptr});
       hand_out(worker, x, shape().d_model, out.attended);
       worker.feed_forward(fd::FeedForwardArgs<Worker>{.x = x,
                                                       .n_rows = n_rows,
@@ -200,7 +204,7 @@ class Layer {
   fd::LinearCache<S> cache_;
   std::vector<typename B::Matrix> matrices_;
   std::vector<Vector> vectors_;
-  Vector x_, q_, cos_, sin_;
+  Vector x_, q_, gate_, cos_, sin_;
 };
 
 }  // namespace layer_on

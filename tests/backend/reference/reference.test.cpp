@@ -276,6 +276,40 @@ TEST_CASE("attend: a soft-cap bends scores, and a factor scales what is added") 
   CHECK(x[0] == Approx(100 + 0.25 * 3));
 }
 
+TEST_CASE("a gate: of the same norm as queries, and its sigmoid weighs what is attended to") {
+  const Matrix wq = matrix({{0, 0}, {0, 0}});
+  const Matrix w_gate = matrix({{1, 0}, {0, 2}});
+  const Matrix wv = matrix({{3, 0}});
+  const Matrix wo = matrix({{1, 0}, {0, 1}});
+  float x[] = {1, 1};
+  const float norm[] = {1, 2};
+  const std::vector<fd::SequenceRows> sequences{
+      {.first_row = 0, .n_rows = 1, .first_node = 0, .size = 0, .path = {}, .path_begin = {}}};
+  float k[1] = {}, v[1] = {}, q[2], gate[2];
+  const std::vector kv{layer_over(k, v, 1, 1, 0)};
+  fd::QkvArgs<fd::Reference::Worker, Rows> qkv;
+  qkv.x = x;
+  qkv.n_rows = 1;
+  qkv.norm = {norm, 0.0f};
+  qkv.wq = &wq;
+  qkv.wk = qkv.wv = &wv;
+  qkv.n_heads = 2;
+  qkv.n_kv_heads = qkv.d_head = 1;
+  qkv.sequences = sequences;
+  qkv.kv = kv;
+  qkv.q = q;
+  qkv.w_gate = &w_gate;
+  qkv.gate = gate;
+  fd::AttendArgs<fd::Reference::Worker, Rows> attend{q, 1, 2, 1, 1, 1.0f, sequences, kv, &wo, x};
+  attend.gate = gate;
+  run([&](auto& worker) noexcept {
+    worker.qkv(qkv);
+    worker.attend(attend);
+  });
+  CHECK(x[0] == Approx(1 + 3 / (1 + std::exp(-1.0))));
+  CHECK(x[1] == Approx(1 + 3 / (1 + std::exp(-4.0))));
+}
+
 TEST_CASE("feed-forward: without a norm, and with a factor on what is added") {
   const Matrix one = matrix({{1}});
   float x[] = {3};
@@ -309,6 +343,74 @@ TEST_CASE("mixture: the experts of greatest scores, by the softmax of these") {
   run([&](auto& worker) noexcept { worker.mixture(args); });
   const double e = std::exp(-1.0);
   CHECK(x[0] == Approx(1 + (10 * silu(1) + 100 * silu(2) + e * silu(100)) / (2 + e)));
+
+  const Matrix score = matrix({{-1}});
+  const Matrix two = matrix({{2}});
+  const Matrix five = matrix({{5}});
+  args.shared = {&score, &two, &five, &two};
+  args.n_used = 1;
+  x[0] = 1;
+  run([&](auto& worker) noexcept { worker.mixture(args); });
+  CHECK(x[0] == Approx(1 + 10 * silu(1) + 2 * silu(2) * 5 / (1 + std::exp(1.0))));
+}
+
+TEST_CASE("gated delta net: the state decays, and what it says of a key is corrected") {
+  // One head of two rows and one column, no look back, and two tokens of the same value. q and k point
+  // along the first row in the first token, along both in the second.
+  const Matrix qkv = matrix({{1, 1}, {0, 1}, {1, 1}, {0, 1}, {1, 0}});
+  const Matrix one = matrix({{1, 0}});
+  const Matrix none = matrix({{0, 0}});
+  const Matrix out = matrix({{0}, {1}});
+  const float kernel[] = {1, 1, 1, 1, 1};
+  const float no_bias[] = {0};
+  const float decay[] = {-1};
+  const float norm[] = {1};
+  float x[] = {2, 0, 2, 2};
+  fd::CacheShape shape({}, 8);
+  const fd::GatedDeltaNetShape net{
+      .width = 1, .n_heads = 1, .n_key_heads = 1, .d_key = 2, .d_value = 1, .kernel = 1};
+  shape.states = {net.state()};
+  fd::Slots slots(shape, 2);
+  const std::vector<fd::SequenceRows> sequences{
+      {.first_row = 0, .n_rows = 2, .first_node = 0, .size = 0, .path = {}, .path_begin = {}}};
+  const std::vector<std::int32_t> rows{0, 1};
+  const std::vector<fd::StateRows> states{{.staged = rows}};
+  const std::vector<fd::Slots::Layer> kept{slots.layer(0)};
+  fd::GatedDeltaNetArgs<fd::Reference::Worker, fd::Slots> args;
+  args.x = x;
+  args.n_rows = 2;
+  args.sequences = sequences;
+  args.states = states;
+  args.kept = kept;
+  args.shape = net;
+  args.qkv = &qkv;
+  args.gate = &one;
+  args.beta = args.alpha = &none;
+  args.kernel = kernel;
+  args.dt_bias = no_bias;
+  args.decay = decay;
+  args.head_norm = {norm, 1e9f};  // divides by nearly sqrt(1e9), whatever the head says
+  args.out = &out;
+  run([&](auto& worker) noexcept { worker.gated_delta_net(args); });
+
+  const auto silu = [](double v) { return v / (1 + std::exp(-v)); };
+  const double v = silu(2);
+  const double scale = silu(2) / std::sqrt(1e9);
+  // The first token: k = (1, 0), q = k / sqrt(2); sigmoid(0) corrects half of v.
+  const double first = v / 2;
+  CHECK((x[0] == 2 && x[2] == 2));
+  CHECK(x[1] == Approx(scale * first / std::sqrt(2.0)));
+  // The second: what is there is halved, exp(-log(2)); k goes along both rows, in the ratio of
+  // silu(4) to silu(2).
+  const double length = std::hypot(silu(4), silu(2));
+  const double k0 = silu(4) / length;
+  const double k1 = silu(2) / length;
+  const double kept_first = first / 2;
+  const double correction = (v - k0 * kept_first) / 2;
+  const double read = k0 * (kept_first + k0 * correction) + k1 * k1 * correction;
+  CHECK(x[3] == Approx(2 + scale * read / std::sqrt(2.0)));
+  CHECK(kept[0].states[2] == Approx(kept_first + k0 * correction));
+  CHECK(kept[0].states[3] == Approx(k1 * correction));
 }
 
 TEST_CASE("head: logits are scaled, then capped") {

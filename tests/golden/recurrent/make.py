@@ -198,6 +198,161 @@ def nemotron_h():
     file.write(model)
 
 
+# What files of Qwen 3.5 and Qwen 3 Next have alike: two keys, each for two heads, whose states have
+# rows and columns of different lengths; attention in the last layer, where half of a head turns.
+N_LAYERS, N_KEYS, PER_KEY, D_KEY, D_VALUE, D_HEAD = 3, 2, 2, 8, 12, 16
+HYBRID = dict(num_hidden_layers=N_LAYERS, num_attention_heads=2, num_key_value_heads=1,
+              head_dim=D_HEAD, linear_conv_kernel_dim=4, linear_key_head_dim=D_KEY,
+              linear_value_head_dim=D_VALUE, linear_num_key_heads=N_KEYS,
+              linear_num_value_heads=N_KEYS * PER_KEY, max_position_embeddings=N_CTX,
+              layer_types=["linear_attention"] * (N_LAYERS - 1) + ["full_attention"],
+              tie_word_embeddings=True, attn_implementation="eager",
+              rope_parameters=dict(rope_type="default", rope_theta=10000.0,
+                                   partial_rotary_factor=0.5))
+
+
+def tiled(values, size, axis=0):
+    """Heads of one key lie side by side; afterwards those of different keys do."""
+    shape = values.shape
+    apart = values.reshape(*shape[:axis], N_KEYS, PER_KEY, size, *shape[axis + 1:])
+    return np.ascontiguousarray(apart.swapaxes(axis, axis + 1)).reshape(shape)
+
+
+def by_keys(matrix, sizes):
+    """Rows of each key's parts, one key behind the other, as matrices of one part each."""
+    runs = matrix.reshape(N_KEYS, sum(sizes), -1)
+    return [part.reshape(-1, matrix.shape[-1])
+            for part in np.split(runs, np.cumsum(sizes)[:-1], axis=1)]
+
+
+class HybridFile(File):
+    def __init__(self, architecture, model, config):
+        super().__init__(architecture, model)
+        self.numbers(block_count=N_LAYERS, context_length=N_CTX, embedding_length=D_MODEL,
+                     attention__head_count=2, attention__head_count_kv=1,
+                     attention__key_length=D_HEAD, attention__value_length=D_HEAD,
+                     attention__layer_norm_rms_epsilon=float(config.rms_norm_eps),
+                     rope__freq_base=10000.0, rope__dimension_count=D_HEAD // 2,
+                     ssm__conv_kernel=4, ssm__state_size=D_KEY, ssm__group_count=N_KEYS,
+                     ssm__time_step_rank=N_KEYS * PER_KEY,
+                     ssm__inner_size=N_KEYS * PER_KEY * D_VALUE,
+                     full_attention_interval=N_LAYERS, vocab_size=N_VOCAB)
+        self.matrix("token_embd.weight", "model.embed_tokens.weight")
+        self.norm("output_norm.weight", "model.norm.weight")
+
+    def norm(self, to, name):
+        self.floats(to, self.take(name) + 1)
+
+    def half(self, to, values):
+        self.writer.add_tensor(to, np.ascontiguousarray(values.astype(np.float16)))
+
+    def attention(self, to, name):
+        for part in ("q", "k", "v"):
+            self.matrix(f"{to}attn_{part}.weight", f"{name}self_attn.{part}_proj.weight")
+        self.matrix(to + "attn_output.weight", name + "self_attn.o_proj.weight")
+        for part in "qk":
+            self.norm(f"{to}attn_{part}_norm.weight", f"{name}self_attn.{part}_norm.weight")
+
+    def heads(self, to, name, order):
+        """What a layer keeps for each head. @param order  of values by heads, along the first axis"""
+        name += "linear_attn."
+        kernel = self.take(name + "conv1d.weight")[:, 0]
+        keys = 2 * N_KEYS * D_KEY
+        self.floats(to + "ssm_conv1d.weight",
+                    np.concatenate([kernel[:keys], order(kernel[keys:], D_VALUE)]))
+        self.floats(to + "ssm_dt.bias", order(self.take(name + "dt_bias"), 1))
+        self.floats(to + "ssm_a", order(-np.exp(self.take(name + "A_log")), 1))
+        self.vector(to + "ssm_norm.weight", name + "norm.weight")
+
+    def layers(self, delta_net, feed_forward):
+        for n in range(N_LAYERS):
+            to, name = f"blk.{n}.", f"model.layers.{n}."
+            self.norm(to + "attn_norm.weight", name + "input_layernorm.weight")
+            self.norm(to + "post_attention_norm.weight", name + "post_attention_layernorm.weight")
+            (self.attention if n == N_LAYERS - 1 else delta_net)(to, name)
+            feed_forward(to, name)
+
+
+def centre(model):
+    """Norms to whose weights the family adds 1; and decays from slow to fast."""
+    for name, parameter in model.named_parameters():
+        with torch.no_grad():
+            if name.endswith("norm.weight") and not name.endswith("linear_attn.norm.weight"):
+                parameter.sub_(1)
+            if name.endswith("A_log"):
+                parameter.mul_(3).sub_(4)
+
+
+def qwen35():
+    config = transformers.Qwen3_5TextConfig(**COMMON, **HYBRID, intermediate_size=48)
+    model = transformers.Qwen3_5ForCausalLM(config).eval()
+    randomise(model, 3)
+    centre(model)
+    file = HybridFile("qwen35", model, config)
+    file.numbers(feed_forward_length=48)
+
+    def delta_net(to, name):
+        keys = 2 * N_KEYS * D_KEY
+        qkv = file.take(name + "linear_attn.in_proj_qkv.weight")
+        file.half(to + "attn_qkv.weight", np.concatenate([qkv[:keys], tiled(qkv[keys:], D_VALUE)]))
+        for part, of, size in (("attn_gate", "z", D_VALUE), ("ssm_beta", "b", 1),
+                               ("ssm_alpha", "a", 1)):
+            file.half(f"{to}{part}.weight",
+                      tiled(file.take(f"{name}linear_attn.in_proj_{of}.weight"), size))
+        file.half(to + "ssm_out.weight",
+                  tiled(file.take(name + "linear_attn.out_proj.weight"), D_VALUE, axis=1))
+        file.heads(to, name, tiled)
+
+    def feed_forward(to, name):
+        for part in ("gate", "up", "down"):
+            file.matrix(f"{to}ffn_{part}.weight", f"{name}mlp.{part}_proj.weight")
+
+    file.layers(delta_net, feed_forward)
+    file.write(model)
+
+
+def qwen3next():
+    """The first layer as converters write it now, the second as they did before."""
+    n_experts, n_used, d_expert, d_shared = 4, 2, 16, 24
+    config = transformers.Qwen3NextConfig(
+        **COMMON, **HYBRID, intermediate_size=48, num_experts=n_experts,
+        num_experts_per_tok=n_used, moe_intermediate_size=d_expert,
+        shared_expert_intermediate_size=d_shared, norm_topk_prob=True)
+    model = transformers.Qwen3NextForCausalLM(config).eval()
+    randomise(model, 4)
+    centre(model)
+    file = HybridFile("qwen3next", model, config)
+    file.numbers(feed_forward_length=48, expert_count=n_experts, expert_used_count=n_used,
+                 expert_feed_forward_length=d_expert, expert_shared_feed_forward_length=d_shared)
+
+    def delta_net(to, name):
+        all_parts = file.take(name + "linear_attn.in_proj_qkvz.weight")
+        if to == "blk.0.":
+            values = PER_KEY * D_VALUE
+            q, k, v, z = by_keys(all_parts, [D_KEY, D_KEY, values, values])
+            file.half(to + "attn_qkv.weight", np.concatenate([q, k, v]))
+            file.half(to + "attn_gate.weight", z)
+        else:
+            file.half(to + "ssm_in.weight", all_parts)
+        file.matrix(to + "ssm_ba.weight", name + "linear_attn.in_proj_ba.weight")
+        file.matrix(to + "ssm_out.weight", name + "linear_attn.out_proj.weight")
+        file.heads(to, name, lambda values, size: values)
+
+    def feed_forward(to, name):
+        name += "mlp."
+        file.floats(to + "ffn_gate_inp.weight", file.take(name + "gate.weight"))
+        gate_up = file.take(name + "experts.gate_up_proj")
+        file.half(to + "ffn_gate_exps.weight", gate_up[:, :d_expert])
+        file.half(to + "ffn_up_exps.weight", gate_up[:, d_expert:])
+        file.matrix(to + "ffn_down_exps.weight", name + "experts.down_proj")
+        file.floats(to + "ffn_gate_inp_shexp.weight", file.take(name + "shared_expert_gate.weight")[0])
+        for part in ("gate", "up", "down"):
+            file.matrix(f"{to}ffn_{part}_shexp.weight", f"{name}shared_expert.{part}_proj.weight")
+
+    file.layers(delta_net, feed_forward)
+    file.write(model)
+
+
 if __name__ == "__main__":
-    for family in sys.argv[1:] or ["lfm2", "mamba2", "nemotron_h"]:
+    for family in sys.argv[1:] or ["lfm2", "mamba2", "nemotron_h", "qwen35", "qwen3next"]:
         globals()[family]()

@@ -49,6 +49,13 @@ template <class Arch>
   return x / (V::broadcast(1.0f) + exp<Arch>(V::zero() - x));
 }
 
+/// 1 / (1 + e^-x)
+template <class Arch>
+[[gnu::always_inline]] inline Vec16<Arch> sigmoid(const Vec16<Arch>& x) {
+  using V = Vec16<Arch>;
+  return V::broadcast(1.0f) / (V::broadcast(1.0f) + exp<Arch>(V::zero() - x));
+}
+
 /// x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), written with 1 + tanh(u) = 2 / (1 + exp(-2u)).
 /// @source Hendrycks and Gimpel 2016, arXiv:1606.08415
 template <class Arch>
@@ -86,6 +93,8 @@ void gated_activation(Activation activation, float* gate, const float* up, int n
       return apply([](const V& x) __attribute__((always_inline)) { return gelu_tanh<Arch>(x); });
     case Activation::kReluSquared:
       return apply([](const V& x) __attribute__((always_inline)) { return relu_squared<Arch>(x); });
+    case Activation::kSigmoid:
+      return apply([](const V& x) __attribute__((always_inline)) { return sigmoid<Arch>(x); });
   }
 }
 

@@ -31,6 +31,8 @@ struct KernelTable {
   float (*argmax)(const float* values, int n, TokenId first_id, Best& best) noexcept;
   void (*convolve)(const ConvolveTask& task) noexcept;
   void (*scan_step)(const ScanStep& step) noexcept;
+  void (*set_length)(float* x, int n, float epsilon, float length) noexcept;
+  void (*delta_step)(const DeltaStep& step) noexcept;
 };
 
 /// The table of an instruction set that this unit can compile.
@@ -51,6 +53,8 @@ const KernelTable& kernel_table() noexcept {
       .argmax = &cpu::argmax<Arch>,
       .convolve = &cpu::convolve<Arch>,
       .scan_step = &cpu::scan_step<Arch>,
+      .set_length = &cpu::set_length<Arch>,
+      .delta_step = &cpu::delta_step<Arch>,
   };
   return table;
 }

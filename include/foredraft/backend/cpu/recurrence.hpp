@@ -89,4 +89,78 @@ void scan_step(const ScanStep& t) noexcept {
   }
 }
 
+/// What one token does to the state of one head: see GatedDeltaNetArgs.
+struct DeltaStep {
+  float* state = nullptr;  // [d_key, d_value], changed
+  int d_key = 0;
+  int d_value = 0;
+  float decay = 0;           // of the state
+  float beta = 0;            // how much of the difference from v is corrected
+  const float* q = nullptr;  // [d_key]
+  const float* k = nullptr;  // [d_key]
+  const float* v = nullptr;  // [d_value]
+  float* y = nullptr;        // written [d_value], or null where nobody wants it
+};
+
+/// The columns of a state do not depend on each other. Some of them, kVectors times 16, or the last n:
+/// sums over the rows, in their order, whichever columns are taken together.
+template <class Arch, int kVectors, typename Load, typename Store>
+[[gnu::always_inline]] inline void delta_columns(const DeltaStep& t, int first, Load&& load,
+                                                 Store&& store) noexcept {
+  using V = Vec16<Arch>;
+  const auto row_of = [&](int row) __attribute__((always_inline)) {
+    return t.state + static_cast<std::size_t>(row) * static_cast<std::size_t>(t.d_value) + first;
+  };
+  V said[kVectors];
+  unroll<kVectors>([&](auto i) __attribute__((always_inline)) { said[i] = V::zero(); });
+  for (int row = 0; row < t.d_key; ++row) {
+    const V k = V::broadcast(t.k[row]);
+    unroll<kVectors>([&](auto i) __attribute__((always_inline)) {
+      said[i] = fma(load(row_of(row) + 16 * i), k, said[i]);
+    });
+  }
+  const V decay = V::broadcast(t.decay);
+  V correction[kVectors];
+  V y[kVectors];
+  unroll<kVectors>([&](auto i) __attribute__((always_inline)) {
+    correction[i] = V::broadcast(t.beta) * fnma(decay, said[i], load(t.v + first + 16 * i));
+    y[i] = V::zero();
+  });
+  for (int row = 0; row < t.d_key; ++row) {
+    const V k = V::broadcast(t.k[row]);
+    const V q = V::broadcast(t.q[row]);
+    unroll<kVectors>([&](auto i) __attribute__((always_inline)) {
+      float* const at = row_of(row) + 16 * i;
+      const V value = fma(k, correction[i], decay * load(at));
+      store(value, at);
+      y[i] = fma(value, q, y[i]);
+    });
+  }
+  if (t.y == nullptr) return;
+  unroll<kVectors>([&](auto i)
+                       __attribute__((always_inline)) { store(y[i], t.y + first + 16 * i); });
+}
+
+/// @cost two passes over the state
+template <class Arch>
+void delta_step(const DeltaStep& t) noexcept {
+  using V = Vec16<Arch>;
+  const auto load = [](const float* from) __attribute__((always_inline)) { return V::load(from); };
+  const auto store = [](const V& v, float* to) __attribute__((always_inline)) { v.store(to); };
+  // So many sums at once that none waits for the one before it.
+  constexpr int kVectors = 4;
+  int c = 0;
+  for (; c + 16 * kVectors <= t.d_value; c += 16 * kVectors) {
+    delta_columns<Arch, kVectors>(t, c, load, store);
+  }
+  for (; c + 16 <= t.d_value; c += 16) delta_columns<Arch, 1>(t, c, load, store);
+  if (c == t.d_value) return;
+  const int n = t.d_value - c;
+  delta_columns<Arch, 1>(
+      t, c,
+      [n](const float* from)
+          __attribute__((always_inline)) { return V::load_first(from, n, 0.0f); },
+      [n](const V& v, float* to) __attribute__((always_inline)) { v.store_first(to, n); });
+}
+
 }  // namespace foredraft::inline v0::cpu

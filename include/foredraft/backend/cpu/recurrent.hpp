@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 #include <foredraft/backend/cpu/recurrence.hpp>
 #include <foredraft/backend/cpu/worker.hpp>
@@ -16,13 +17,28 @@
 /// step. So the order of the steps of a row is the same in every pass.
 namespace foredraft::inline v0::cpu {
 
-/// w * norm(x) of all rows. @return [n_rows, w.n_out()]
+/// w * norm(x) of all rows, for all matrices side by side. @return [n_rows, sum of their n_out]
 template <StateStorage V>
-float* Worker::project(const RecurrentArgs<Worker, V>& a, const PackedMatrix& w) noexcept {
-  const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, {&w});
+float* Worker::project(const RecurrentArgs<Worker, V>& a,
+                       std::initializer_list<const PackedMatrix*> matrices) noexcept {
+  const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, matrices);
   float* const out = shared_.in.data();
-  deal_out(w.n_panels(), Scratch::kTilePanels,
-           [&](Range panels) { multiply(w, in.of(w.type()), panels, out, w.n_out(), {}); });
+  int width = 0;
+  int n_panels = 0;
+  for (const PackedMatrix* w : matrices) {
+    width += w->n_out();
+    n_panels += w->n_panels();
+  }
+  deal_out(n_panels, Scratch::kTilePanels, [&](Range run) {
+    int first = 0;  // panel of the first matrix, behind those before it
+    float* column = out;
+    for (const PackedMatrix* w : matrices) {
+      const Range panels{std::max(run.begin - first, 0), std::min(run.end - first, w->n_panels())};
+      multiply(*w, in.of(w->type()), panels, column, width, {});
+      first += w->n_panels();
+      column += w->n_out();
+    }
+  });
   barrier();
   return out;
 }
@@ -44,7 +60,7 @@ ConvolveTask Worker::taps_of(const RecurrentArgs<Worker, V>& a, std::size_t s, i
 template <StateStorage V>
 void Worker::short_conv(const ShortConvArgs<Worker, V>& a) noexcept {
   const int width = a.shape.width;
-  const float* const projected = project(a, *a.in);
+  const float* const projected = project(a, {a.in});
   const auto in_of = [&](std::size_t s, int i) {
     return projected + offset(a.sequences[s].first_row + i, 3 * width);
   };
@@ -123,7 +139,7 @@ void Worker::selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
   const int d_conv = a.shape.d_conv();
   const int d_head = a.shape.d_head;
   const int d_state = a.shape.d_state;
-  float* const projected = project(a, *a.in);
+  float* const projected = project(a, {a.in});
   put_in(a, projected);
   barrier();
   const Intermediate mixed = shared_.intermediate(a.out->type(), a.n_rows, width);
@@ -158,6 +174,106 @@ void Worker::selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
     }
   }
   if (mine.size() > 0) mixed.add(kernels_, mine.size(), 0, width);
+  barrier();
+  add_product(*a.out, mixed.in, {}, 1.0f, 1.0f, a.x);
+}
+
+/// The convolution of some channels, for all rows.
+template <StateStorage V>
+void Worker::convolve_heads(const GatedDeltaNetArgs<Worker, V>& a, Range columns) noexcept {
+  const int d_conv = a.shape.d_conv();
+  for (std::size_t s = 0; columns.size() > 0 && s < a.sequences.size(); ++s) {
+    for (int i = 0; i < a.sequences[s].n_rows; ++i) {
+      ConvolveTask task = taps_of(a, s, i, a.shape.kernel, columns.begin);
+      task.kernel = a.kernel + columns.begin;
+      task.kernel_stride = idx(d_conv);
+      task.activate = true;
+      task.n = columns.size();
+      task.out = a.kept[s].row(a.states[s].own(a.sequences[s], i)) + d_conv + columns.begin;
+      kernels_.convolve(task);
+    }
+  }
+}
+
+/// What all rows put in. Queries and keys are shared by heads, whose length needs all channels.
+template <StateStorage V>
+void Worker::put_in(const GatedDeltaNetArgs<Worker, V>& a, const float* projected) noexcept {
+  const int d_conv = a.shape.d_conv();
+  const int d_key = a.shape.d_key;
+  const int n_key_heads = a.shape.n_key_heads;
+  const int all_keys = 2 * n_key_heads * d_key;
+  const Range key_heads = share(2 * n_key_heads, index_, count());
+  const Range blocks = share((a.shape.width + 15) / 16, index_, count());
+  const Range keys{key_heads.begin * d_key, key_heads.end * d_key};
+  const Range values{all_keys + blocks.begin * 16, std::min(all_keys + blocks.end * 16, d_conv)};
+  const Range heads = share(a.shape.n_heads, index_, count());
+  const auto row_of = [&](std::size_t s, int i) {
+    return a.kept[s].row(a.states[s].own(a.sequences[s], i));
+  };
+  for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+    for (int i = 0; i < a.sequences[s].n_rows; ++i) {
+      const float* const in = projected + offset(a.sequences[s].first_row + i, a.shape.d_in());
+      for (const Range& part : {keys, values}) {
+        std::copy(in + part.begin, in + std::max(part.begin, part.end), row_of(s, i) + part.begin);
+      }
+      const float* const of_heads = in + d_conv + a.shape.width;  // beta, then alpha
+      for (int head = heads.begin; head < heads.end; ++head) {
+        const float t = of_heads[a.shape.n_heads + head] + a.dt_bias[head];
+        const float dt = t > 20.0f ? t : std::log1p(std::exp(t));
+        float* const to = row_of(s, i) + 2 * d_conv + head;
+        to[0] = std::exp(a.decay[head] * dt);
+        to[a.shape.n_heads] = 1.0f / (1.0f + std::exp(-of_heads[head]));
+      }
+    }
+  }
+  convolve_heads(a, keys);
+  convolve_heads(a, values);
+  const float of_queries = 1.0f / std::sqrt(static_cast<float>(d_key));
+  for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+    for (int i = 0; i < a.sequences[s].n_rows; ++i) {
+      for (int head = key_heads.begin; head < key_heads.end; ++head) {
+        kernels_.set_length(row_of(s, i) + d_conv + head * d_key, d_key, kLengthEpsilon,
+                            head < n_key_heads ? of_queries : 1.0f);
+      }
+    }
+  }
+}
+
+template <StateStorage V>
+void Worker::gated_delta_net(const GatedDeltaNetArgs<Worker, V>& a) noexcept {
+  const int width = a.shape.width;
+  const int d_conv = a.shape.d_conv();
+  const int d_key = a.shape.d_key;
+  const int d_value = a.shape.d_value;
+  const int all_keys = int{a.shape.n_key_heads} * d_key;
+  float* const projected = project(a, {a.qkv, a.gate, a.beta, a.alpha});
+  put_in(a, projected);
+  barrier();
+  const Intermediate mixed = shared_.intermediate(a.out->type(), a.n_rows, width);
+  const Range heads = share(a.shape.n_heads, index_, count());
+  for (int head = heads.begin; head < heads.end; ++head) {
+    const int column = head * d_value;
+    for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+      a.kept[s].walk(
+          a.sequences[s], a.states[s], head, own_.state.data(),
+          [&](float* state, std::int32_t row, int i) {
+            const float* const in = a.kept[s].row(row);
+            const float* const q = in + d_conv + a.shape.key_head(head) * d_key;
+            const float* const of_head = in + 2 * d_conv + head;
+            float* const y = i < 0 ? nullptr : mixed.row(a.sequences[s].first_row + i) + column;
+            kernels_.delta_step({state, d_key, d_value, of_head[0], of_head[a.shape.n_heads], q,
+                                 q + all_keys, in + d_conv + 2 * all_keys + column, y});
+          });
+    }
+    for (int row = 0; row < a.n_rows; ++row) {
+      float* const y = mixed.row(row) + column;
+      float* const gate = projected + offset(row, a.shape.d_in()) + d_conv + column;
+      kernels_.rms_norm(y, a.head_norm.weight, a.head_norm.epsilon, d_value, y);
+      kernels_.gated_activation(Activation::kSilu, gate, y, d_value);
+      std::copy_n(gate, d_value, y);
+    }
+    mixed.add(kernels_, a.n_rows, column, column + d_value);
+  }
   barrier();
   add_product(*a.out, mixed.in, {}, 1.0f, 1.0f, a.x);
 }

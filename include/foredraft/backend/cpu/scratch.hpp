@@ -120,6 +120,7 @@ struct Scratch {
   AlignedBuffer<float> in;          // [n_rows, d_in] of a recurrent layer
   AlignedBuffer<Best> best;         // [n_workers, n_rows]
   AlignedBuffer<float> scores;      // [n_rows, n_experts]
+  AlignedBuffer<float> shared;      // [n_rows, d_model]: what an expert of all rows says
   AlignedBuffer<std::byte> pairs;   // Inputs of the rows of each expert, see group_inputs()
   // An Intermediate, of the result of attention, of a recurrent or of a feed-forward part, whichever
   // is widest; or one for each expert of a mixture.
@@ -187,6 +188,7 @@ struct Scratch {
     }
     quantized.reserve(most);
     scores.reserve(area(shape.n_rows, shape.n_experts));
+    if (shape.d_shared > 0) shared.reserve(area(shape.n_rows, shape.d_model));
     if (n_pairs > 0) pairs.reserve(n_pairs * Inputs::bytes(1, shape.d_model));
     const auto n_blocks = std::max(
         idx(Intermediate::n_blocks(widest)),

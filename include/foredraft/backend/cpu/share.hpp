@@ -74,4 +74,32 @@ class WeightedShare {
   std::int64_t total_ = 0;
 };
 
+// Queries of attention, dealt out by what they see. `Task` is an AttendTask.
+
+/// Cost of one query of a row, in positions. What comes on top of those it sees is worth about 16.
+template <typename Task>
+std::int64_t query_cost(const Task& task, int row) noexcept {
+  return task.visible(row) - task.first_visible(row) + 16;
+}
+
+/// Cost of all queries of a KV head.
+template <typename Task>
+std::int64_t head_cost(const Task& task, int n_rows) noexcept {
+  std::int64_t sum = 0;
+  for (int row = 0; row < n_rows; ++row) sum += query_cost(task, row);
+  return sum * task.group;
+}
+
+/// How many queries of a KV head whose cost begins at `start` lie before a bound.
+template <typename Task>
+int queries_before(std::int64_t bound, std::int64_t start, const Task& task, int n_rows) noexcept {
+  int n = 0;
+  for (int row = 0; row < n_rows && start < bound; ++row) {
+    const std::int64_t cost = query_cost(task, row);
+    n += units_before(bound, start, cost, task.group);
+    start += cost * task.group;
+  }
+  return n;
+}
+
 }  // namespace foredraft::inline v0::cpu

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -70,25 +71,32 @@ class Worker {
 
   template <std::derived_from<AnyRows> R>
   void qkv(const QkvArgs<Worker, R>& a) noexcept {
-    const PackedMatrix* const wk = a.wk == nullptr ? a.wq : a.wk;
-    const Inputs in =
-        normalised(a.x, nullptr, a.n_rows, a.norm, {a.wq, wk, a.wv == nullptr ? a.wq : a.wv});
+    // A matrix that is not asked for is one that is there anyway.
+    const auto or_wq = [&](const PackedMatrix* w) { return w == nullptr ? a.wq : w; };
+    const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm,
+                                 {a.wq, or_wq(a.wk), or_wq(a.wv), or_wq(a.w_gate)});
     const int d_kv = a.n_kv_heads * a.d_head;
-    const Projection all[] = {{a.wq, a.q_bias, a.q, a.n_heads},
-                              {a.wk, a.k_bias, shared_.k.data(), a.n_kv_heads},
-                              {a.wv, a.v_bias, shared_.v.data(), a.n_kv_heads}};
-    const auto projections = std::span(all).first(a.wk == nullptr ? 1 : a.wv == nullptr ? 2 : 3);
+    const Projection projections[] = {{a.wq, a.q_bias, a.q, a.n_heads},
+                                      {a.wk, a.k_bias, shared_.k.data(), a.n_kv_heads},
+                                      {a.wv, a.v_bias, shared_.v.data(), a.n_kv_heads},
+                                      {a.w_gate, nullptr, a.gate, a.n_heads}};
     // A worker that computes whole heads can rotate and store them without waiting for the others.
     const bool panels_in_heads = a.d_head % kPanelRows == 0;
-    WeightedShare<3> heads;
-    WeightedShare<3> panels;
+    WeightedShare<4> heads;
+    WeightedShare<4> panels;
     for (const Projection& p : projections) {
+      if (p.w == nullptr) {
+        heads.add(0, 1);
+        panels.add(0, 1);
+        continue;
+      }
       heads.add(p.n_heads, static_cast<std::int64_t>(p.w->bytes()) / p.n_heads);
       panels.add(p.w->n_panels(), static_cast<std::int64_t>(p.w->panels().panel_bytes));
     }
     const bool whole_heads = panels_in_heads && heads.balanced(count());
-    for (int i = 0; i < static_cast<int>(projections.size()); ++i) {
-      const Projection& p = projections[idx(i)];
+    for (int i = 0; i < 4; ++i) {
+      const Projection& p = projections[i];
+      if (p.w == nullptr) continue;
       const Range head = heads.of(i, index_, count());
       const int n = a.d_head / kPanelRows;
       const Range part =
@@ -176,6 +184,10 @@ class Worker {
           const int n_heads = std::min(group - begin, task.end - query);
           const int n_rows = n_heads == group ? (task.end - query) / group : 1;
           const int column = (head * group + begin) * a.d_head;
+          if (a.gate != nullptr) {
+            apply_gate(a.gate, attended, rows.first_row + query / group, n_rows, column,
+                       n_heads * a.d_head);
+          }
           attended.add(kernels_, n_rows, column, column + n_heads * a.d_head);
           query += n_rows * n_heads;
         }
@@ -190,31 +202,30 @@ class Worker {
   void short_conv(const ShortConvArgs<Worker, V>& a) noexcept;
   template <StateStorage V>
   void selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept;
+  template <StateStorage V>
+  void gated_delta_net(const GatedDeltaNetArgs<Worker, V>& a) noexcept;
 
   void feed_forward(const FeedForwardArgs<Worker>& a) noexcept {
     const Inputs in =
         normalised(a.x, nullptr, a.n_rows, a.norm, {a.gate, a.up == nullptr ? a.gate : a.up});
-    const int d_ff = a.gate->n_out();
-    const Intermediate hidden = shared_.intermediate(a.down->type(), a.n_rows, d_ff);
-    for_tiles(a.gate->n_panels(), d_ff, [&](Range panels, int column, int n) {
-      multiply(*a.gate, in.of(a.gate->type()), panels, hidden.values, d_ff, {});
-      const Factors factors = factors_of(a, in, panels, column);
-      for (int row = 0; row < a.n_rows; ++row) {
-        kernels_.gated_activation(a.activation, hidden.row(row) + column,
-                                  factors.first + offset(row, factors.stride), n);
-      }
-      hidden.add(kernels_, a.n_rows, column, column + n);
-    });
+    const Intermediate hidden =
+        activated(*a.gate, *a.down, a.activation, in,
+                  [&](Range panels, int column) { return factors_of(a, in, panels, column); });
     barrier();
     add_product(*a.down, hidden.in, a.post_norm, a.residual, a.output_scale, a.x);
   }
 
   /// Rows are taken together that go to the same expert, and all experts are worked on at once: five
-  /// barriers however many there are, one less for a single row.
+  /// barriers however many there are, one less for a single row, two more with a shared expert.
   void mixture(const MixtureArgs<Worker>& a) noexcept {
     const int d_model = a.router->n_in();
     const int d_ff = a.down->n_in();
-    const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, {a.router, a.gate, a.up});
+    const bool has_shared = a.shared.score != nullptr;
+    const SharedExpert<Worker> shared =
+        has_shared ? a.shared : SharedExpert<Worker>{a.router, a.router, a.router, a.router};
+    const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm,
+                                 {a.router, a.gate, a.up, shared.score, shared.gate, shared.up});
+    if (has_shared) say_shared(a.shared, a.activation, in);
     float* const scores = shared_.scores.data();
     const Range mine = share(a.router->n_panels(), index_, count());
     multiply(*a.router, in.of(a.router->type()), mine, scores, a.n_experts, {});
@@ -262,7 +273,8 @@ class Worker {
                       said + offset(group.begin, d_model), idx(d_model), {});
     });
     barrier();
-    add_weighted(routing, said, a.n_rows, a.n_used, d_model, a.x);
+    if (has_shared) multiply_into_tile(*shared.score, in, {0, 1});
+    add_weighted(routing, said, a.n_rows, a.n_used, d_model, has_shared, a.x);
     barrier();
   }
 
@@ -457,13 +469,52 @@ class Worker {
     barrier();
   }
 
-  /// x += what its experts say, each with its weight, in the order in which the row ranks them.
+  /// activation(gate * in) .* factors, the input of the product with `next`.
+  /// @param factors_of  those of the columns that panels of `gate` make
+  template <typename FactorsOf>
+  Intermediate activated(const PackedMatrix& gate, const PackedMatrix& next, Activation activation,
+                         const Inputs& in, FactorsOf&& factors_of) noexcept {
+    const int d_ff = gate.n_out();
+    const Intermediate hidden = shared_.intermediate(next.type(), in.n_rows, d_ff);
+    for_tiles(gate.n_panels(), d_ff, [&](Range panels, int column, int n) {
+      multiply(gate, in.of(gate.type()), panels, hidden.values, d_ff, {});
+      const Factors factors = factors_of(panels, column);
+      for (int row = 0; row < in.n_rows; ++row) {
+        kernels_.gated_activation(activation, hidden.row(row) + column,
+                                  factors.first + offset(row, factors.stride), n);
+      }
+      hidden.add(kernels_, in.n_rows, column, column + n);
+    });
+    return hidden;
+  }
+
+  /// What an expert says that all rows take, before its score.
+  void say_shared(const SharedExpert<Worker>& a, Activation activation, const Inputs& in) noexcept {
+    const Intermediate hidden = activated(*a.gate, *a.down, activation, in, [&](Range panels, int) {
+      multiply_into_tile(*a.up, in, panels);
+      return Factors{own_.tile.data(), Scratch::kTileColumns};
+    });
+    barrier();
+    deal_out(a.down->n_panels(), Scratch::kTilePanels, [&](Range panels) {
+      multiply(*a.down, hidden.in, panels, shared_.shared.data(), a.down->n_out(), {});
+    });
+    barrier();
+  }
+
+  /// x += what its experts say, each with its weight, in the order in which the row ranks them; before
+  /// them what the shared expert says, whose scores lie in the worker's tile.
   void add_weighted(const Routing& routing, const float* said, int n_rows, int n_used, int d_model,
-                    float* x) noexcept {
+                    bool has_shared, float* x) noexcept {
     const Range mine = share(n_rows, index_, count());
     for (int row = mine.begin; row < mine.end; ++row) {
       float* const sum = own_.row.data();
       std::fill_n(sum, d_model, 0.0f);
+      if (has_shared) {
+        const float score = own_.tile.data()[offset(row, Scratch::kTileColumns)];
+        const float weight = 1.0f / (1.0f + std::exp(-score));
+        const float* from = shared_.shared.data() + offset(row, d_model);
+        for (int d = 0; d < d_model; ++d) sum[d] = weight * from[d];
+      }
       for (int i = 0; i < n_used; ++i) {
         const float weight = routing.weight(row, i);
         const float* from = said + offset(routing.pair(row, i), d_model);
@@ -508,14 +559,30 @@ class Worker {
     });
   }
 
+  /// Some columns of some rows are multiplied by the sigmoid of the gate, which is used up.
+  /// @shape gate [rows of the pass, attended.in.n_in]
+  void apply_gate(float* gate, const Intermediate& attended, int row, int n_rows, int column,
+                  int n) noexcept {
+    for (const int end = row + n_rows; row < end; ++row) {
+      float* const of_row = gate + offset(row, attended.in.n_in) + column;
+      kernels_.gated_activation(Activation::kSigmoid, of_row, attended.row(row) + column, n);
+      std::copy_n(of_row, n, attended.row(row) + column);
+    }
+  }
+
   // Of recurrent layers.
   template <StateStorage V>
-  float* project(const RecurrentArgs<Worker, V>& a, const PackedMatrix& w) noexcept;
+  float* project(const RecurrentArgs<Worker, V>& a,
+                 std::initializer_list<const PackedMatrix*> matrices) noexcept;
   template <StateStorage V>
   ConvolveTask taps_of(const RecurrentArgs<Worker, V>& a, std::size_t s, int i, int n,
                        int first) const noexcept;
   template <StateStorage V>
   void put_in(const SelectiveScanArgs<Worker, V>& a, const float* projected) noexcept;
+  template <StateStorage V>
+  void put_in(const GatedDeltaNetArgs<Worker, V>& a, const float* projected) noexcept;
+  template <StateStorage V>
+  void convolve_heads(const GatedDeltaNetArgs<Worker, V>& a, Range columns) noexcept;
 
   /// Norm, where there is one, and rotation of some heads.
   void turn(const RmsNorm<Worker>& norm, const RopeTable<Worker>& rope, int n_rows, int d_head,
@@ -556,29 +623,6 @@ class Worker {
     task.first_node = rows.first_node;
     task.path = rows.path.data();
     task.path_begin = rows.chain() ? nullptr : rows.path_begin.data();
-  }
-
-  /// Cost of one query of a row, in positions. What comes on top of those it sees is worth
-  /// about 16.
-  static std::int64_t query_cost(const AttendTask& task, int row) noexcept {
-    return task.visible(row) - task.first_visible(row) + 16;
-  }
-  /// Cost of all queries of a KV head.
-  static std::int64_t head_cost(const AttendTask& task, int n_rows) noexcept {
-    std::int64_t sum = 0;
-    for (int row = 0; row < n_rows; ++row) sum += query_cost(task, row);
-    return sum * task.group;
-  }
-  /// How many queries of a KV head whose cost begins at `start` lie before a bound.
-  static int queries_before(std::int64_t bound, std::int64_t start, const AttendTask& task,
-                            int n_rows) noexcept {
-    int n = 0;
-    for (int row = 0; row < n_rows && start < bound; ++row) {
-      const std::int64_t cost = query_cost(task, row);
-      n += units_before(bound, start, cost, task.group);
-      start += cost * task.group;
-    }
-    return n;
   }
 
   const KernelTable& kernels_;

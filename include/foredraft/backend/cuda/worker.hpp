@@ -98,6 +98,10 @@ class Worker {
       float* const v = work_.v.reserve(idx(a.n_rows) * d_kv).raw();
       product({.x = a.x.raw(), .n_rows = a.n_rows, .norm = norm(a.norm)},
               {{a.wq, a.q_bias.raw(), q}, {a.wk, a.k_bias.raw(), k}, {a.wv, a.v_bias.raw(), v}});
+      if (a.w_gate != nullptr) {
+        product({.x = a.x.raw(), .n_rows = a.n_rows, .norm = norm(a.norm)},
+                {{a.w_gate, nullptr, a.gate.raw()}});
+      }
       using K = FinishHeads<S>;
       for (const RowPlaces::Group& group : places_->groups) {
         const typename K::Args args{.rows = rows_of(group),
@@ -129,7 +133,13 @@ class Worker {
       float* const attended =
           work_.attended.reserve(idx(a.n_rows) * idx(a.n_heads) * idx(a.d_head)).raw();
       for (const RowPlaces::Group& group : places_->groups) attend_group(a, group, attended);
-      add_product(*a.wo, attended, a.n_rows, a.post_norm, a.residual, a.x.raw());
+      const float* in = attended;
+      if (a.gate) {
+        const int n = a.n_rows * a.n_heads * a.d_head;
+        launch<Activate>(Activate::grid(n), 0, {a.gate.raw(), attended, n, Activation::kSigmoid});
+        in = a.gate.raw();
+      }
+      add_product(*a.wo, in, a.n_rows, a.post_norm, a.residual, a.x.raw());
     });
   }
 

@@ -77,6 +77,10 @@ class Reference : public HostMemory {
           for (int head = 0; head < a.n_heads; ++head)
             turn(a, a.norms_all_heads ? none : a.q_norm, row, head, q);
           Eigen::Map<Eigen::VectorXf>(a.q + row * q.size(), q.size()) = q.cast<float>();
+          if (a.w_gate != nullptr) {
+            Eigen::Map<Eigen::VectorXf>(a.gate + row * q.size(), q.size()) =
+                product(*a.w_gate, x, nullptr).template cast<float>();
+          }
           if (a.wk == nullptr) continue;
           for (int head = 0; head < a.n_kv_heads; ++head) {
             turn(a, a.norms_all_heads ? none : a.k_norm, row, head, k);
@@ -106,6 +110,9 @@ class Reference : public HostMemory {
             attended.segment(head * a.d_head, a.d_head) =
                 attend_head(a, a.kv[s], sequence, i, head);
           }
+          for (Eigen::Index n = 0; a.gate != nullptr && n < attended.size(); ++n) {
+            attended[n] *= activate(Activation::kSigmoid, a.gate[row * attended.size() + n]);
+          }
           add_product(*a.wo, attended, a.post_norm, a.residual, 1.0f, a.x, row);
         }
       }
@@ -114,18 +121,14 @@ class Reference : public HostMemory {
     void feed_forward(const FeedForwardArgs<Worker>& a) noexcept {
       for (int row = 0; row < a.n_rows; ++row) {
         const Vector x = normalised(a.x, row, a.norm, a.gate->cols());
-        const Vector gate = product(*a.gate, x, nullptr);
-        Vector up = Vector::Ones(gate.size());
+        Vector factor = Vector::Ones(a.gate->rows());
         if (a.up != nullptr) {
-          up = product(*a.up, x, nullptr);
+          factor = product(*a.up, x, nullptr);
         } else if (a.factor != nullptr) {
-          up = input(a.factor + std::ptrdiff_t{row} * a.factor_stride, 0, gate.size());
+          factor = input(a.factor + std::ptrdiff_t{row} * a.factor_stride, 0, factor.size());
         }
-        Vector hidden(gate.size());
-        for (Eigen::Index n = 0; n < gate.size(); ++n) {
-          hidden[n] = activate(a.activation, gate[n]) * up[n];
-        }
-        add_product(*a.down, hidden, a.post_norm, a.residual, a.output_scale, a.x, row);
+        add_product(*a.down, activated(*a.gate, a.activation, x).cwiseProduct(factor), a.post_norm,
+                    a.residual, a.output_scale, a.x, row);
       }
     }
 
@@ -145,16 +148,17 @@ class Reference : public HostMemory {
         }
         weights /= weights.sum();
         Vector sum = Vector::Zero(d_model);
+        if (a.shared.score != nullptr) {
+          const double score = product(*a.shared.score, x, nullptr)[0];
+          const Vector inner = hidden(*a.shared.gate, *a.shared.up, a.activation, x);
+          sum = activate(Activation::kSigmoid, score) * product(*a.shared.down, inner, nullptr);
+        }
         for (int i = 0; i < a.n_used; ++i) {
           const int expert = ranked[idx(i)];
-          const Vector gate = product(a.gate->middleRows(expert * d_ff, d_ff), x, nullptr);
-          const Vector up = product(a.up->middleRows(expert * d_ff, d_ff), x, nullptr);
-          Vector hidden(d_ff);
-          for (Eigen::Index n = 0; n < d_ff; ++n) {
-            hidden[n] = activate(a.activation, gate[n]) * up[n];
-          }
+          const Vector inner = hidden(a.gate->middleRows(expert * d_ff, d_ff),
+                                      a.up->middleRows(expert * d_ff, d_ff), a.activation, x);
           sum +=
-              weights[i] * product(a.down->middleRows(expert * d_model, d_model), hidden, nullptr);
+              weights[i] * product(a.down->middleRows(expert * d_model, d_model), inner, nullptr);
         }
         Eigen::Map<Eigen::VectorXf> to(a.x + row * d_model, d_model);
         to = (to.cast<double>() + sum).cast<float>();
@@ -197,8 +201,8 @@ class Reference : public HostMemory {
             put_in[d_conv + c] = static_cast<float>(activate(Activation::kSilu, convolved[c]));
           }
           for (int head = 0; head < a.shape.n_heads; ++head) {
-            const double t = in[width + d_conv + head] + a.dt_bias[head];
-            put_in[2 * d_conv + head] = static_cast<float>(t > 20 ? t : std::log1p(std::exp(t)));
+            put_in[2 * d_conv + head] =
+                static_cast<float>(softplus(in[width + d_conv + head] + a.dt_bias[head]));
           }
         }
         std::vector<Vector> scanned(gates.size(), Vector(width));
@@ -218,6 +222,60 @@ class Reference : public HostMemory {
             const Vector part = y.segment(c, group);
             y.segment(c, group) = normalised(part, {a.group_norm.weight + c, a.group_norm.epsilon});
           }
+          add_product(*a.out, y, {}, 1.0f, 1.0f, a.x, sequence.first_row + i);
+        }
+      }
+    }
+
+    template <StateStorage V>
+    void gated_delta_net(const GatedDeltaNetArgs<Worker, V>& a) noexcept {
+      const GatedDeltaNetShape& shape = a.shape;
+      const int d_conv = shape.d_conv();
+      const int d_key = shape.d_key;
+      const int n_key_heads = shape.n_key_heads;
+      for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+        const SequenceRows& sequence = a.sequences[s];
+        std::vector<Vector> gates;
+        for (int i = 0; i < sequence.n_rows; ++i) {
+          const Vector x = normalised(a.x, sequence.first_row + i, a.norm, a.qkv->cols());
+          gates.push_back(product(*a.gate, x, nullptr));
+          float* const put_in = a.kept[s].row(a.states[s].own(sequence, i));
+          Eigen::Map<Eigen::VectorXf>(put_in, d_conv) =
+              product(*a.qkv, x, nullptr).template cast<float>();
+          Vector convolved = Worker::convolved(a, s, i, shape.kernel, a.kernel, d_conv);
+          for (double& value : convolved) value = activate(Activation::kSilu, value);
+          for (int head = 0; head < 2 * n_key_heads; ++head) {
+            auto one = convolved.segment(head * d_key, d_key);
+            one /= std::sqrt(one.squaredNorm() + double{kLengthEpsilon});
+            if (head < n_key_heads) one /= std::sqrt(static_cast<double>(d_key));
+          }
+          Eigen::Map<Eigen::VectorXf>(put_in + d_conv, d_conv) = convolved.cast<float>();
+          const Vector alpha = product(*a.alpha, x, nullptr);
+          const Vector beta = product(*a.beta, x, nullptr);
+          for (int head = 0; head < shape.n_heads; ++head) {
+            float* const of_head = put_in + 2 * d_conv + head;
+            of_head[0] = static_cast<float>(
+                std::exp(double{a.decay[head]} * softplus(alpha[head] + a.dt_bias[head])));
+            of_head[shape.n_heads] = static_cast<float>(activate(Activation::kSigmoid, beta[head]));
+          }
+        }
+        std::vector<Vector> read(gates.size(), Vector(int{shape.width}));
+        std::vector<float> scratch(idx(shape.d_key) * idx(shape.d_value));
+        for (int head = 0; head < shape.n_heads; ++head) {
+          a.kept[s].walk(sequence, a.states[s], head, scratch.data(),
+                         [&](float* state, std::int32_t row, int i) {
+                           delta_step(shape, a.kept[s].row(row), head, state,
+                                      i < 0 ? nullptr : &read[idx(i)]);
+                         });
+        }
+        for (int i = 0; i < sequence.n_rows; ++i) {
+          Vector& y = read[idx(i)];
+          for (int c = 0; c < shape.width; c += shape.d_value) {
+            const Vector one = y.segment(c, shape.d_value);
+            y.segment(c, shape.d_value) = normalised(one, a.head_norm);
+          }
+          for (int c = 0; c < shape.width; ++c)
+            y[c] *= activate(Activation::kSilu, gates[idx(i)][c]);
           add_product(*a.out, y, {}, 1.0f, 1.0f, a.x, sequence.first_row + i);
         }
       }
@@ -292,6 +350,20 @@ class Reference : public HostMemory {
             w.row(n).template cast<double>().dot(x.transpose()) + (bias == nullptr ? 0.0 : bias[n]);
       }
       return y;
+    }
+
+    /// activation(gate * x)
+    template <typename Rows>
+    static Vector activated(const Rows& gate, Activation activation, const Vector& x) {
+      return product(gate, x, nullptr).unaryExpr([&](double value) {
+        return activate(activation, value);
+      });
+    }
+
+    /// activation(gate * x) .* (up * x)
+    template <typename Rows>
+    static Vector hidden(const Rows& gate, const Rows& up, Activation activation, const Vector& x) {
+      return activated(gate, activation, x).cwiseProduct(product(up, x, nullptr));
     }
 
     /// x = (x + w * in, or the norm of that, times `residual`) times `output_scale`, of one row of x.
@@ -398,9 +470,36 @@ class Reference : public HostMemory {
       }
     }
 
+    /// Likewise, of a gated delta net.
+    static void delta_step(const GatedDeltaNetShape& shape, const float* put_in, int head,
+                           float* state, Vector* to) {
+      using Rows = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+      const int d_conv = shape.d_conv();
+      const int d_key = shape.d_key;
+      const int d_value = shape.d_value;
+      const int all_keys = int{shape.n_key_heads} * d_key;
+      const float* const q = put_in + d_conv + shape.key_head(head) * d_key;
+      const Vector query = input(q, 0, d_key);
+      const Vector key = input(q + all_keys, 0, d_key);
+      const Vector value = input(put_in + d_conv + 2 * all_keys, head, d_value);
+      const double decay = put_in[2 * d_conv + head];
+      const double beta = put_in[2 * d_conv + shape.n_heads + head];
+      Eigen::Map<Rows> kept(state, d_key, d_value);
+      Eigen::MatrixXd next = kept.template cast<double>() * decay;
+      const Vector correction = beta * (value - next.transpose() * key);
+      next += key * correction.transpose();
+      kept = next.cast<float>();
+      if (to == nullptr) return;
+      to->segment(head * d_value, d_value) = kept.template cast<double>().transpose() * query;
+    }
+
+    /// log(1 + exp(t)); from 20 on the sum rounds to t.
+    static double softplus(double t) noexcept { return t > 20 ? t : std::log1p(std::exp(t)); }
+
     static double activate(Activation activation, double x) noexcept {
       if (activation == Activation::kSilu) return x / (1 + std::exp(-x));
       if (activation == Activation::kReluSquared) return x > 0 || std::isnan(x) ? x * x : 0.0;
+      if (activation == Activation::kSigmoid) return 1 / (1 + std::exp(-x));
       const double sqrt_2_over_pi = 0.79788456080286535588;
       return 0.5 * x * (1 + std::tanh(sqrt_2_over_pi * (x + 0.044715 * x * x * x)));
     }

@@ -22,7 +22,9 @@
 #include <foredraft/model/family/phi3.hpp>
 #include <foredraft/model/family/qwen2.hpp>
 #include <foredraft/model/family/qwen3.hpp>
+#include <foredraft/model/family/qwen35.hpp>
 #include <foredraft/model/family/qwen3moe.hpp>
+#include <foredraft/model/family/qwen3next.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -55,8 +57,8 @@ struct List {
   }
 };
 
-using All = List<Llama, Mistral3, Qwen2, Qwen3, Qwen3Moe, Gemma2, Gemma3, Gemma4, Granite, Olmo2,
-                 Phi3, Lfm2, Mamba2, NemotronH>;
+using All = List<Llama, Mistral3, Qwen2, Qwen3, Qwen3Moe, Qwen3Next, Qwen35, Qwen35Moe, Gemma2,
+                 Gemma3, Gemma4, Granite, Olmo2, Phi3, Lfm2, Mamba2, NemotronH>;
 
 }  // namespace family
 

@@ -111,6 +111,7 @@ inline void read_yarn(const ConfigReader& reader, RopeShape& rope) {
 struct KnownSteps {
   std::vector<std::string_view> keys = {};  ///< of refuse_unknown_steps()
   std::string_view rope_scaling = {};       ///< of read_rope_scale()
+  std::string_view d_ff = "feed_forward_length";
 };
 
 /// Llama, and what is shaped like it: SmolLM2, Mistral without a window. Other families are said by
@@ -189,7 +190,7 @@ struct Llama {
     const Dim n_layers = reader.dimension("block_count", {}, kMostLayers);
     config.n_ctx = reader.dimension("context_length");
     config.d_model = reader.dimension("embedding_length");
-    const FeedForwardShape feed_forward{.d_ff = reader.dimension("feed_forward_length")};
+    const FeedForwardShape feed_forward{.d_ff = reader.dimension(known.d_ff)};
     const AttentionShape attention = read_attention(reader, config.d_model);
     const Dim n_rot = reader.dimension("rope.dimension_count", attention.d_head);
     config.norm_epsilon = reader.epsilon("attention.layer_norm_rms_epsilon", 1e-5);

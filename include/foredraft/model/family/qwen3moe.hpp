@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <foredraft/core/dimension.hpp>
 #include <foredraft/core/index.hpp>
@@ -12,6 +13,57 @@
 
 namespace foredraft::inline v0::family {
 
+/// The width of experts stands in a key of its own.
+inline constexpr std::string_view kExpertWidth = "expert_feed_forward_length";
+
+/// Layers whose feed-forward parts are experts, all of the width that the shape has already.
+inline void read_expert_shapes(const ConfigReader& reader, ModelConfig& config) {
+  // Far more than any model has; each pass keeps a score for each.
+  constexpr int kMostExperts = 1 << 12;
+  const Dim n_experts = reader.dimension("expert_count", {}, kMostExperts);
+  const Dim n_used = reader.dimension("expert_used_count", {}, n_experts);
+  const Dim d_ff = config.layers.front().feed_forward.d_ff;
+  // All experts lie in one matrix, each in whole panels.
+  (void)ConfigReader::all_heads(n_experts, d_ff);
+  (void)ConfigReader::all_heads(n_experts, config.d_model);
+  for (const auto& [key, size] :
+       {std::pair(kExpertWidth, d_ff), {"embedding_length", config.d_model}}) {
+    if (size % 16 != 0) reader.refuse(key, std::to_string(size), "a multiple of 16");
+  }
+  for (LayerShape& layer : config.layers) {
+    layer.feed_forward.n_experts = n_experts;
+    layer.feed_forward.n_used = n_used;
+  }
+}
+
+/// @param layer  what the names of its tensors begin with
+template <typename B, typename Reader>
+void read_experts(Reader& reader, Dim d_model, const FeedForwardShape& f, const std::string& layer,
+                  LayerWeights<B>& to) {
+  const Dim all_ff = ConfigReader::all_heads(f.n_experts, f.d_ff);
+  const Dim all_model = ConfigReader::all_heads(f.n_experts, d_model);
+  to.gate = reader.matrix(layer + "ffn_gate_exps.weight", all_ff, d_model);
+  to.up = reader.matrix(layer + "ffn_up_exps.weight", all_ff, d_model);
+  to.down = reader.matrix(layer + "ffn_down_exps.weight", all_model, f.d_ff);
+  to.router = reader.unchanged(layer + "ffn_gate_inp.weight", f.n_experts, d_model);
+}
+
+/// An expert that all rows take besides, as much of it as its own score says.
+inline void read_shared_expert(const ConfigReader& reader, ModelConfig& config) {
+  const Dim d_shared = reader.dimension("expert_shared_feed_forward_length");
+  for (LayerShape& layer : config.layers) layer.feed_forward.d_shared = d_shared;
+}
+
+template <typename B, typename Reader>
+void read_shared_expert(Reader& reader, Dim d_model, Dim d_shared, const std::string& layer,
+                        LayerWeights<B>& to) {
+  to.shared = SharedExpertWeights<B>{
+      .score = reader.unchanged(layer + "ffn_gate_inp_shexp.weight", 1, d_model),
+      .gate = reader.matrix(layer + "ffn_gate_shexp.weight", d_shared, d_model),
+      .up = reader.matrix(layer + "ffn_up_shexp.weight", d_shared, d_model),
+      .down = reader.matrix(layer + "ffn_down_shexp.weight", d_model, d_shared)};
+}
+
 /// Qwen 3 with a mixture of experts in place of the feed-forward part.
 /// @source Qwen Team 2025, arXiv:2505.09388; Shazeer et al. 2017, arXiv:1701.06538
 struct Qwen3Moe : Llama {
@@ -19,57 +71,30 @@ struct Qwen3Moe : Llama {
   static constexpr bool kMixesExperts = true;
 
   static ModelConfig config(const ConfigReader& reader) {
-    ModelConfig config = full_attention(reader, RopeKind::kHalves, {.rope_scaling = "yarn"});
-    const Dim n_experts = reader.dimension("expert_count", {}, kMostExperts);
-    const Dim n_used = reader.dimension("expert_used_count", {}, n_experts);
-    const Dim d_ff = reader.dimension("expert_feed_forward_length");
-    // All experts lie in one matrix, each in whole panels.
-    (void)ConfigReader::all_heads(n_experts, d_ff);
-    (void)ConfigReader::all_heads(n_experts, config.d_model);
-    for (const auto& [key, size] :
-         {std::pair("expert_feed_forward_length", d_ff), {"embedding_length", config.d_model}}) {
-      if (size % 16 != 0) reader.refuse(key, std::to_string(size), "a multiple of 16");
-    }
+    ModelConfig config =
+        full_attention(reader, RopeKind::kHalves, {.rope_scaling = "yarn", .d_ff = kExpertWidth});
     if (reader.number("expert_shared_count", 0) != 0) {
       reader.refuse("expert_shared_count", "not 0", "experts that rows choose, and no others");
     }
-    for (LayerShape& layer : config.layers) {
-      layer.feed_forward.d_ff = d_ff;
-      layer.feed_forward.n_experts = n_experts;
-      layer.feed_forward.n_used = n_used;
-    }
+    read_expert_shapes(reader, config);
     return config;
   }
 
   template <typename B, typename Reader>
   static LayerWeights<B> layer(Reader& reader, const ModelConfig& c, int n) {
     const AttentionShape& a = c.layers[idx(n)].attention;
-    const FeedForwardShape& f = c.layers[idx(n)].feed_forward;
-    const Dim all_ff = ConfigReader::all_heads(f.n_experts, f.d_ff);
-    const Dim all_model = ConfigReader::all_heads(f.n_experts, c.d_model);
     const std::string layer = prefix(n);
-    LayerWeights<B> weights{
-        .attn_norm = reader.vector(layer + "attn_norm.weight", c.d_model),
-        .wq = reader.matrix(layer + "attn_q.weight", a.d_q, c.d_model),
-        .wk = reader.matrix(layer + "attn_k.weight", a.d_kv, c.d_model),
-        .wv = reader.matrix(layer + "attn_v.weight", a.d_kv, c.d_model),
-        .wo = reader.matrix(layer + "attn_output.weight", c.d_model, a.d_q),
-        .q_bias = {},
-        .k_bias = {},
-        .v_bias = {},
-        .ffn_norm = reader.vector(layer + "ffn_norm.weight", c.d_model),
-        .gate = reader.matrix(layer + "ffn_gate_exps.weight", all_ff, c.d_model),
-        .up = reader.matrix(layer + "ffn_up_exps.weight", all_ff, c.d_model),
-        .down = reader.matrix(layer + "ffn_down_exps.weight", all_model, f.d_ff),
-        .router = reader.unchanged(layer + "ffn_gate_inp.weight", f.n_experts, c.d_model),
-    };
+    LayerWeights<B> weights;
+    weights.attn_norm = reader.vector(layer + "attn_norm.weight", c.d_model);
+    weights.wq = reader.matrix(layer + "attn_q.weight", a.d_q, c.d_model);
+    weights.wk = reader.matrix(layer + "attn_k.weight", a.d_kv, c.d_model);
+    weights.wv = reader.matrix(layer + "attn_v.weight", a.d_kv, c.d_model);
+    weights.wo = reader.matrix(layer + "attn_output.weight", c.d_model, a.d_q);
+    weights.ffn_norm = reader.vector(layer + "ffn_norm.weight", c.d_model);
+    read_experts<B>(reader, c.d_model, c.layers[idx(n)].feed_forward, layer, weights);
     read_head_norms(reader, c, n, weights);
     return weights;
   }
-
- private:
-  /// Far more than any model has; each pass keeps a score for each.
-  static constexpr int kMostExperts = 1 << 12;
 };
 
 }  // namespace foredraft::inline v0::family
