@@ -47,25 +47,24 @@ inline void greatest_of_runs(const float* x, std::size_t n_runs, float* maxima,
   constexpr std::size_t kSides = 4;
   static_assert(Scores::kRun % (kSides * kLanes) == 0);
   const auto more = [](Floats a, Floats b) { return a > b ? a : b; };
-  Flags flags[kSides];
-  std::fill_n(flags, kSides, ~Flags{});
+  Flags faults[kSides] = {};
   for (std::size_t run = 0; run < n_runs; ++run) {
     Floats most[kSides];
-    std::fill_n(most, kSides, Floats{} - std::numeric_limits<float>::infinity());
+    for (Floats& side : most) side = Floats{} - std::numeric_limits<float>::infinity();
+    const auto look = [&](std::size_t side) {
+      Floats v;
+      std::memcpy(&v, x + side * kLanes, sizeof v);
+      faults[side] |= ~(v <= std::numeric_limits<float>::max());  // NaN too
+      most[side] = more(v, most[side]);
+    };
     for (std::size_t i = 0; i < Scores::kRun; i += kSides * kLanes, x += kSides * kLanes) {
-#pragma GCC unroll 4
-      for (std::size_t side = 0; side < kSides; ++side) {
-        Floats v;
-        std::memcpy(&v, x + side * kLanes, sizeof v);
-        flags[side] &= v <= std::numeric_limits<float>::max();  // false for NaN too
-        most[side] = more(v, most[side]);
-      }
+      look(0), look(1), look(2), look(3);  // not a loop, which not every compiler unrolls
     }
     const Floats all = more(more(most[0], most[1]), more(most[2], most[3]));
     maxima[run] = std::max(std::max(all[0], all[1]), std::max(all[2], all[3]));
   }
-  const Flags all = flags[0] & flags[1] & flags[2] & flags[3];
-  valid &= (all[0] & all[1] & all[2] & all[3]) != 0;
+  const Flags any = (faults[0] | faults[1]) | (faults[2] | faults[3]);
+  valid &= (any[0] | any[1] | any[2] | any[3]) == 0;
 }
 
 /// @errors kInvalidLogits where a row's values are not valid or its greatest is not finite
