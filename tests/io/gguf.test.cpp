@@ -69,6 +69,7 @@ TEST_CASE("metadata: values by key and type") {
   CHECK(*file.get_strings("b.strings") == std::vector<std::string_view>{"x", "", "yz"});
   CHECK(*file.get_floats("b.floats") == std::vector<float>{1.0f, 2.0f});
   CHECK(*file.get_ints("b.ints") == std::vector<std::int64_t>{-1, 7});
+  CHECK(*file.get_bools("b.bools") == std::vector<bool>{false, true});
 }
 
 TEST_CASE("metadata: an absent key is nothing") {
@@ -108,6 +109,9 @@ TEST_CASE("metadata: a value of another kind is an error that names the key") {
   }
   for (const char* key : {"a.i32", "b.floats", "b.strings", "b.bools"}) {
     check_wrong_kind(key, "array of integers", [&] { file.get_ints(key); });
+  }
+  for (const char* key : {"a.bool", "b.ints"}) {
+    check_wrong_kind(key, "array of bools", [&] { file.get_bools(key); });
   }
 }
 

@@ -6,8 +6,10 @@
 #include <foredraft/backend/reference/reference.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/for_each_table.hpp"
@@ -56,6 +58,9 @@ Logits one_by_one(M& model, int n) {
   while (cache.size() < n) rows.push_back(read(model, cache, 1)[0]);
   return rows;
 }
+
+/// The first n positions of each.
+void truncate_all(int n, auto&... caches) { (caches.truncate(n), ...); }
 
 template <typename T, typename M>
 void check_blocks(M& model, int n_tokens) {
@@ -202,6 +207,111 @@ TEST_CASE("snapshots and truncations go on as if nothing had happened") {
     cache.truncate(at);
     CHECK(read_to(cache, at) == 0);
   }
+}
+
+TEST_CASE("sinks: rings that keep the first positions, and caches that keep all, read the same") {
+  constexpr int kMost = 13;  // rows of a pass
+  fd::Cpu cpu{{.threads = 1}};
+  std::mt19937 random(3);
+  for (const auto& [window, sinks] : {std::pair(4, 1), {8, 4}, {16, 40}}) {
+    CAPTURE(window, sinks);
+    const auto bytes = tiny_gemma(window).file();
+    auto model = fd::load(cpu, fd::Gguf::parse(bytes));
+    fd::CacheShape shape = model.shape();
+    fd::LinearCache<fd::f16> none{shape, 2500, kMost};
+    shape.sinks = sinks;
+    fd::LinearCache<fd::f16> all{shape, 2500, kMost};
+    using Ring = fd::RotatingCache<fd::f16>;
+    Ring ring{model.shape(), 2500, kMost, sinks};
+    Ring::Snapshot snapshot;
+    int wrong = 0;
+    int same = 0;
+    while (all.size() < 2000) {
+      // A tree of which a path is committed, or a chain that is all of it.
+      const int n = 1 + static_cast<int>(random() % kMost);
+      const bool tree = random() % 2 == 0;
+      std::vector<fd::Node> nodes;
+      for (int i = 0; i < n; ++i) {
+        const int parent = tree ? static_cast<int>(random() % fd::idx(i + 1)) - 1 : i - 1;
+        nodes.push_back({static_cast<fd::TokenId>(random() % 250), parent});
+      }
+      std::vector<fd::NodeIndex> path;
+      for (int node = n - 1; node >= 0; node = nodes[fd::idx(node)].parent) {
+        path.insert(path.begin(), node);
+      }
+      const auto pass = [&](auto& cache) {
+        cache.stage(nodes);
+        Logits rows = forward_rows(model, cache, 0, n);
+        cache.commit(path);
+        cache.discard();
+        return rows;
+      };
+      const Logits expected = pass(all);
+      wrong += pass(ring) != expected;
+      same += pass(none) == expected;
+      switch (random() % 40) {
+        case 0:
+          snapshot = ring.snapshot();
+          ring.restore(snapshot);
+          break;
+        case 1: {
+          Ring other{model.shape(), 2500, kMost, sinks};
+          other.restore(ring.snapshot());
+          ring = std::move(other);
+          break;
+        }
+        case 2: {  // back by a few, if the rings still have what that needs
+          const int to = std::max(0, ring.size() - 3);
+          if (!ring.holds(to)) break;
+          truncate_all(to, ring, all, none);
+          break;
+        }
+        default: break;
+      }
+    }
+    CHECK(wrong == 0);
+    CHECK(same < 40);  // while the window reaches back to the sinks
+    // Less memory than all rows take: the pinned ones are a few blocks.
+    CHECK(Ring::full_bytes(model.shape(), 2500, kMost, sinks) <
+          fd::LinearCache<fd::f16>::full_bytes(shape, 2500));
+  }
+}
+
+TEST_CASE("sinks: the reference's rows, and each row alone") {
+  TinyModel tiny = tiny_gemma(5);
+  tiny.type = fd::TensorType::kF32;
+  const auto bytes = tiny.file();
+  const fd::Gguf file = fd::Gguf::parse(bytes);
+  fd::Reference reference;
+  auto exact = fd::load(reference, file);
+  fd::RotatingCache<float> slow{exact.shape(), 300, 7, 3};
+  Logits expected;
+  while (slow.size() < 80) expected.push_back(read(exact, slow, 1)[0]);
+  for_each_table([&](const fd::cpu::KernelTable& table) {
+    fd::Cpu cpu{{.threads = 2, .isa = table.isa}};
+    auto model = fd::load(cpu, file);
+    Logits one_by_one;
+    for (const int block : {1, 2, 7}) {
+      fd::RotatingCache<float> cache{model.shape(), 300, 7, 3};
+      Logits rows;
+      while (cache.size() < 80) {
+        for (auto& row : read(model, cache, std::min(block, 80 - cache.size()))) {
+          rows.push_back(std::move(row));
+        }
+      }
+      if (block == 1) one_by_one = rows;
+      CHECK(rows == one_by_one);
+    }
+    double worst = 0;
+    double greatest = 0;
+    for (std::size_t row = 0; row < expected.size(); ++row) {
+      for (std::size_t i = 0; i < expected[row].size(); ++i) {
+        greatest = std::max<double>(greatest, std::abs(expected[row][i]));
+        worst = std::max<double>(worst, std::abs(expected[row][i] - one_by_one[row][i]));
+      }
+    }
+    CHECK(worst < 1e-4 * greatest);
+  });
 }
 
 TEST_CASE("the whole way: plain text, drafts and a new prompt that shares a beginning") {

@@ -16,9 +16,15 @@ namespace foredraft::inline v0 {
 /// committed as in other caches. What a ring has written over is gone: truncate(n) goes back to n
 /// where that needs nothing of it, about as far as a full pass is longer than those since, and to 0
 /// otherwise. So it does behind restore(), since a snapshot has the window alone.
+///
+/// With sinks, rows of layers with a window also see the first positions of the text, which these
+/// layers keep for ever. That is another computation: its text is that of a cache that keeps all rows
+/// with as many sinks in its shape (CacheShape::sinks), not that of one without. Positions stay what
+/// they are; the source counts them within the cache.
 /// @tparam S  as in LinearCache; a backend's own storage has to be a RingStorage
-/// @cost memory of a layer with a window: that of window + max_staged rows, and up to 63 more; else
-/// as in LinearCache
+/// @cost memory of a layer with a window: that of window + max_staged rows, and up to 63 more, and of
+/// the sinks, in whole blocks of 32; else as in LinearCache
+/// @source Xiao et al. 2023, arXiv:2309.17453 (sinks)
 template <typename S>
   requires RingStorage<RowsIn<S>>
 class RotatingCache : public RowCache<RowsIn<S>> {
@@ -26,13 +32,22 @@ class RotatingCache : public RowCache<RowsIn<S>> {
   /// @param n_ctx as in LinearCache: positions that layers without a window can hold
   /// @param max_staged most nodes of a pass, the block size of prefill included: each ring has room
   /// for as many
+  /// @param sinks first positions that rows of layers with a window see besides
   /// @errors kInvalidOption, kOutOfMemory, and what the storage refuses
-  explicit RotatingCache(const CacheShape& shape, Dim n_ctx = 0, Dim max_staged = 512)
-      : RowCache<RowsIn<S>>(shape, n_ctx, max_staged, true) {}
+  explicit RotatingCache(const CacheShape& shape, Dim n_ctx = 0, Dim max_staged = 512,
+                         Dim sinks = 0)
+      : RowCache<RowsIn<S>>(with_sinks(shape, sinks), n_ctx, max_staged, true) {}
 
   /// Bytes that a cache with these dimensions takes when it is full.
-  static double full_bytes(const CacheShape& shape, int n_ctx, int max_staged = 512) noexcept {
-    return RowsIn<S>::bytes(shape, n_ctx + max_staged, max_staged);
+  static double full_bytes(const CacheShape& shape, int n_ctx, int max_staged = 512,
+                           Dim sinks = 0) {
+    return RowsIn<S>::bytes(with_sinks(shape, sinks), n_ctx + max_staged, max_staged);
+  }
+
+ private:
+  static CacheShape with_sinks(CacheShape shape, Dim sinks) {
+    if (sinks > 0) shape.sinks = sinks;
+    return shape;
   }
 };
 

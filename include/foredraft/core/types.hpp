@@ -88,6 +88,7 @@ struct CacheShape {
   std::vector<KeyValueShape> layers = {};  ///< of each layer that stores keys and values
   Dim n_ctx = 0;  ///< positions that the model was trained for; a cache may be made smaller
   std::vector<StateShape> states = {};  ///< of each recurrent layer
+  Dim sinks = 0;            ///< first positions that rows of layers with a window read besides
   RowFormats formats = {};  ///< for a storage whose type leaves them open, such as cpu::AnyRows
 
   CacheShape() = default;

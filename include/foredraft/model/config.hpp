@@ -62,7 +62,7 @@ struct LayerShape {
   RecurrentShape recurrent = {};  ///< in place of attention, where it is one
 
   bool recurs() const noexcept { return !std::holds_alternative<std::monostate>(recurrent); }
-  bool attends() const noexcept { return !recurs() && attention.n_heads > 0; }
+  bool attends() const noexcept { return !recurs() && attention.n_kv_heads > 0; }
   /// Whether it attends to keys and values of its own.
   bool stores() const noexcept { return attends() && attention.keys_of < 0; }
 };

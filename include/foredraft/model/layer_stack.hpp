@@ -252,7 +252,7 @@ class LayerStack {
       } else if (f.d_ff > 0) {
         feed_forward(worker, pass.n_rows, x, layer);
       }
-      if (pass.inputs != nullptr) add_input(worker, pass, x, layer);
+      if (pass.d_input > 0) add_input(worker, pass, x, layer);
       after(layer);
     }
   }

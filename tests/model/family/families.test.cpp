@@ -36,7 +36,8 @@ TEST_CASE("a damaged or unknown configuration is refused") {
   CHECK(family.refused() == "unsupported-model");
   CHECK(fd::family::All::names() ==
         "llama, mistral3, qwen2, qwen3, qwen3moe, qwen3next, qwen35, qwen35moe, gemma2, gemma3, "
-        "granite, olmo2, phi3, lfm2 or mamba2");
+        "gemma4, "
+        "granite, olmo2, phi3, lfm2, mamba2 or nemotron_h");
   Metadata nameless;
   nameless.texts.clear();
   CHECK(nameless.refused() == "unsupported-model");

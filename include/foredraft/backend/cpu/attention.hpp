@@ -31,6 +31,8 @@ struct AttendTask {
   float scale = 1.0f;
   int window = 0;     // newest positions that a row sees, its own included; 0: all
   int ring = 0;       // storage rows that positions take in turn, whole blocks; 0: each has its own
+  int sinks = 0;      // first positions that a row sees besides those in its window
+  int pinned = 0;     // storage rows before the ring, whole blocks
   Position size = 0;  // committed positions
   NodeIndex first_node = 0;                  // of row 0
   const NodeIndex* path = nullptr;           // as in SequenceRows; null for a chain
@@ -52,7 +54,7 @@ struct AttendTask {
   }
   /// Where a row of the cache lies.
   [[gnu::always_inline]] std::int32_t place(std::int32_t row) const noexcept {
-    return ring == 0 ? row : row % ring;
+    return ring == 0 || row < pinned ? row : pinned + (row - pinned) % ring;
   }
   /// As SequenceRows::row_of, which belongs to units of another instruction set.
   [[gnu::always_inline]] std::int32_t row_of(int row, Position position) const noexcept {
@@ -74,7 +76,9 @@ struct AttendTask {
 ///
 /// A row with a window meets the blocks that hold something of it, and no others. In the first of
 /// them positions before the window are masked, like those behind the row's own in the last: what
-/// is stored there makes no difference, so a ring may have overwritten it.
+/// is stored there makes no difference, so a ring may have overwritten it. Where there are sinks,
+/// those before its window come first, in blocks of their own; their blocks are gathered until they
+/// are whole.
 ///
 /// How keys and values are stored is known to one part each, and any pair of them goes together.
 /// With keys in q8_0 queries are quantized, too, each alone.
@@ -165,6 +169,7 @@ class Attention {
     const int whole = positions_in_key_blocks(task_.size);
     // A chain's rows are stored at their positions, so its queries share all blocks.
     const int shared = chain ? task_.visible(row_of(count_ - 1)) : whole;
+    if (task_.sinks > 0) attend_sinks(whole);
     int seeing = 0;
     for (int begin = first_block(); begin < shared; begin += kBlock) {
       while (task_.visible(row_of(seeing)) <= begin)
@@ -216,6 +221,31 @@ class Attention {
     }
   }
 
+  /// Sinks before each row's window.
+  void attend_sinks(int whole) noexcept {
+    next_ = -1;
+    for (int begin = 0; begin < task_.sinks; begin += kBlock) {
+      const bool shared = begin < whole;
+      if (shared) {
+        keys_.take_whole(begin, count_);
+        values_.take_whole(begin, count_);
+      }
+      for (int i = 0; i < count_;) {
+        const int row = row_of(i);
+        int last = i + 1;
+        while (last < count_ && row_of(last) == row) ++last;
+        const int first = task_.first_visible(row);
+        int n = (first < task_.sinks ? first : task_.sinks) - begin;
+        n = n < kBlock ? n : kBlock;
+        if (n > 0) {
+          if (!shared) gather(row, begin, n);
+          attend_block(n, begin, i, last, false);
+        }
+        i = last;
+      }
+    }
+  }
+
   /// Positions from `shared` on, each row's along its own path.
   void attend_paths(int shared) noexcept {
     for (int i = 0; i < count_;) {
@@ -234,8 +264,8 @@ class Attention {
   }
 
   /// Queries first .. last - 1 of the tile meet the n positions of the block at hand, from `begin`
-  /// on.
-  void attend_block(int n, int begin, int first, int last) noexcept {
+  /// on. @param windowed  those before a query's window are left out
+  void attend_block(int n, int begin, int first, int last, bool windowed = true) noexcept {
     const std::int32_t next = next_place();
     keys_.score(tile_, first, last, next);
     if (task_.softcap != 0.0f) {
@@ -248,7 +278,8 @@ class Attention {
     };
     // And with a window, less of its beginning.
     const auto unseen = [&](int query) {
-      const int before = task_.window == 0 ? 0 : task_.first_visible(row_of(query)) - begin;
+      const int before =
+          task_.window == 0 || !windowed ? 0 : task_.first_visible(row_of(query)) - begin;
       return before > 0 ? before : 0;
     };
     for (int i = first; i < last; ++i) exponentiate(i, unseen(i), seen(i));

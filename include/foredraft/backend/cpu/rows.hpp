@@ -42,7 +42,7 @@ struct HeadRows {
 /// Layers with a window may be rings: row r lies in place r modulo the ring's length. That is whole
 /// blocks, so a block of rows is never cut, and one block more than window and staged rows need,
 /// because neither begins at a block's border. So no row that is written lies in a block of which
-/// a committed row may still be read.
+/// a committed row may still be read. Sinks lie before the ring, in whole blocks of their own.
 /// @cost commit O(1) until a block of 32 rows is whole, then a copy of its keys
 /// @see Rows, whose formats belong to the type
 class AnyRows {
@@ -55,12 +55,16 @@ class AnyRows {
   struct Layer {
     HeadRows k;
     HeadRows v;
-    int size = 0;  // committed rows
-    int ring = 0;  // rows that lie in the places of others; 0: each has its own
+    int size = 0;    // committed rows
+    int ring = 0;    // rows that lie in the places of others; 0: each has its own
+    int sinks = 0;   // first rows that others see besides those in their window
+    int pinned = 0;  // rows before the ring, whole blocks
 
     RowFormats formats() const noexcept { return {k.format, v.format}; }
     /// The place in which row `row` lies.
-    int place(int row) const noexcept { return ring == 0 ? row : row % ring; }
+    int place(int row) const noexcept {
+      return ring == 0 || row < pinned ? row : pinned + (row - pinned) % ring;
+    }
 
     // For backends that compute with floats, one row at a time. @shape key, value [d_head]
     void put(int head, int row, std::span<const float> key, std::span<const float> value) noexcept {
@@ -104,7 +108,8 @@ class AnyRows {
 
   Layer layer(int i) noexcept {
     const Place& layer = layers_[idx(i)];
-    return {rows_of(keys_, layer), rows_of(values_, layer), size_, layer.ring};
+    return {rows_of(keys_, layer), rows_of(values_, layer), size_, layer.ring, layer.sinks,
+            layer.pinned};
   }
 
   void commit(int n) noexcept {
@@ -197,9 +202,11 @@ class AnyRows {
     values_.format = formats.v;
     for (const auto& [n_heads, d_head, window] : shape.layers) {
       check(formats, n_heads, d_head);
-      const int ring = ring_of(window, max_staged, n_rows);
-      layers_.push_back({n_heads, d_head, ring > 0 ? ring : whole_blocks(n_rows), ring, window, 0,
-                         keys_.first.size()});
+      const int sinks = window > 0 ? int{shape.sinks} : 0;
+      const int pinned = whole_blocks(sinks);
+      const int ring = ring_of(window, max_staged, n_rows - pinned);
+      layers_.push_back({n_heads, d_head, ring > 0 ? pinned + ring : whole_blocks(n_rows), ring,
+                         window, 0, keys_.first.size(), sinks, pinned});
       if (!keys_.add(layers_.back()) || !values_.add(layers_.back())) {
         refuse(formats, shape, n_rows, max_staged);
       }
@@ -216,9 +223,11 @@ class AnyRows {
                       int max_staged) noexcept {
     double sum = 0;
     for (const auto& [n_heads, d_head, window] : shape.layers) {
-      const int ring = ring_of(window, max_staged, n_rows);
+      const int pinned = window > 0 ? whole_blocks(shape.sinks) : 0;
+      const int ring = ring_of(window, max_staged, n_rows - pinned);
       const std::size_t row = row_bytes(formats.k, d_head) + row_bytes(formats.v, d_head);
-      sum += static_cast<double>(n_heads) * static_cast<double>(row) * (ring > 0 ? ring : n_rows);
+      sum += static_cast<double>(n_heads) * static_cast<double>(row) *
+             (ring > 0 ? pinned + ring : n_rows);
     }
     return sum;
   }
@@ -233,11 +242,19 @@ class AnyRows {
     int window;
     int first_restored;  // rows before it were not in the snapshot
     std::size_t index;
-    int place(int row) const noexcept { return ring == 0 ? row : row % ring; }
-    /// The first row that a snapshot of `size` rows has: all that holds(size) vouches for, no more.
-    int first_kept(int size) const noexcept {
-      return ring == 0 ? 0 : std::max(0, size - window + 1);
+    int sinks;
+    int pinned;
+    int place(int row) const noexcept {
+      return ring == 0 || row < pinned ? row : pinned + (row - pinned) % ring;
     }
+    /// The first row but for sinks that a snapshot of `size` rows has: all that holds(size) vouches
+    /// for, no more, but whole where it begins among the pinned ones.
+    int first_kept(int size) const noexcept {
+      const int first = ring == 0 ? 0 : std::max(0, size - window + 1);
+      return first < pinned ? 0 : first;
+    }
+    /// Sinks that it has before that one.
+    int sinks_kept(int size) const noexcept { return first_kept(size) > 0 ? sinks : 0; }
   };
 
   /// The keys, or the values, of all layers.
@@ -282,7 +299,8 @@ class AnyRows {
   /// The first row of a layer that nothing has been written over.
   int lowest(const Place& layer) const noexcept {
     if (layer.ring == 0) return 0;
-    return std::max(layer.first_restored, whole_blocks(written_) - layer.ring);
+    const int over = whole_blocks(written_) - layer.ring;
+    return std::max(layer.first_restored, over > layer.pinned ? over : 0);
   }
 
   /// Of what a snapshot of `size` rows has.
@@ -290,8 +308,8 @@ class AnyRows {
     std::size_t sum = 0;
     const int n = std::max(size, 0);
     for (const Place& layer : layers_) {
-      sum +=
-          idx(layer.n_heads) * row_bytes(half.format, layer.d_head) * idx(n - layer.first_kept(n));
+      sum += idx(layer.n_heads) * row_bytes(half.format, layer.d_head) *
+             idx(n - layer.first_kept(n) + layer.sinks_kept(n));
     }
     return sum;
   }
@@ -300,12 +318,16 @@ class AnyRows {
   /// block + from .. block + from + n - 1.
   template <typename F>
   static void for_each_part(const Place& layer, int size, F&& f) {
-    for (int row = layer.first_kept(size); row < size;) {
-      const int from = row % kKeyBlock;
-      const int n = std::min(kKeyBlock - from, size - row);
-      f(row - from, from, n);
-      row += n;
-    }
+    const auto parts = [&](int row, int end) {
+      while (row < end) {
+        const int from = row % kKeyBlock;
+        const int n = std::min(kKeyBlock - from, end - row);
+        f(row - from, from, n);
+        row += n;
+      }
+    };
+    parts(0, layer.sinks_kept(size));
+    parts(layer.first_kept(size), size);
   }
 
   static void check(RowFormats formats, int n_heads, int d_head) {

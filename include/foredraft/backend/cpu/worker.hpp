@@ -166,6 +166,8 @@ class Worker {
       describe(rows, task);
       task.formats = kv.formats();
       task.ring = kv.ring;
+      task.sinks = a.window == 0 ? 0 : kv.sinks;
+      task.pinned = kv.pinned;
       const std::int64_t cost = head_cost(task, rows.n_rows);
       for (int head = 0; head < a.n_kv_heads; ++head, start += cost) {
         if (start + cost <= lower || start >= upper) continue;

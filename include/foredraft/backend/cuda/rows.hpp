@@ -39,6 +39,10 @@ class Rows {
         throw Error(ErrorCode::kInvalidOption, "an empty dimension of a cache",
                     "all dimensions >= 1", "take the shape from Model::shape()");
       }
+      if (window > 0 && shape.sinks > 0) {
+        throw Error(ErrorCode::kInvalidOption, "sinks in a cache on a device", "none",
+                    "use a cache in the host's memory");
+      }
       const std::size_t stride = idx(n_rows) * idx(d_head);
       const auto all = checked_mul(idx(n_heads), stride);
       const auto columns = checked_product(n_heads, d_head);

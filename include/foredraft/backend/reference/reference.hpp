@@ -411,17 +411,21 @@ class Reference : public HostMemory {
       const std::span<float> values(stored.data(), idx(a.d_head));
       const Position visible = sequence.visible(i);
       const Position first = a.window == 0 ? 0 : std::max(0, visible - a.window);
-      Vector weights(visible - first);
-      for (Position p = first; p < visible; ++p) {
-        kv.get_key(kv_head, sequence.row_of(i, p), values);
-        weights[p - first] = capped(stored.cast<double>().dot(q) * a.scale, a.softcap);
+      std::vector<Position> seen(idx(std::min<int>(kv.sinks, first)));
+      std::iota(seen.begin(), seen.end(), 0);
+      for (Position p = first; p < visible; ++p) seen.push_back(p);
+      Vector weights(static_cast<Eigen::Index>(seen.size()));
+      for (std::size_t n = 0; n < seen.size(); ++n) {
+        kv.get_key(kv_head, sequence.row_of(i, seen[n]), values);
+        weights[static_cast<Eigen::Index>(n)] =
+            capped(stored.cast<double>().dot(q) * a.scale, a.softcap);
       }
       weights = (weights.array() - weights.maxCoeff<Eigen::PropagateNaN>()).exp();
       weights /= weights.sum();
       Vector sums = Vector::Zero(a.d_head);
-      for (Position p = first; p < visible; ++p) {
-        kv.get_value(kv_head, sequence.row_of(i, p), values);
-        sums += weights[p - first] * stored.cast<double>();
+      for (std::size_t n = 0; n < seen.size(); ++n) {
+        kv.get_value(kv_head, sequence.row_of(i, seen[n]), values);
+        sums += weights[static_cast<Eigen::Index>(n)] * stored.cast<double>();
       }
       return sums;
     }
