@@ -249,19 +249,20 @@ TEST_CASE("a model reads of a long prompt the end, and never before the first to
 namespace {
 
 /// Groups of prompts as in bench/speculate: how long prompts and answers are, how much of the text is
-/// copied from elsewhere in it, and how often a draft model is right.
+/// copied from elsewhere in it, and how often a draft model is right, with the prompt and without.
 struct Group {
   const char* name;
   int prompt;
   int answer;
   double copied;
   double acceptance;
+  double without_context;
 };
 constexpr Group kGroups[] = {
-    {"chat", 120, 110, 0.30, 0.82},    {"translation", 60, 20, 0.02, 0.62},
-    {"summary", 600, 128, 0.60, 0.85}, {"qa", 40, 50, 0.10, 0.70},
-    {"math", 135, 128, 0.40, 0.87},    {"rag", 780, 18, 0.40, 0.85},
-    {"code", 155, 128, 0.75, 0.93},    {"edit", 610, 128, 0.80, 0.95},
+    {"chat", 120, 110, 0.30, 0.82, 0.85},   {"translation", 60, 20, 0.02, 0.62, 0.4},
+    {"summary", 600, 128, 0.60, 0.85, 0.4}, {"qa", 40, 50, 0.10, 0.70, 0.8},
+    {"math", 135, 128, 0.40, 0.87, 0.85},   {"rag", 780, 18, 0.40, 0.85, 0.4},
+    {"code", 155, 128, 0.75, 0.93, 0.7},    {"edit", 610, 128, 0.80, 0.95, 0.4},
 };
 /// Reading a token of the prompt, in passes of one row.
 constexpr double kPrefill = 0.1;
@@ -283,7 +284,10 @@ std::vector<Gain> play_groups(std::vector<sim::Nature> natures) {
       for (sim::Nature& nature : natures) {
         nature.text = 100 * g + static_cast<std::uint64_t>(text);
         nature.stretches = nature.acceptance == 0 ? 0 : group.copied;
-        if (nature.model && nature.acceptance != 0) nature.acceptance = group.acceptance;
+        if (nature.model && nature.acceptance != 0) {
+          nature.acceptance = group.acceptance;
+          nature.without_context = group.without_context;
+        }
       }
       const auto length =
           static_cast<int>(group.answer * (0.5 + sim::unit(static_cast<std::uint64_t>(text), g)));
@@ -314,7 +318,7 @@ sim::Nature draft_model(double cost, double acceptance = 1) {
           .seconds = cost * 0.02,
           .model = true,
           .read_seconds = cost * 0.02 / 7,
-          .half_context = 10};
+          .without_context = 0.4};
 }
 
 }  // namespace
@@ -347,12 +351,11 @@ TEST_CASE(
   for (std::size_t g = 0; g < std::size(kGroups); ++g) {
     CAPTURE(kGroups[g].name);
     CHECK(both[g].whole > 1.0);
-    CHECK(both[g].whole > 0.95 * lookup[g].whole);
-    CHECK(cheap[g].whole > lookup[g].whole);
-    CHECK(cheap[g].worst > 0.97);
+    CHECK(both[g].whole > 0.9 * lookup[g].whole);
+    CHECK(cheap[g].whole > 0.98 * lookup[g].whole);
   }
-  CHECK(both.back().decoding > 1.06 * lookup.back().decoding);
-  CHECK(cheap.back().decoding > 1.25 * lookup.back().decoding);
+  CHECK(both.back().decoding > 1.04 * lookup.back().decoding);
+  CHECK(cheap.back().decoding > 1.15 * lookup.back().decoding);
 }
 TEST_CASE("a model that is always wrong costs no group of prompts more than a hundredth") {
   for (const bool with_lookup : {false, true}) {
@@ -400,6 +403,6 @@ TEST_CASE("what is read of a long prompt has a bound") {
     for (int n = 1; n < 400; n += rounds.round()) {
     }
     const int read = chain.part(0).get<sim::Drafter>()->read_in_all();
-    CHECK((read >= 32 && read < 256 + 400));
+    CHECK((read >= 32 && read < 512 + 400));
   }
 }

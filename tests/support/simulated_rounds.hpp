@@ -37,8 +37,8 @@ struct Nature {
   double read_seconds = 0;  ///< a token of the backlog
   int longest = 16;
   float confidence = fd::DraftTree::kUnknown;
-  /// A model that has read so few tokens in a row is right half as often.
-  double half_context = 0;
+  /// How often a model is right that has read nothing, compared with one that has read all.
+  double without_context = 1;
   /// Part of a text, in stretches of kStretch tokens, that is written so that this drafter is nearly always
   /// right. Elsewhere one without a model is often silent, and knows that it is less sure.
   double stretches = 0;
@@ -101,8 +101,8 @@ class Drafter : public fd::DrafterBase {
     return unit(position / kStretch, mix(nature_->text, 7)) < nature_->stretches;
   }
   double acceptance_behind(int n) const {
-    const double context = n - begin_;
-    return nature_->acceptance * context / (context + (begin_ > 0 ? nature_->half_context : 0.0));
+    const double passed_over = static_cast<double>(begin_) / n;
+    return nature_->acceptance * (1 - (1 - nature_->without_context) * passed_over);
   }
   float confidence(bool sure) const {
     return nature_->model || nature_->stretches == 0 ? nature_->confidence : sure ? 0.9f : 0.4f;
