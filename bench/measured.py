@@ -145,16 +145,18 @@ def geometric_mean(values):
     return math.exp(statistics.fmean(map(math.log, values)))
 
 
-def answer_speeds(prompt, ways):
-    """Tokens/s of whole answers to a prompt of an answers file, turn by turn; of several ways the best one of each turn."""
-    return [max(speeds) for speeds in zip(*([tokens / seconds for tokens, seconds in
-                                             zip(prompt["ways"][way]["tokens"], prompt["ways"][way]["seconds"])]
+def answer_speeds(prompt, ways, seconds="seconds"):
+    """Tokens/s of whole answers to a prompt of an answers file, turn by turn; of several ways the best one of each turn. With
+    "decode_seconds" of the part behind the prompt's reading, as the engine counts it."""
+    return [max(speeds) for speeds in zip(*([tokens / time for tokens, time in
+                                             zip(prompt["ways"][way]["tokens"], prompt["ways"][way][seconds])]
                                             for way in ways))]
 
 
-def answer_ratio(prompt, way, bases):
+def answer_ratio(prompt, way, bases, seconds="seconds"):
     """A way over the best of `bases`, turn by turn: the median."""
-    return statistics.median(a / b for a, b in zip(answer_speeds(prompt, [way]), answer_speeds(prompt, bases)))
+    return statistics.median(a / b for a, b in zip(answer_speeds(prompt, [way], seconds),
+                                                   answer_speeds(prompt, bases, seconds)))
 
 
 def by_group(prompts, value):

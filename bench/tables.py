@@ -370,12 +370,12 @@ def loading(results):
     return "\n\n".join([source(results, "loading.json", {"loading": result}), table(["", *models], rows), repack])
 
 
-def answer_rows(prompts, ways, bases, last=lambda way: []):
+def answer_rows(prompts, ways, bases, last=lambda way: [], seconds="seconds"):
     """One row a way: its ratio to the best of its bases by group, their mean, and the worst prompt."""
     rows = []
     for way in ways:
-        means = measured.by_group(prompts, lambda prompt: measured.answer_ratio(prompt, way, bases(way)))
-        worst = min(measured.answer_ratio(prompt, way, bases(way)) for prompt in prompts)
+        means = measured.by_group(prompts, lambda prompt: measured.answer_ratio(prompt, way, bases(way), seconds))
+        worst = min(measured.answer_ratio(prompt, way, bases(way), seconds) for prompt in prompts)
         rows.append([way, *(f"{value:.2f}" for value in (*means.values(), worst)), *last(way)])
     return rows
 
@@ -401,6 +401,11 @@ def answers(results):
         rows += answer_rows(prompts, [way for way in bases if way not in plain], base, accepted)
         drafts = f"Draft: {result['draft']}; other draft: {result['other_draft']}."
         parts += [source(results, "answers-*.json", {"answers": result}) + " " + drafts, table(head, rows)]
+        timed = [way for way in bases if all("decode_seconds" in prompt["ways"][way] for prompt in prompts)]
+        timed = [way for way in timed if way not in plain and base(way)[0] in timed]
+        if timed:
+            head = [f"{model}, behind the prompt, over our plain decoding", *groups, "worst prompt"]
+            parts.append(table(head, answer_rows(prompts, timed, base, seconds="decode_seconds")))
         modes = peer_modes(result)
         ours = [way for way in OURS_AUTO if way in bases]
         if modes and ours:

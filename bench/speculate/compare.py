@@ -4,7 +4,8 @@
 
 A turn is one prompt, answered in every way, in an order that changes from turn to turn. A round is all prompts; another one
 begins with new sessions and servers, because drafters remember what was written. The time is that of the whole answer, seen
-from outside: reading the prompt, a draft model's reading included, to the last token. Ratios are taken turn by turn.
+from outside: reading the prompt, a draft model's reading included, to the last token. Beside it stands the time that the
+engine counts behind the prompt's reading, which a draft model's reading belongs to. Ratios are taken turn by turn.
 
 Greedy texts of ours have to be equal, and sampled ones for the seed; the status is 1 where they are not. How far the peers'
 texts agree with ours is in the result file. Every turn that is over is kept in FOLDER/answers-MODEL.turns.jsonl: the same
@@ -55,7 +56,7 @@ WAYS = {
     "openvino plain": Way("openvino", {}, "openvino plain"),
     "openvino lookup": Way("openvino", {"lookup": True}, "openvino plain"),
 }
-TOLD = ("rounds", "drafted", "accepted")  # by an engine, of a text
+TOLD = ("rounds", "drafted", "accepted", "decode_seconds")  # by an engine, of a text
 WARM_UP = "Name three colours."
 PAUSE = 0.05  # seconds between two answers, until the threads of one sleep
 
@@ -193,7 +194,7 @@ def records(prompts, ways, turns):
                    "same_as_base": all(turn[way]["tokens"] == turn[WAYS[way].base]["tokens"] for turn in of_prompt),
                    "agrees_with_plain": min(agreement(turn[way]["tokens"], turn["plain"]["tokens"])
                                             for turn in of_prompt)}
-            one.update({key: [answer[key] for answer in answers] for key in TOLD if key in answers[0]})
+            one.update({key: [answer[key] for answer in answers] for key in TOLD if all(key in a for a in answers)})
             record["ways"][way] = one
         out.append(record)
     return out

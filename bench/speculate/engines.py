@@ -1,7 +1,8 @@
 """The engines that compare.py lets take turns. Each is a process of its own that has loaded its models before it is timed.
 
 answer(prompt, ids, n, asked) gets the text of a prompt, its tokens with the chat template, the most tokens to write, and
-what a way asks for. It returns the `tokens` and, where the engine tells, `rounds`, `drafted` and `accepted`. An engine
+what a way asks for. It returns the `tokens` and, where the engine tells, `rounds`, `drafted`, `accepted` and
+`decode_seconds`, the time behind the prompt's reading. An engine
 that cannot be started or cannot answer raises EngineError.
 """
 import contextlib
@@ -62,7 +63,7 @@ class Foredraft(LineProcess):
         reply = self.ask(prompt=prompt, n=n, round=self.round, **asked)
         if reply["reused_tokens"]:
             raise EngineError(f"{reply['reused_tokens']} tokens of the prompt were there already")
-        return reply
+        return {**reply, "decode_seconds": reply["parts"]["decode"]}
 
 
 class OpenVino(LineProcess):
@@ -140,7 +141,8 @@ class LlamaServer:
             raise EngineError(f"{reply['tokens_evaluated']} tokens of the prompt, not {len(ids)}")
         drafted, accepted = (reply["timings"].get(key, 0) for key in ("draft_n", "draft_n_accepted"))
         tokens = reply["tokens"]
-        return {"tokens": tokens, "rounds": len(tokens) - accepted, "drafted": drafted, "accepted": accepted}
+        return {"tokens": tokens, "rounds": len(tokens) - accepted, "drafted": drafted, "accepted": accepted,
+                "decode_seconds": reply["timings"]["predicted_ms"] / 1000}
 
     def close(self):
         self.process.terminate()

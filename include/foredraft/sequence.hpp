@@ -205,7 +205,8 @@ class Sequence {
             &call.rng(),
             target_.vocab_size(),
             call.options().constraint ? &constraint_of(call) : nullptr,
-            mirostat_.most_surprise(sampling)};
+            mirostat_.most_surprise(sampling),
+            std::min(call.tokens_left(), context_left())};
   }
 
   /// Where the text stands under the call's constraint: at its beginning, if an earlier call had

@@ -1,6 +1,9 @@
 #include <foredraft/control/controller.hpp>
 
+#include <algorithm>
+#include <cstdio>
 #include <initializer_list>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -214,7 +217,7 @@ TEST_CASE("behind a restart nothing is learned again") {
   }
   CHECK(restored > anew);
 }
-TEST_CASE("a model reads a long prompt in pieces, and never before the first token") {
+TEST_CASE("a model reads of a long prompt the end, and never before the first token") {
   const sim::Nature model{
       .acceptance = 0.9, .seconds = 0.003, .model = true, .read_seconds = 0.0005};
   const std::vector<sim::Nature> natures{model};
@@ -241,4 +244,165 @@ TEST_CASE("a model reads a long prompt in pieces, and never before the first tok
         1.08);  // a short answer is not punished
   rounds.run(300);
   CHECK(rounds.run(100) > 0.95 * sim::best_fixed({model}, sim::usual_pass));
+}
+
+namespace {
+
+/// Groups of prompts as in bench/speculate: how long prompts and answers are, how much of the text is
+/// copied from elsewhere in it, and how often a draft model is right, with the prompt and without.
+struct Group {
+  const char* name;
+  int prompt;
+  int answer;
+  double copied;
+  double acceptance;
+  double without_context;
+};
+constexpr Group kGroups[] = {
+    {"chat", 120, 110, 0.30, 0.82, 0.85},   {"translation", 60, 20, 0.02, 0.62, 0.4},
+    {"summary", 600, 128, 0.60, 0.85, 0.4}, {"qa", 40, 50, 0.10, 0.70, 0.8},
+    {"math", 135, 128, 0.40, 0.87, 0.85},   {"rag", 780, 18, 0.40, 0.85, 0.4},
+    {"code", 155, 128, 0.75, 0.93, 0.7},    {"edit", 610, 128, 0.80, 0.95, 0.4},
+};
+/// Reading a token of the prompt, in passes of one row.
+constexpr double kPrefill = 0.1;
+
+/// Time of plain decoding over that with the drafters, by group, the mean last.
+struct Gain {
+  double whole = 0;     // with the prompt's reading
+  double decoding = 0;  // behind it
+  double worst = 10;    // whole answer
+};
+std::vector<Gain> play_groups(std::vector<sim::Nature> natures) {
+  auto chain = sim::chain_of(natures);
+  constexpr int kTexts = 12;
+  std::vector<Gain> gains(std::size(kGroups) + 1);
+  const double pass = sim::usual_pass(1);
+  for (int text = 0; text < kTexts; ++text) {
+    for (std::size_t g = 0; g < std::size(kGroups); ++g) {
+      const Group& group = kGroups[g];
+      for (sim::Nature& nature : natures) {
+        nature.text = 100 * g + static_cast<std::uint64_t>(text);
+        nature.stretches = nature.acceptance == 0 ? 0 : group.copied;
+        if (nature.model && nature.acceptance != 0) {
+          nature.acceptance = group.acceptance;
+          nature.without_context = group.without_context;
+        }
+      }
+      const auto length =
+          static_cast<int>(group.answer * (0.5 + sim::unit(static_cast<std::uint64_t>(text), g)));
+      chain.reset();
+      const double begin = sim::now;
+      sim::Rounds rounds(chain, sim::usual_pass, group.prompt, 128);
+      int n = 1;
+      while (n < std::min(length, 128)) n += rounds.round();
+      const double decoding = sim::now - begin;
+      const double prompt = kPrefill * group.prompt * pass;
+      const double whole = (n * pass + prompt) / (decoding + prompt);
+      gains[g].whole += whole / kTexts;
+      gains[g].decoding += n * pass / decoding / kTexts;
+      gains[g].worst = std::min(gains[g].worst, whole);
+    }
+  }
+  for (std::size_t g = 0; g < std::size(kGroups); ++g) {
+    gains.back().whole += gains[g].whole / static_cast<double>(std::size(kGroups));
+    gains.back().decoding += gains[g].decoding / static_cast<double>(std::size(kGroups));
+    gains.back().worst = std::min(gains.back().worst, gains[g].worst);
+  }
+  return gains;
+}
+const sim::Nature kLookup{.acceptance = 0.1, .seconds = 2e-6};
+/// A draft token takes this part of a target's pass.
+sim::Nature draft_model(double cost, double acceptance = 1) {
+  return {.acceptance = acceptance,
+          .seconds = cost * 0.02,
+          .model = true,
+          .read_seconds = cost * 0.02 / 7,
+          .without_context = 0.4};
+}
+
+}  // namespace
+
+TEST_CASE("gain by group of prompts, for people", "[.table]") {
+  const auto print = [](const std::string& name, const std::vector<Gain>& gains) {
+    std::printf("%-18s", name.c_str());
+    for (const Gain& gain : gains) {
+      std::printf("  %.2f %.2f %.2f", gain.whole, gain.decoding, gain.worst);
+    }
+    std::printf("\n");
+  };
+  std::printf("Plain time over time: whole answers, decoding, the worst whole answer.\n%-18s", "");
+  for (const Group& group : kGroups) std::printf("  %-14s", group.name);
+  std::printf("  mean\n");
+  print("lookup", play_groups({kLookup}));
+  for (const double cost : {0.06, 0.12, 0.25, 0.4}) {
+    print("and draft, " + std::to_string(cost).substr(0, 4),
+          play_groups({kLookup, draft_model(cost)}));
+  }
+  print("draft alone, 0.25", play_groups({draft_model(0.25)}));
+  print("always wrong", play_groups({draft_model(0.25, 0)}));
+  print("lookup and wrong", play_groups({kLookup, draft_model(0.25, 0)}));
+}
+TEST_CASE(
+    "a draft model beside a lookup makes answers of most groups faster, and no group slower") {
+  const auto lookup = play_groups({kLookup});
+  const auto both = play_groups({kLookup, draft_model(0.25)});
+  const auto cheap = play_groups({kLookup, draft_model(0.12)});
+  for (std::size_t g = 0; g < std::size(kGroups); ++g) {
+    CAPTURE(kGroups[g].name);
+    CHECK(both[g].whole > 1.0);
+    CHECK(both[g].whole > 0.9 * lookup[g].whole);
+    CHECK(cheap[g].whole > 0.98 * lookup[g].whole);
+  }
+  CHECK(both.back().decoding > 1.04 * lookup.back().decoding);
+  CHECK(cheap.back().decoding > 1.15 * lookup.back().decoding);
+}
+TEST_CASE("a model that is always wrong costs no group of prompts more than a hundredth") {
+  for (const bool with_lookup : {false, true}) {
+    std::vector<sim::Nature> wrong{draft_model(0.25, 0)};
+    if (with_lookup) wrong.insert(wrong.begin(), kLookup);
+    const auto lookup = play_groups({kLookup});
+    const auto gains = play_groups(wrong);
+    for (std::size_t g = 0; g < std::size(kGroups); ++g) {
+      CAPTURE(with_lookup, kGroups[g].name);
+      CHECK(gains[g].whole > 0.99 * (with_lookup ? lookup[g].whole : 1.0));
+      CHECK(gains[g].worst > 0.96 * (with_lookup ? lookup[g].worst : 1.0));
+    }
+  }
+}
+TEST_CASE("where answers are short, a good model that has to read costs them nothing") {
+  for (const int length : {10, 20, 40}) {
+    for (const double acceptance : {0.3, 0.6, 0.9}) {
+      CAPTURE(length, acceptance);
+      std::vector<sim::Nature> natures{draft_model(0.25)};
+      auto chain = sim::chain_of(natures);
+      natures[0].acceptance = 0.9;  // of long answers
+      sim::Rounds(chain, sim::usual_pass, 50).run(200);
+      natures[0].acceptance = acceptance;
+      double plain = 0;
+      double begin = 0;
+      for (int answer = 0; answer < 28; ++answer) {
+        if (answer == 8) begin = sim::now;  // that they are short was not known
+        natures[0].text = static_cast<std::uint64_t>(answer);
+        chain.reset();
+        sim::Rounds rounds(chain, sim::usual_pass, 400);
+        int n = 1;
+        while (n < length) n += rounds.round();
+        if (answer >= 8) plain += n * sim::usual_pass(1);
+      }
+      CHECK((sim::now - begin) / plain < 1.02);
+    }
+  }
+}
+TEST_CASE("what is read of a long prompt has a bound") {
+  for (const int prompt : {300, 1500, 6000}) {
+    CAPTURE(prompt);
+    const std::vector<sim::Nature> natures{draft_model(0.12, 0.9)};
+    auto chain = sim::chain_of(natures);
+    sim::Rounds rounds(chain, sim::usual_pass, prompt);
+    for (int n = 1; n < 400; n += rounds.round()) {
+    }
+    const int read = chain.part(0).get<sim::Drafter>()->read_in_all();
+    CHECK((read >= 32 && read < 512 + 400));
+  }
 }

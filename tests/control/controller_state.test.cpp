@@ -112,7 +112,8 @@ TEST_CASE("costs are forgotten, acceptance stays") {
   after.forget_costs();
   CHECK(after.setup.empty());
   CHECK(after.passes == fd::PassCost::State{});
-  CHECK(after.recent_seconds == 0);
+  CHECK(after.recent == fd::ControllerState::Growth{});
+  CHECK(after.recent_slow == fd::ControllerState::Growth{});
   CHECK(after.answers == before.answers);
   for (std::size_t i = 0; i < 2; ++i) {
     CHECK(after.drafters[i] == fd::ControllerState::Drafter{.name = before.drafters[i].name,
@@ -188,8 +189,8 @@ TEST_CASE("numbers that no controller can have learned are refused") {
       [](State& s, double x) { s.drafters[1].step_seconds = x; },
       [](State& s, double x) { s.drafters[1].read_seconds = x; },
       [](State& s, double x) { s.passes[0][0].seconds = x; },
-      [](State& s, double x) { s.recent_tokens = x; },
-      [](State& s, double x) { s.recent_seconds = x; },
+      [](State& s, double x) { s.recent.tokens = x; },
+      [](State& s, double x) { s.recent_slow.seconds = x; },
   };
   for (std::size_t i = 0; i < places.size(); ++i) {
     for (const double bad : {kNaN, kInfinity, -kInfinity, -1.0, 1e300}) {

@@ -239,3 +239,139 @@ TEST_CASE("truncate, snapshot and restore drop what is staged") {
   CHECK(std::vector<fd::TokenId>(model.cache().tokens().begin(), model.cache().tokens().end()) ==
         Tokens{7, 8});
 }
+
+namespace {
+
+/// A text of n tokens, and what a model has read of it that passed over all but the last `rows` before the
+/// anchor.
+Tokens text_of(int n) {
+  Tokens text;
+  for (int i = 0; i < n; ++i) text.push_back((7 * i + i / 5) % 16);
+  return text;
+}
+Tokens tail_of(const Tokens& text, int passed_over) {
+  Tokens tail{text[0]};
+  tail.insert(tail.end(), text.begin() + 1 + passed_over, text.end());
+  return tail;
+}
+/// The row of the anchor, read in whatever way.
+std::vector<float> anchor_row(Model& model, const Tokens& text, int read) {
+  fd::DraftTree draft;
+  draft.reset(text.back());
+  if (model.begin(text, read) == 0) {
+    model.run();
+    return {};
+  }
+  model.forward(draft, {fd::RowNeed::kLogits, {}});
+  const auto row = model.scores().logits(model.row(0));
+  return {row.begin(), row.end()};
+}
+void end_round(Model& model, const Tokens& text, const Tokens& final) {
+  model.keep(static_cast<int>(text.size()) - 1, text.back(), final);
+}
+
+}  // namespace
+
+TEST_CASE("of a long backlog the first token and the last ones are read, and then what follows") {
+  toy::Target target(16, 0);
+  for (const int rows : {1, 2, 10, 30, 98, 99, 100}) {
+    CAPTURE(rows);
+    Model model(target, toy::TokenCache{300, 20});
+    Tokens text = text_of(100);
+    CHECK(model.backlog(100) == 99);
+    const int passed_over = std::max(99 - rows, 0);
+    CHECK(anchor_row(model, text, rows) == target.logits_after(tail_of(text, passed_over)));
+    CHECK(model.passed_over() == passed_over);
+    CHECK(model.reached() == 99);
+    CHECK(model.backlog(103) == 3);
+    CHECK(model.summary().empty() == (passed_over == 0));
+    end_round(model, text, {3, 4});  // the anchor's row is kept, though rows were passed over
+    CHECK(model.reached() == 100);
+    for (const int grow : {1, 3, 8}) {
+      for (int i = 0; i < grow; ++i) text.push_back(i);
+      CHECK(anchor_row(model, text, 8) == target.logits_after(tail_of(text, passed_over)));
+    }
+    CHECK(anchor_row(model, text_of(200), 40) == target.logits_after(tail_of(text_of(200), 159)));
+  }
+}
+
+TEST_CASE("a tail bounds what is read whoever asks for more") {
+  toy::Target target(16, 0);
+  Model model(target, toy::TokenCache{300}, 40);
+  CHECK(model.backlog(41) == 40);
+  CHECK(model.backlog(200) == 40);
+  CHECK(anchor_row(model, text_of(200), 1000) == target.logits_after(tail_of(text_of(200), 159)));
+  CHECK_THROWS_AS(Model(target, toy::TokenCache{}, 0), fd::Error);
+}
+
+TEST_CASE("behind the end of its cache a model begins anew where it may pass over tokens") {
+  toy::Target target(16, 0);
+  Model whole(target, toy::TokenCache{50});
+  Model tail(target, toy::TokenCache{50}, 40);
+  for (int n = 2; n < 200; ++n) {
+    CAPTURE(n);
+    const Tokens text = text_of(n);
+    CHECK(anchor_row(whole, text, 1000).empty() == (n > 50));
+    const int before = tail.reached();
+    REQUIRE(tail.backlog(n) <= 40);
+    const auto row = anchor_row(tail, text, 1000);
+    CHECK(tail.cache().size() <= 50);
+    if (row.empty()) {
+      CHECK(n - 1 - tail.passed_over() == 50);  // no room for a draft; a few tokens wait
+      continue;
+    }
+    CHECK(row == target.logits_after(tail_of(text, tail.passed_over())));
+    CHECK(tail.reached() == n - 1);
+    CHECK((tail.reached() == before + 1 || tail.cache().size() == 25));
+  }
+}
+
+TEST_CASE("a text that is cut goes on where enough of the tail is left, else anew") {
+  toy::Target target(16, 0);
+  const Tokens text = text_of(100);
+  for (int n = 0; n <= 100; ++n) {
+    CAPTURE(n);
+    Model model(target, toy::TokenCache{});
+    anchor_row(model, text, 30);  // 69 are passed over
+    const auto snapshot = model.snapshot();
+    model.truncate(n);
+    CHECK(model.reached() == (n - 69 >= 16 ? std::min(n, 99) : 0));
+    Tokens other(text.begin(), text.begin() + n);
+    for (int i = 0; i < 5; ++i) other.push_back(15 - i);
+    const int read = model.backlog(static_cast<int>(other.size()));
+    CHECK(anchor_row(model, other, 1000) ==
+          target.logits_after(tail_of(other, model.passed_over())));
+    CHECK(read == (n - 69 >= 16 ? static_cast<int>(other.size()) - 1 - std::min(n, 99) : n + 4));
+    model.restore(snapshot);
+    CHECK(model.reached() == 99);
+    CHECK(anchor_row(model, text, 8) == target.logits_after(tail_of(text, 69)));
+    // The snapshot of a longer text, behind which another one goes on.
+    model.restore(snapshot);
+    CHECK(anchor_row(model, text_of(60), 1000) == target.logits_after(text_of(60)));
+  }
+  Model model(target, toy::TokenCache{});
+  auto bad = model.snapshot();
+  for (const int passed_over : {-1, std::numeric_limits<int>::max()}) {
+    bad.passed_over = passed_over;
+    CHECK_THROWS_AS(model.restore(bad), fd::Error);
+  }
+}
+
+TEST_CASE("where reading a tail fails it is read again") {
+  toy::Target target(16, 0);
+  const Tokens text = text_of(100);
+  for (int pass = 1; pass <= 3; ++pass) {
+    for (const int before : {0, 20}) {
+      CAPTURE(pass, before);
+      Model model(target, toy::TokenCache{300, 20});
+      if (before > 0) anchor_row(model, text_of(before), 1000);
+      target.passes = 0;
+      target.before_forward = [&] {
+        if (target.passes == pass) throw std::runtime_error("device lost");
+      };
+      CHECK_THROWS_AS(anchor_row(model, text, 60), std::runtime_error);
+      target.before_forward = {};
+      CHECK(anchor_row(model, text, 60) == target.logits_after(tail_of(text, 39)));
+    }
+  }
+}

@@ -125,6 +125,45 @@ TEST_CASE("a draft cache that is shorter than the text stops drafting and harms 
   }
 }
 
+TEST_CASE("whatever the draft model passes over, the text is the plain one, turn after turn") {
+  toy::Target target(16, 0), other(16, 2, 2.0, 4);
+  fd::Decoder plain{target, toy::TokenCache{}, fd::NoDraft{}, fd::SampleAndMatch{}};
+  std::vector<fd::TokenId> prompt;
+  for (int i = 0; i < 60; ++i) prompt.push_back((7 * i + i / 5) % 16);
+  const auto longer_by = [](std::vector<fd::TokenId> text, std::size_t kept, int n) {
+    text.resize(kept);
+    for (int i = 0; i < n; ++i) text.push_back((3 * i + n) % 16);
+    return text;
+  };
+  // A prompt; it goes on; it is cut within what was read, and before that.
+  const std::vector<std::vector<fd::TokenId>> prompts{
+      prompt, longer_by(prompt, 60, 50), longer_by(prompt, 58, 9), longer_by(prompt, 20, 30)};
+  std::int64_t accepted = 0;
+  for (const float temperature : {0.0f, 1.0f}) {
+    for (int depth = 1; depth <= 8; ++depth) {
+      for (const int tail : {1, 2, 20, 45}) {
+        CAPTURE(temperature, depth, tail);
+        fd::Decoder decoder{
+            target, toy::TokenCache{},
+            Draft{depth % 2 == 0 ? target : other, toy::TokenCache{120}, {.tail = tail}},
+            fd::SampleAndMatch{}};
+        fd::Options options{.max_tokens = 40, .sampling = {.temperature = temperature}, .seed = 5};
+        for (const auto& text : prompts) {
+          options.n_draft = 0;
+          const auto truth = plain.generate(text, options).tokens;
+          options.n_draft = depth;
+          const auto result = decoder.generate(text, options);
+          CHECK(result.tokens == truth);
+          CHECK(result.stats.drafted > 0);
+          accepted += result.stats.accepted;
+        }
+        CHECK(decoder.drafter().summary().find("passed over") != std::string::npos);
+      }
+    }
+  }
+  CHECK(accepted > 0);
+}
+
 TEST_CASE("a failing draft model fails the round and nothing else") {
   toy::Target target(16, 0), draft(16, 0);
   fd::Decoder plain{target, toy::TokenCache{}, fd::NoDraft{}, fd::Greedy{}};

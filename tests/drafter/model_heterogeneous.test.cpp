@@ -206,24 +206,27 @@ TEST_CASE("text drafted in another vocabulary has exactly the target's law") {
 TEST_CASE("cuts, other prompts and snapshots leave nothing of another text behind") {
   for (const fd::Translation translation : kBoth) {
     Pair pair;
-    fd::Decoder decoder{pair.target, toy::TokenCache{}, pair.drafter({.translation = translation}),
-                        fd::Greedy{}};
-    fd::Decoder plain{pair.target, toy::TokenCache{}, fd::NoDraft{}, fd::Greedy{}};
-    const fd::Options options{.max_tokens = 40, .n_draft = 5};
-    const Tokens whole = pair.target.codec().encode(kText + kText);
-    auto snapshot = decoder.snapshot();
-    for (std::size_t n = 1; n < whole.size(); ++n) {
-      CAPTURE(n);
-      Tokens prompt(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n));
-      if (n % 3 == 0) prompt[n / 2] = static_cast<fd::TokenId>(n % kTarget.size());
-      CHECK(decoder.generate(prompt, options).tokens == plain.generate(prompt, options).tokens);
-      if (n % 4 == 1) snapshot = decoder.snapshot();
-      if (n % 4 == 3) {
-        decoder.restore(snapshot);
-        plain.generate(Tokens(decoder.tokens().begin(), decoder.tokens().end()), options);
-        const auto rest = decoder.resume(options).tokens;
-        CHECK(rest == Tokens(plain.tokens().end() - static_cast<std::ptrdiff_t>(rest.size()),
-                             plain.tokens().end()));
+    for (const int tail : {7, 20, 1000}) {
+      CAPTURE(tail);
+      fd::Decoder decoder{pair.target, toy::TokenCache{},
+                          pair.drafter({.translation = translation, .tail = tail}), fd::Greedy{}};
+      fd::Decoder plain{pair.target, toy::TokenCache{}, fd::NoDraft{}, fd::Greedy{}};
+      const fd::Options options{.max_tokens = 40, .n_draft = 5};
+      const Tokens whole = pair.target.codec().encode(kText + kText);
+      auto snapshot = decoder.snapshot();
+      for (std::size_t n = 1; n < whole.size(); ++n) {
+        CAPTURE(n);
+        Tokens prompt(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(n));
+        if (n % 3 == 0) prompt[n / 2] = static_cast<fd::TokenId>(n % kTarget.size());
+        CHECK(decoder.generate(prompt, options).tokens == plain.generate(prompt, options).tokens);
+        if (n % 4 == 1) snapshot = decoder.snapshot();
+        if (n % 4 == 3) {
+          decoder.restore(snapshot);
+          plain.generate(Tokens(decoder.tokens().begin(), decoder.tokens().end()), options);
+          const auto rest = decoder.resume(options).tokens;
+          CHECK(rest == Tokens(plain.tokens().end() - static_cast<std::ptrdiff_t>(rest.size()),
+                               plain.tokens().end()));
+        }
       }
     }
   }
@@ -233,7 +236,8 @@ TEST_CASE("what was not read yet is counted in the draft model's tokens") {
   Pair pair;
   Draft drafter = pair.drafter();
   const Tokens text = pair.target.codec().encode(kText + kText + kText);
-  CHECK(drafter.backlog(static_cast<int>(text.size())) == static_cast<int>(text.size()));
+  const auto all = static_cast<int>(text.size());
+  CHECK(drafter.backlog(all) == all);
   fd::Philox rng(1);
   const fd::SamplingOptions greedy;
   const auto propose = [&](const Tokens& tokens, fd::Limit limit) {
@@ -243,11 +247,18 @@ TEST_CASE("what was not read yet is counted in the draft model's tokens") {
                     draft);
     return draft.drafted();
   };
-  CHECK(propose(text, {.depth = 4, .nodes = 4, .read = 10}) == 0);
-  const int lacking = *drafter.backlog(static_cast<int>(text.size()));
-  CHECK(lacking > 0);
+  CHECK(propose(text, {.depth = 4, .nodes = 4, .read = 10}) > 0);
+  CHECK(drafter.cache().size() == 10);  // the rest was passed over
+  CHECK(drafter.backlog(all) == 0);
   CHECK(propose(text, {.depth = 4, .nodes = 4}) > 0);
-  CHECK(drafter.backlog(static_cast<int>(text.size())) == 0);
+  CHECK(drafter.cache().size() == 10);
+  drafter.truncate(0);
+  CHECK(drafter.backlog(all) == all);
+  drafter.restore(Draft::Snapshot());
+  CHECK(drafter.backlog(all) == all);
+  CHECK(propose(text, {.depth = 4, .nodes = 4}) > 0);
+  CHECK(drafter.cache().size() > 10);
+  CHECK(drafter.backlog(all) == 0);
   drafter.truncate(2);
   Tokens other(text.begin(), text.begin() + 2);
   CHECK(propose(other, {.depth = 3, .nodes = 3}) > 0);

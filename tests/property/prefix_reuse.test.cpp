@@ -36,11 +36,11 @@ TinyModel tiny_gemma() {
   return tiny;
 }
 
-/// A model drafts, a map of n-grams that remembers what came of its drafts, and some that know the
-/// text by heart.
+/// A model drafts that passes over the middle of long prompts, a map of n-grams that remembers what came of
+/// its drafts, and some that know the text by heart.
 fd::Chain<> drafters(Model& draft) {
   return fd::Chain{fd::NgramMapK{{.size_n = 2}}, fd::PromptLookup{}, fd::SuffixAutomaton{},
-                   fd::ModelDrafter<Model, fd::HybridCache<fd::f16>>{draft}};
+                   fd::ModelDrafter<Model, fd::HybridCache<fd::f16>>{draft, {.tail = 60}}};
 }
 
 /// Prompts of a few beginnings, each of which is a beginning of a longer one.

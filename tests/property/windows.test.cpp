@@ -350,5 +350,5 @@ TEST_CASE("the whole way: plain text, drafts and a new prompt that shares a begi
   check(fd::NoDraft{});
   check(fd::PromptLookup{{.min_match = 1, .tokens_per_match = 16}});
   check(fd::ModelDrafter<fd::Model<fd::Cpu>, fd::RotatingCache<fd::f16>>{draft});
-  check(fd::ModelTreeDrafter<fd::Model<fd::Cpu>, fd::RotatingCache<fd::f16>>{draft});
+  check(fd::ModelTreeDrafter<fd::Model<fd::Cpu>, fd::RotatingCache<fd::f16>>{draft, {.tail = 40}});
 }

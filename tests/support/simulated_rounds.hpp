@@ -2,6 +2,7 @@
 // probability, and a clock that passes take time of.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <foredraft/drafter/chain.hpp>
 #include <functional>
@@ -36,7 +37,14 @@ struct Nature {
   double read_seconds = 0;  ///< a token of the backlog
   int longest = 16;
   float confidence = fd::DraftTree::kUnknown;
+  /// How often a model is right that has read nothing, compared with one that has read all.
+  double without_context = 1;
+  /// Part of a text, in stretches of kStretch tokens, that is written so that this drafter is nearly always
+  /// right. Elsewhere one without a model is often silent, and knows that it is less sure.
+  double stretches = 0;
+  std::uint64_t text = 0;  ///< which one is written: where the stretches are, and what is guessed
 };
+constexpr std::uint64_t kStretch = 12;
 
 class Drafter : public fd::DrafterBase {
  public:
@@ -57,17 +65,22 @@ class Drafter : public fd::DrafterBase {
     if (nature_->model) {
       const int lacking = n - 1 - read_;
       const int reads = std::min(lacking, limit.read);
-      read_ += reads;
+      if (reads < lacking) begin_ = n - 1 - reads;
+      read_ = n - 1;
+      read_in_all_ += reads;
       now += reads * nature_->read_seconds;
-      if (reads < lacking) return;
     }
     levels_ = std::min(limit.depth, nature_->longest);
+    const std::uint64_t seed = mix(seed_, nature_->text);
     bool right = true;
     for (int i = 0; i < levels_; ++i) {
       const auto position = static_cast<std::uint64_t>(n + i);
+      const bool sure = in_stretch(position);
+      if (!nature_->model && nature_->stretches > 0 && !sure && unit(position, seed + 1) > 0.3)
+        return;
       if (nature_->model) now += nature_->seconds;
-      right = right && unit(position, seed_) < nature_->acceptance;
-      draft.set_confidence(draft.extend(right ? truth(position) : 1000), nature_->confidence);
+      right = right && unit(position, seed) < (sure ? 0.95 : acceptance_behind(n + i));
+      draft.set_confidence(draft.extend(right ? truth(position) : 1000), confidence(sure));
     }
   }
   /// Kept are the rows of the anchor and of accepted tokens, but that of the last level, which a model
@@ -77,14 +90,29 @@ class Drafter : public fd::DrafterBase {
     levels_ = 0;
   }
   void truncate(int n) noexcept { read_ = std::min(read_, n); }
-  void reset() noexcept { read_ = 0; }
+  void reset() noexcept { read_ = begin_ = 0; }
   Snapshot snapshot() const { return {}; }
   void restore(const Snapshot&) {}
 
+  int read_in_all() const { return read_in_all_; }
+
  private:
+  bool in_stretch(std::uint64_t position) const {
+    return unit(position / kStretch, mix(nature_->text, 7)) < nature_->stretches;
+  }
+  double acceptance_behind(int n) const {
+    const double passed_over = static_cast<double>(begin_) / n;
+    return nature_->acceptance * (1 - (1 - nature_->without_context) * passed_over);
+  }
+  float confidence(bool sure) const {
+    return nature_->model || nature_->stretches == 0 ? nature_->confidence : sure ? 0.9f : 0.4f;
+  }
+
   const Nature* nature_;
   std::uint64_t seed_;
   int read_ = 0;
+  int begin_ = 0;  // of what it has read in a row
+  int read_in_all_ = 0;
   int levels_ = 0;  // of the draft of this round
 };
 
@@ -98,8 +126,8 @@ inline double usual_pass(int rows) {
 /// Greedy rounds behind a prompt.
 class Rounds {
  public:
-  Rounds(fd::Chain<>& drafter, Pass pass, int prompt = 20)
-      : drafter_(drafter), pass_(std::move(pass)) {
+  Rounds(fd::Chain<>& drafter, Pass pass, int prompt = 20, int max_tokens = 1 << 20)
+      : drafter_(drafter), pass_(std::move(pass)), left_(max_tokens) {
     for (int i = 0; i < prompt; ++i) tokens_.push_back(truth(static_cast<std::uint64_t>(i)));
     round(false);
   }
@@ -108,8 +136,11 @@ class Rounds {
   int round(bool drafting = true) {
     draft_.reset(tokens_.back());
     const double begin = now;
-    const fd::Limit limit{.depth = 63, .nodes = 63};
-    if (drafting) drafter_.propose({tokens_, {}, {}}, limit, draft_);
+    const int depth = std::min(63, left_ - 1);
+    const fd::Limit limit{.depth = depth, .nodes = depth};
+    fd::Context context{tokens_, {}, {}};
+    context.tokens_left = left_;
+    if (drafting) drafter_.propose(context, limit, draft_);
     const double drafted = now;
     now += pass_(draft_.size());
     const auto anchor = static_cast<fd::Position>(tokens_.size()) - 1;
@@ -126,6 +157,7 @@ class Rounds {
     drafter_.commit({draft_, path, fresh, scores, anchor, {drafted - begin, now - drafted}});
     tokens_.insert(tokens_.end(), fresh.begin(), fresh.end());
     drafted_ += draft_.drafted();
+    left_ -= static_cast<int>(fresh.size());
     return static_cast<int>(fresh.size());
   }
   /// @return tokens a second
@@ -135,12 +167,14 @@ class Rounds {
     for (int i = 0; i < rounds; ++i) n += round();
     return n / (now - begin);
   }
+  int left() const { return left_; }
   int last_draft() const { return draft_.drafted(); }
   int drafted() const { return drafted_; }
 
  private:
   fd::Chain<>& drafter_;
   Pass pass_;
+  int left_;  // tokens that the call may still make
   std::vector<fd::TokenId> tokens_;
   fd::DraftTree draft_;
   int drafted_ = 0;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,10 +29,10 @@ namespace foredraft::inline v0 {
 /// last rounds, and at least at that of plain decoding. So a draft that does not pay is not made, and
 /// depth 0 is what is left where nothing pays.
 ///
-/// A drafter with a model has to read the text first. That is an investment of an answer whose length
-/// nobody knows, so it is paid from what speculation has saved in this text so far, and from a small
-/// part of its time; it is made in pieces, and only where the model promises more than is had
-/// without it.
+/// A drafter with a model has to read the text first. That is an investment in an answer whose length
+/// nobody knows. It is made where the rest of the answer can be expected to save more than it costs,
+/// with as many of the last tokens as promise most, and never risks more than a small part of the
+/// text's time beside what was saved before (worth_reading).
 /// @cost a few microseconds a round; commits allocate nothing
 class Controller {
  public:
@@ -50,7 +51,17 @@ class Controller {
     if (text_.rounds > 0) {
       answers_[idx(n_answers_++) % answers_.size()] = text_.tokens;
     }
+    const double saved = text_.saved;
     text_ = {};
+    for (Watched& w : drafters_) {
+      if (!w.invested) {
+        w.doubt = std::max(1.0, kForgive * w.doubt);
+      } else {
+        w.doubt = saved < 0 ? std::min(2 * w.doubt, ControllerState::kMostDoubt) : 1.0;
+      }
+      w.right = 0;
+      w.invested = false;
+    }
   }
 
   /// What was learned, as if the text ended here; drafters in their order, without names.
@@ -61,8 +72,8 @@ class Controller {
                           .n_answers = ended.n_answers_,
                           .recent_value = recent_value_,
                           .passes = pass_.state(),
-                          .recent_tokens = recent_tokens_,
-                          .recent_seconds = recent_seconds_};
+                          .recent = recent_,
+                          .recent_slow = slow_};
     for (const Watched& w : drafters_) {
       state.drafters.push_back({.accepted = w.accepted.state(),
                                 .benefit = w.benefit,
@@ -72,6 +83,7 @@ class Controller {
                                 .ask_seconds = w.ask_seconds,
                                 .step_seconds = w.step_seconds,
                                 .read_seconds = w.read_seconds,
+                                .doubt = w.doubt,
                                 .interval = w.turns.interval,
                                 .waited = w.turns.waited});
     }
@@ -95,6 +107,7 @@ class Controller {
       w.ask_seconds = from.ask_seconds;
       w.step_seconds = from.step_seconds;
       w.read_seconds = from.read_seconds;
+      w.doubt = from.doubt;
       w.turns = {from.interval, from.waited};
     }
     drafters_ = std::move(drafters);
@@ -102,22 +115,21 @@ class Controller {
     answers_ = state.answers;
     n_answers_ = state.n_answers;
     recent_value_ = state.recent_value;
-    recent_tokens_ = state.recent_tokens;
-    recent_seconds_ = state.recent_seconds;
+    recent_ = state.recent;
+    slow_ = state.recent_slow;
     text_ = {};
   }
 
-  /// A round begins behind `context` committed positions.
-  void begin(int context, Limit limit) noexcept {
+  /// A round begins behind `context` committed positions, of a text that will have at most
+  /// `tokens_left` tokens more.
+  void begin(int context, Limit limit, int tokens_left = std::numeric_limits<int>::max()) noexcept {
     fixed_ = limit.fixed;
-    const auto pass = pass_.curve(context);
-    plain_ = pass[1];
-    rate_ = recent_seconds_ > 0 ? std::max(recent_tokens_ / recent_seconds_, 1.0 / plain_)
-                                : 1.0 / plain_;
-    for (std::size_t rows = 2; rows < prices_.size(); ++rows) {
-      prices_[rows] = fixed_ ? 0.0 : kMargin + rate_ * (pass[rows] - plain_);
-    }
+    tokens_left_ = tokens_left;
+    passes_ = pass_.curve(context);
+    plain_ = passes_[1];
+    set_rate(recent_);
     reading_ = false;
+    copying_ = false;
   }
 
   /// By number of rows, for the round that has begun.
@@ -146,32 +158,32 @@ class Controller {
     Watched& w = drafters_[i];
     if (fixed_) return Plan{limit, 1.0};
     if (limit.depth == 0) return std::nullopt;
-    recent_value_ += kRecent * (value - recent_value_);
+    copying_ = value >= kCopying;
+    if (!copying_) {
+      recent_value_ += kRecent * (value - recent_value_);
+      set_rate(slow_);
+    }
     const double step = w.step_seconds > 0 ? w.step_seconds : kGuessedStep * plain_;
     const double read = w.read_seconds > 0 ? w.read_seconds : kGuessedRead * plain_;
     w.forecast = forecast(w, limit, step);
     w.parked = true;
-    const double reading = backlog * read;
     if (backlog <= kShortBacklog) {
-      w.forecast.cost += reading * rate_;
+      w.forecast.cost += backlog * read * rate_;
       if (w.forecast.value() > value + kModelMargin || trust(w) > step)
         return draft(w, limit, step);
-    } else if (text_.rounds >= kSettled) {
-      const double saving = expected_saving(w.forecast.value() - std::max(value, recent_value_));
-      const double worth = std::max(kWorth * saving, trust(w));
-      const double hope = known(w) ? kHope * saving : trust(w);
-      const double budget = text_.saved + kStake * text_.plain + hope;
-      const int piece = w.read_seconds > 0 ? kPiece : kFirstPiece;
-      if (reading <= std::min(worth, budget) && backlog <= piece) return draft(w, limit, step);
-      if (reading <= worth && budget >= kLeastPiece * read) {
+    } else if (text_.rounds >= kSettled && !copying_) {
+      const int tokens =
+          worth_reading(w, backlog, limit, std::max(value, recent_value_), step, read);
+      if (tokens > 0) {
         reading_ = true;
-        w.parked = false;
-        const int most = static_cast<int>(std::min<double>(budget / read, piece));
-        return Plan{{.depth = 0, .nodes = 0, .read = std::min(most, backlog)}, saving};
+        w.invested = true;
+        limit.read = reading_of(tokens, backlog);
+        return draft(w, limit, step);
       }
     }
     // Left alone, it would never be known whether it has become better.
-    const double cost = reading + 2 * step;
+    limit.read = reading_of(std::min(backlog, kReadings.front()), backlog);
+    const double cost = std::min(backlog, limit.read) * read + 2 * step;
     if (text_.probes + cost > kProbe * text_.seconds || !w.turns.due()) return std::nullopt;
     text_.probes += cost;
     return probe(limit, value);
@@ -199,13 +211,18 @@ class Controller {
         mean += 0.25 * (std::min(sample, 2 * mean) - mean);
       }
     };
-    if (depth > 0 && backlog <= kShortBacklog) {
-      learn(w.step_seconds, kGuessedStep * plain_, seconds / depth);
+    const double guessed_step = kGuessedStep * plain_;
+    const double guessed_read = kGuessedRead * plain_;
+    if (backlog <= kShortBacklog) {
+      if (depth > 0) learn(w.step_seconds, guessed_step, seconds / depth);
+      return;
     }
-    const double reading = seconds - depth * w.step_seconds;
-    if (backlog > kShortBacklog && reading > 0) {
-      learn(w.read_seconds, kGuessedRead * plain_, reading / backlog);
-    }
+    // While a level was not measured it takes what was guessed, unless that is clearly too little.
+    const double dearer = seconds / (backlog * guessed_read + depth * guessed_step);
+    if (w.step_seconds == 0 && dearer > 2) w.step_seconds = guessed_step * std::min(dearer, 4.0);
+    const double step = w.step_seconds > 0 ? w.step_seconds : guessed_step;
+    const double reading = seconds - depth * step;
+    if (reading > 0) learn(w.read_seconds, guessed_read, reading / backlog);
   }
   /// It drafted to a fixed depth, of which nothing is learned that a choice needs.
   void passed_on(std::size_t i) noexcept { ++drafters_[i].passed_on; }
@@ -232,6 +249,7 @@ class Controller {
       if (!final[parent] || idx(depth) > tokens.size()) continue;
       const bool right = tokens[idx(depth - 1)] == draft.token(node);
       final[idx(node)] = right;
+      if (right) ++w.right;
       w.accepted.learn(draft.confidence(node), depth, right);
       if (level[parent] != kHit) level[parent] = right ? kHit : kMissed;
     }
@@ -249,10 +267,15 @@ class Controller {
     const auto tokens = static_cast<double>(round.tokens.size());
     const double seconds = round.cost.draft + round.cost.verify;
     if (!reading_) {  // an investment says nothing of how fast the text grows without it
-      recent_tokens_ = recent_tokens_ * (1 - kRecent) + tokens;
-      recent_seconds_ = recent_seconds_ * (1 - kRecent) + seconds;
+      for (ControllerState::Growth* growth : {&recent_, &slow_}) {
+        if (growth == &slow_ && copying_) break;
+        growth->tokens = growth->tokens * (1 - kRecent) + tokens;
+        growth->seconds = growth->seconds * (1 - kRecent) + seconds;
+      }
     }
     reading_ = false;
+    if (!copying_) text_.slow_tokens += static_cast<int>(round.tokens.size());
+    copying_ = false;
     text_.saved += tokens * plain_ - seconds;
     text_.plain += tokens * plain_;
     text_.seconds += seconds;
@@ -304,24 +327,29 @@ class Controller {
   static constexpr double kMargin = 0.02;
   static constexpr double kModelMargin = 0.08;
   static constexpr double kRecent = 0.05;  // weight of the newest round: some 20 of them count
-  static constexpr double kStake = 0.02;   // part of a text's plain time that may be risked
-  // Parts of the time that a model is expected to save: what reading may cost at all, and what may be
-  // paid for it before anything was saved.
+  // What reading may cost at all: so much of the time that it is expected to save, and of that of the
+  // answer as long as it may become.
   static constexpr double kWorth = 0.5;
-  static constexpr double kHope = 0.25;
+  static constexpr double kStake = 0.05;
+  static constexpr double kForgive =
+      0.9;  // of the doubt, with each text that nothing was invested in
   // What may go into getting to know a model: plain passes, once for all texts, and a part of each.
-  static constexpr double kFaith = 4;
+  static constexpr double kFaith = 3;
   static constexpr double kTrust = 0.08;
-  static constexpr double kProbe = 0.01;  // part of a text's time that is spent on looking again
+  static constexpr double kProbe = 0.005;  // part of a text's time that is spent on looking again
   static constexpr double kTrials = 32;
+  static constexpr double kCopying = 0.5;  // tokens that drafters without a model promise, at least
+  static constexpr double kFew = 8;        // tokens that say little of how much a text copies
   static constexpr int kShortBacklog = 8;  // tokens that share a pass with the anchor, or nearly so
-  // Tokens of a backlog that are read in one round: at most, the first time, and at least, because a
-  // smaller piece reads all weights for too little.
-  static constexpr int kPiece = 256;
-  static constexpr int kFirstPiece = 16;
-  static constexpr int kLeastPiece = 16;
-  static constexpr int kSettled = 4;  // rounds before which nothing is invested
-  static constexpr int kShortAnswer = 48;
+  // How many tokens of a longer backlog may be read. More would delay one token by too much.
+  static constexpr std::array<int, 5> kReadings = {32, 64, 128, 256, 512};
+  // So often a model is right that has read next to nothing of what it lacks, compared with one that
+  // has read it all. qwen2.5-coder-0.5b: 0.35 where it summarizes, 0.85 where it chats or calculates.
+  static constexpr double kWithoutContext = 0.6;
+  static constexpr int kFirstDepth = 1;  // of a text in which a model has not been right yet
+  static constexpr int kSettled = 4;     // rounds before which nothing is invested
+  static constexpr int kShortAnswer =
+      32;  // tokens that an answer of which nothing is known goes on
   // Of a plain pass of the target, until it is measured.
   static constexpr double kGuessedStep = 0.3;
   static constexpr double kGuessedRead = 0.06;
@@ -360,6 +388,9 @@ class Controller {
     Turns turns;
     Forecast forecast;
     bool parked = false;
+    int right = 0;          // tokens that it drafted in this text
+    bool invested = false;  // in what it read of this text
+    double doubt = 1;       // what an investment has to bring more, because others brought a loss
     struct {
       std::int64_t asked = 0;
       double seconds = 0;
@@ -370,25 +401,75 @@ class Controller {
     double plain = 0;  // seconds that plain decoding would have taken
     double seconds = 0;
     int tokens = 0;
-    double probes = 0;  // of the seconds, for drafters that were not expected to pay
+    int slow_tokens = 0;  // where drafters without a model promised little
+    double probes = 0;    // of the seconds, for drafters that were not expected to pay
     int rounds = 0;
   };
 
-  /// Tokens that this answer will still have: as many as the last ones had beyond this length. Where
-  /// they say nothing, as many as it has, unless it may be a short one.
-  double remaining() const noexcept {
-    double sum = text_.tokens >= kShortAnswer ? text_.tokens : 0;
-    int longer = 1;
-    const auto known = std::min<std::int64_t>(n_answers_, std::ssize(answers_));
-    for (std::int64_t i = 0; i < known; ++i) {
-      if (answers_[idx(i)] > text_.tokens) sum += answers_[idx(i)] - text_.tokens, ++longer;
+  /// What time is worth in this round: at the rate of rounds like it. What a text copies it copies
+  /// anyway, so a token that is drafted elsewhere saves one that would have taken long.
+  void set_rate(const ControllerState::Growth& growth) noexcept {
+    rate_ = 1.0 / plain_;
+    if (growth.seconds > 0) rate_ = std::max(rate_, growth.tokens / growth.seconds);
+    for (std::size_t rows = 2; rows < prices_.size(); ++rows) {
+      prices_[rows] = fixed_ ? 0.0 : kMargin + rate_ * (passes_[rows] - plain_);
     }
-    return sum / longer;
   }
 
-  /// Seconds that the rest of the answer takes less, where each round brings `gain` tokens more.
-  double expected_saving(double gain) const noexcept {
-    return gain > 0 ? remaining() * plain_ * gain / (1 + gain) : 0.0;
+  /// Tokens that this answer will still have, by the last ones that became longer than it is, and by
+  /// one more of which nothing is known but that what is old lives on: in the mean, and so many that
+  /// only one in four had less. Not more than the call allows.
+  struct Rest {
+    double mean = 0;
+    double safe = 0;
+  };
+  Rest rest() const noexcept {
+    std::array<int, ControllerState::kAnswers + 1> more{};
+    std::size_t n = 0;
+    more[n++] = std::max(text_.tokens, kShortAnswer);
+    const auto known = std::min<std::int64_t>(n_answers_, std::ssize(answers_));
+    for (std::int64_t i = 0; i < known; ++i) {
+      if (answers_[idx(i)] > text_.tokens) more[n++] = answers_[idx(i)] - text_.tokens;
+    }
+    double sum = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      more[i] = std::min(more[i], tokens_left_);
+      sum += more[i];
+    }
+    std::nth_element(more.begin(), more.begin() + n / 4, more.begin() + n);
+    return {sum / static_cast<double>(n), static_cast<double>(more[n / 4])};
+  }
+
+  /// Seconds that the rest of the answer takes less, where each round that copies nothing brings `gain`
+  /// tokens more than `value`.
+  double expected_saving(double gain, double value) const noexcept {
+    if (gain <= 0) return 0.0;
+    const double slow = (text_.slow_tokens + kFew) / (text_.tokens + kFew);
+    return rest().mean * slow / rate_ * gain / (1 + value + gain);
+  }
+  /// Of a backlog, the number of last tokens that a model should read now; 0 where none is worth it.
+  int worth_reading(const Watched& w, int backlog, Limit limit, double value, double step,
+                    double read) const noexcept {
+    const double risk = kStake * plain_ * (text_.tokens + rest().safe);
+    const double budget = std::max(risk, trust(w)) + std::max(text_.saved, 0.0);
+    int best = 0;
+    double most = 0;
+    for (const int reading : kReadings) {
+      const int tokens = std::min(reading, backlog);
+      const double cost = tokens * read;
+      if (cost > budget) break;
+      const double context = kWithoutContext + (1 - kWithoutContext) * tokens / backlog;
+      const double gain = forecast(w, limit, step, context).value() - value;
+      const double worth = std::max(kWorth / w.doubt * expected_saving(gain, value), trust(w));
+      if (worth - cost > most) most = worth - cost, best = tokens;
+      if (tokens == backlog) break;
+    }
+    return best;
+  }
+  /// In Limit::read. A drafter that reads another vocabulary knows its backlog but roughly, and should
+  /// not begin anew for that.
+  static int reading_of(int tokens, int backlog) noexcept {
+    return tokens < backlog ? tokens : tokens + tokens / 4 + kShortBacklog;
   }
   static bool known(const Watched& w) noexcept { return w.accepted.trials() >= kTrials; }
   /// Seconds that may go into getting to know a model: a part of this text, and not more than a few
@@ -404,19 +485,22 @@ class Controller {
   }
   Plan draft(Watched& w, Limit limit, double step) const noexcept {
     w.parked = false;
-    limit.depth =
-        w.step_seconds > 0 ? w.forecast.depth : 1;  // the first time, to see what it costs
+    // The first time, to see what it costs. What other texts made of its drafts may not hold in this one.
+    const int most = w.step_seconds > 0 ? kFirstDepth + w.right : 1;
+    limit.depth = std::min(w.forecast.depth, most);
     limit.stop_below = static_cast<float>(step * rate_);
     return {limit, w.forecast.value()};
   }
 
   /// The depth that promises most.
-  Forecast forecast(const Watched& w, Limit limit, double step) const noexcept {
+  /// @param context  acceptance, in parts of what it was
+  Forecast forecast(const Watched& w, Limit limit, double step,
+                    double context = 1.0) const noexcept {
     Forecast best;
     double path = 1;
     double gain = 0;
     for (int depth = 1; depth <= limit.depth; ++depth) {
-      path *= w.accepted.rate_at(depth);
+      path *= context * w.accepted.rate_at(depth);
       gain += path;
       const int rows = std::min(1 + static_cast<int>(depth * w.width), DraftTree::kMaxNodes);
       const Forecast here{depth, gain, prices_[idx(rows)] + depth * step * rate_};
@@ -433,12 +517,15 @@ class Controller {
   std::array<std::int32_t, ControllerState::kAnswers> answers_{};  // lengths of the last texts
   std::int64_t n_answers_ = 0;
   bool fixed_ = false;
+  int tokens_left_ = std::numeric_limits<int>::max();
   bool reading_ = false;  // this round pays for a model's backlog
+  bool copying_ = false;  // ... or drafters without a model promise much
   double plain_ = 1;      // seconds of a pass of one row
   double rate_ = 1;       // tokens a second that time is worth
-  double recent_tokens_ = 0;
-  double recent_seconds_ = 0;
-  double recent_value_ = 0;  // of what drafters without a model promise
+  std::array<double, DraftTree::kMaxNodes + 1> passes_{};  // seconds, by rows
+  ControllerState::Growth recent_;
+  ControllerState::Growth slow_;  // in rounds that copied nothing
+  double recent_value_ = 0;       // of what drafters without a model promise in such rounds
 };
 
 }  // namespace foredraft::inline v0

@@ -34,6 +34,7 @@ namespace foredraft::inline v0 {
 /// @see ControlledDrafters::learned
 struct ControllerState {
   static constexpr std::size_t kAnswers = 8;
+  static constexpr double kMostDoubt = 16;
   static constexpr std::size_t kMostDrafters = 256;
   static constexpr std::size_t kLongestName = 1024;  // of a drafter, or of the setup @units bytes
 
@@ -50,6 +51,7 @@ struct ControllerState {
     double ask_seconds = 0;   ///< a proposal without a model
     double step_seconds = 0;  ///< a level of a draft with one ...
     double read_seconds = 0;  ///< ... and a token of its backlog
+    double doubt = 1;         ///< what reading has to bring more, because it has brought a loss
     int interval = 4;         ///< rounds between two looks at one that does not pay ...
     int waited = 0;           ///< ... and those since the last look
 
@@ -63,8 +65,15 @@ struct ControllerState {
 
   std::string setup = {};       ///< what the costs hold for
   PassCost::State passes = {};  ///< a pass of the target
-  double recent_tokens = 0;     ///< of the last rounds ...
-  double recent_seconds = 0;    ///< ... and their time
+  /// Tokens of the last rounds, and their time.
+  struct Growth {
+    double tokens = 0;
+    double seconds = 0;
+
+    friend bool operator==(const Growth&, const Growth&) = default;
+  };
+  Growth recent = {};
+  Growth recent_slow = {};  ///< of those in which drafters without a model promised little
 
   friend bool operator==(const ControllerState&, const ControllerState&) = default;
 
@@ -79,10 +88,11 @@ struct ControllerState {
   void forget_costs() {
     setup.clear();
     passes = {};
-    recent_tokens = recent_seconds = 0;
+    recent = recent_slow = {};
     for (Drafter& d : drafters) {
       d.asked = 0;
       d.seconds = d.ask_seconds = d.step_seconds = d.read_seconds = 0;
+      d.doubt = Drafter().doubt;
       d.interval = Drafter().interval;
       d.waited = 0;
     }
@@ -132,6 +142,7 @@ void visit_numbers(State& state, Visit visit) {
     visit(d.ask_seconds, 0.0, kMostSeconds, "seconds of a proposal");
     visit(d.step_seconds, 0.0, kMostSeconds, "seconds of a drafted token");
     visit(d.read_seconds, 0.0, kMostSeconds, "seconds of a token that is read");
+    visit(d.doubt, 1.0, ControllerState::kMostDoubt, "doubt in a drafter");
     visit(d.interval, 1, 1 << 20, "rounds between two looks");
     visit(d.waited, 0, 1 << 20, "rounds since the last look");
   }
@@ -148,9 +159,11 @@ void visit_numbers(State& state, Visit visit) {
             "seconds of a pass");
     }
   }
-  visit(state.recent_tokens, 0.0, kMostTokens, "tokens of the last rounds");
-  visit(state.recent_seconds, state.recent_tokens > 0 ? kLeastSeconds : 0.0, kMostSeconds,
-        "seconds of the last rounds");
+  for (auto* growth : {&state.recent, &state.recent_slow}) {
+    visit(growth->tokens, 0.0, kMostTokens, "tokens of the last rounds");
+    visit(growth->seconds, growth->tokens > 0 ? kLeastSeconds : 0.0, kMostSeconds,
+          "seconds of the last rounds");
+  }
 }
 
 }  // namespace detail

@@ -36,6 +36,8 @@ struct Context {
   const ConstraintPath* constraint = nullptr;
   /// Mirostat's bound on the surprise of the next token. @units bits
   double most_surprise = std::numeric_limits<double>::infinity();
+  /// The call makes no more tokens than this: for who has to know what an investment may bring.
+  int tokens_left = std::numeric_limits<int>::max();
 
   TokenId anchor() const noexcept { return tokens.back(); }
   /// Behind which the draft begins.
@@ -49,7 +51,7 @@ struct Limit {
   int depth = 0;
   int nodes = 0;  ///< drafted nodes, the anchor not counted
   /// Final tokens that a drafter with a model may read to catch up. One that lags behind by more
-  /// reads so many and drafts nothing.
+  /// begins anew with the last of them, and passes over those before.
   int read = std::numeric_limits<int>::max();
   /// A drafter with a model goes on only behind a token whose path has at least this probability,
   /// by its own confidence. It stops behind an improbable token, it does not withdraw one: so tokens

@@ -99,7 +99,7 @@ class ControlledDrafters {
       return pass_on(context, limit, draft);
     // Of several drafts as many nodes as one chain of that depth has, else all would be verified.
     if (limit.fixed) limit.nodes = std::min(limit.nodes, limit.depth);
-    control_.begin(static_cast<int>(context.tokens.size()) - 1, limit);
+    control_.begin(static_cast<int>(context.tokens.size()) - 1, limit, context.tokens_left);
     merged_.clear();
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       parts_[i].asked = !parts_[i].has_model && control_.asks(i);

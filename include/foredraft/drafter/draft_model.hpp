@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <optional>
 #include <span>
@@ -47,17 +48,36 @@ inline NodeIndex deepest_match(std::span<const Node> nodes,
 /// are kept, whoever drafted them, and the others vanish. What the cache lacks of the final tokens
 /// (the last draft after full acceptance, rounds without a draft, a new prompt) is forwarded before
 /// or together with the anchor.
+///
+/// Where more is lacking than may be read, the model begins anew with the first token of the text,
+/// where models look that have nowhere else to look, and its last ones. What lies between is passed
+/// over: to the model those tokens were never there, and rows are numbered without them. So its
+/// drafts may be worse, and the price of the next draft has a bound.
+/// @source the first token: Xiao et al. 2023, arXiv:2309.17453
 template <typename T, Cache C = LinearCache<f16>>
   requires Target<T, C>
 class DraftModel {
  public:
+  static constexpr int kWholeText = std::numeric_limits<int>::max();
+
   struct Snapshot {
     typename C::Snapshot cache;
+    int passed_over = 0;
 
-    static void parts(auto& self, auto& archive) { archive(self.cache); }
+    static void parts(auto& self, auto& archive) {
+      archive(self.cache);
+      archive(self.passed_over);
+    }
   };
 
-  DraftModel(T& model, C cache) : model_(&model), cache_(std::move(cache)) {}
+  /// @param tail of more final tokens than this that the cache lacks the last ones are read
+  /// @errors kInvalidOption
+  DraftModel(T& model, C cache, int tail = kWholeText)
+      : model_(&model), cache_(std::move(cache)), tail_(tail) {
+    if (tail >= 1) return;
+    throw Error(ErrorCode::kInvalidOption, "a tail of " + std::to_string(tail) + " tokens",
+                "1 or more", "");
+  }
 
   int vocab_size() const { return model_->vocab_size(); }
   /// Nodes of one draft that expand() can take.
@@ -67,26 +87,34 @@ class DraftModel {
   /// @errors kVocabularyMismatch, naming the first piece in which the two vocabularies differ
   void attach(const TargetInfo& target) const { require_same_vocabulary(target, info_of(*model_)); }
 
-  /// Of n final tokens, those before the anchor that the cache lacks and has room for.
-  int backlog(int n_tokens) const noexcept {
-    return std::max(std::min(n_tokens - 1, cache_.capacity()) - cache_.size(), 0);
-  }
+  /// Positions of the text up to which it was read. The rows of the cache are those of its first
+  /// token and, but for the passed_over() tokens behind that, of all up to here.
+  int reached() const noexcept { return cache_.size() + passed_over(); }
+  int passed_over() const noexcept { return cache_.size() > 0 ? passed_over_ : 0; }
+
+  /// Of n final tokens, those before the anchor that have to be read before the next draft.
+  int backlog(int n_tokens) const noexcept { return std::min(lacking(n_tokens), tail_); }
 
   /// Begin a round: catch up with the final tokens, but for a few that wait for the anchor's pass.
-  /// @param read at most so many of them
+  /// @param read where more of them are lacking, begin anew with so many
   /// @return how deep a draft the rest of the cache has room for; 0 where the text is longer than
-  /// the cache, or more was to be read
-  int begin(std::span<const TokenId> tokens, int read = std::numeric_limits<int>::max()) {
+  /// the cache
+  int begin(std::span<const TokenId> tokens, int read = kWholeText) {
     cache_.discard();  // of a round that failed
-    const int n_tokens = static_cast<int>(tokens.size());
-    if (cache_.size() >= n_tokens) truncate(n_tokens - 1);  // restored from who knows where
-    const int lacking = backlog(n_tokens);
-    const auto first = tokens.begin() + cache_.size();
-    lagging_.assign(first, first + std::min(lacking, read));
+    lagging_.clear();
     n_rows_ = 0;
-    may_wait_ = lacking <= read ? kMayWait : 0;
+    const int n_tokens = static_cast<int>(tokens.size());
+    if (reached() >= n_tokens) truncate(n_tokens - 1);  // restored from who knows where
+    passed_over_ = passed_over();
+    read = std::min(read, tail_);
+    if ((lacking(n_tokens) > read || !has_room(n_tokens)) && !begin_anew(n_tokens, read)) return 0;
+    const int rows = n_tokens - 1 - passed_over_;
+    for (int row = cache_.size(); row < rows; ++row) {
+      lagging_.push_back(tokens[idx(row == 0 ? 0 : row + passed_over_)]);
+    }
+    n_read_ += static_cast<std::int64_t>(lagging_.size());
     stage_block();
-    return lacking <= read ? std::max(cache_.capacity() - (n_tokens - 1), 0) : 0;
+    return cache_.capacity() - rows;
   }
 
   /// Have the nodes of `draft` forwarded that are not yet, all in one pass, once no other pass is
@@ -145,8 +173,7 @@ class DraftModel {
     std::array<NodeIndex, DraftTree::kMaxNodes> path{};
     std::size_t kept = 0;
     const bool computed = n_rows_ == 0 && cache_.staged() > 0 && cache_.staged() <= max_nodes();
-    if (computed && cache_.size() == anchor_position && !tokens.empty() &&
-        nodes_[0].token == anchor) {
+    if (computed && reached() == anchor_position && !tokens.empty() && nodes_[0].token == anchor) {
       const std::span<const Node> staged(nodes_.data(), idx(cache_.staged()));
       NodeIndex node = deepest_match(staged, tokens.first(tokens.size() - 1));
       for (; node >= 0; node = nodes_[idx(node)].parent) path[kept++] = node;
@@ -157,27 +184,72 @@ class DraftModel {
     n_rows_ = 0;
   }
 
+  /// The text is cut to n tokens. Of one whose beginning was passed over at least kLeastLeft rows
+  /// have to be left, else what was read of it is worth nothing.
   void truncate(int n) noexcept {
     cache_.discard();
-    if constexpr (Truncatable<C>) {
-      cache_.truncate(n);
-    } else if (n < cache_.size()) {
-      cache_.restore(typename C::Snapshot{});
-    }
+    const int rows = n - passed_over();
+    if (rows >= cache_.size()) return;
+    cut_cache(passed_over() == 0 || rows >= kLeastLeft ? rows : 0);
   }
-  Snapshot snapshot() const { return {cache_.snapshot()}; }
-  void restore(const Snapshot& snapshot) { cache_.restore(snapshot.cache); }
+  Snapshot snapshot() const { return {cache_.snapshot(), passed_over()}; }
+  /// @errors kInvalidOption for a snapshot that passes over less than nothing
+  void restore(const Snapshot& snapshot) {
+    if (snapshot.passed_over < 0 || snapshot.passed_over > kMostPassedOver) {
+      throw Error(ErrorCode::kInvalidOption,
+                  "a snapshot that passes over " + std::to_string(snapshot.passed_over) + " tokens",
+                  "0 to " + std::to_string(kMostPassedOver), "");
+    }
+    cache_.restore(snapshot.cache);
+    passed_over_ = snapshot.passed_over;
+  }
+
+  /// For people: what catching up has cost, where it was not the whole text.
+  std::string summary() const {
+    if (n_passed_over_ == 0) return {};
+    return "  its model read " + std::to_string(n_read_) + " tokens and passed over " +
+           std::to_string(n_passed_over_) + "\n";
+  }
 
  private:
   static constexpr int kBlock = 512;  // rows per catch-up pass: the weights are read seldom
   // Final tokens that join the anchor's pass. So few cost hardly more than the anchor alone, while
   // a pass of their own would read all weights once more.
   static constexpr int kMayWait = 4;
+  static constexpr int kLeastLeft = 16;
+  static constexpr int kMostPassedOver = 1 << 30;  // sums with the size of a cache stay in range
+
+  bool has_room(int n_tokens) const noexcept {
+    return n_tokens - 1 - passed_over() <= cache_.capacity();
+  }
+  int lacking(int n_tokens) const noexcept {
+    const int have = has_room(n_tokens) ? reached() : 0;
+    return std::max(n_tokens - 1 - have, 0);
+  }
+
+  /// Pass over all but the last `read` tokens before the anchor, and of the cache keep the first row.
+  /// @return false, and nothing has changed, where that is more than the cache can hold
+  bool begin_anew(int n_tokens, int read) noexcept {
+    int rows = std::min(read, n_tokens - 1);
+    if (rows < n_tokens - 1) rows = std::min(rows, cache_.capacity() / 2);  // room for what comes
+    if (rows < 1 || rows > cache_.capacity()) return false;
+    cut_cache(1);
+    passed_over_ = n_tokens - 1 - rows;
+    n_passed_over_ += passed_over_;
+    return true;
+  }
+  void cut_cache(int rows) noexcept {
+    if constexpr (Truncatable<C>) {
+      cache_.truncate(rows);
+    } else if (rows < cache_.size()) {
+      cache_.restore(typename C::Snapshot{});
+    }
+  }
 
   /// Stage the next block of final tokens, where more of them lag than may wait.
   void stage_block() {
     const int n = static_cast<int>(lagging_.size());
-    if (n <= std::min(may_wait_, cache_.max_staged() - 1)) return;
+    if (n <= std::min(kMayWait, cache_.max_staged() - 1)) return;
     stage(std::min({n, kBlock, cache_.max_staged()}), {}, {RowNeed::kNothing, {}});
   }
 
@@ -198,8 +270,11 @@ class DraftModel {
 
   T* model_;
   C cache_;
+  int tail_;
+  int passed_over_ = 0;      // tokens behind the first one; 0 where the cache is empty
+  std::int64_t n_read_ = 0;  // tokens in all ...
+  std::int64_t n_passed_over_ = 0;
   std::vector<TokenId> lagging_;  // final tokens before the anchor that this round has yet to read
-  int may_wait_ = 0;              // so many of them for the anchor's pass
   std::array<Node, DraftTree::kMaxNodes> nodes_{};  // the staged ones, by their index in the draft
   // The pass to be made, or the last one.
   NodeIndex first_ = 0;

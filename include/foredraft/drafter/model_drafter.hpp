@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -14,6 +15,8 @@ struct ModelDrafterSettings {
   std::optional<SamplingOptions> law = {};
   /// The choice between drawn and argmax drafts, where kAuto leaves it open.
   DraftChoice choice = DraftChoice();
+  /// As in ModelTreeSettings.
+  int tail = std::numeric_limits<int>::max();
 };
 
 /// A smaller model of the same vocabulary drafts a chain, which is the tree with one branch.
@@ -40,7 +43,8 @@ class ModelDrafter : public ModelTreeDrafter<T, C> {
             .siblings = Siblings::kIndependent,
             .sampling = settings.sampling,
             .law = std::move(settings.law),
-            .choice = settings.choice};
+            .choice = settings.choice,
+            .tail = settings.tail};
   }
 };
 

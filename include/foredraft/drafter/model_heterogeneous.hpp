@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,6 +39,8 @@ struct HeterogeneousSettings {
   std::optional<SamplingOptions> law = {};
   /// The choice between drawn and argmax drafts, where kAuto leaves it open.
   DraftChoice choice = DraftChoice();
+  /// As in ModelTreeSettings, in tokens of the draft model.
+  int tail = std::numeric_limits<int>::max();
 };
 
 /// A smaller model of another vocabulary drafts a chain. It reads the target's text in tokens of its
@@ -70,7 +73,7 @@ class HeterogeneousDrafter : public DrafterBase {
   /// @errors kInvalidOption; kVocabularyMismatch where the vocabularies have no token in common
   HeterogeneousDrafter(T& model, C cache, TextCodec target, TextCodec draft,
                        HeterogeneousSettings settings)
-      : model_(model, std::move(cache)),
+      : model_(model, std::move(cache), settings.tail),
         text_(std::move(target), std::move(draft)),
         map_(text_.target(), text_.draft()),
         settings_(std::move(settings)),
@@ -86,10 +89,11 @@ class HeterogeneousDrafter : public DrafterBase {
   /// Of its own tokens, as far as the text is known in them.
   std::optional<int> backlog(int n_tokens) const noexcept {
     const int known = text_.known(std::min(n_tokens, valid_));
-    const int lacking = std::max(text_.within(known) - 1 - model_.cache().size(), 0);
-    return std::min(lacking + std::max(n_tokens - known - come_true_, 0),
-                    model_.cache().capacity());
+    const int beyond = std::max(n_tokens - known - come_true_, 0);
+    return std::min(model_.backlog(text_.within(known)) + beyond, settings_.tail);
   }
+
+  std::string summary() const { return model_.summary(); }
 
   /// @errors kVocabularyMismatch where this is not the target whose codec was given
   void attach(const TargetInfo& target) const {
@@ -173,7 +177,7 @@ class HeterogeneousDrafter : public DrafterBase {
     const int standing = text_.follow(final);
     valid_ = kAll;
     const std::span<const TokenId> tokens = text_.tokens();
-    const int anchor = model_.cache().size();
+    const int anchor = model_.reached();
     if (anchor < standing) {
       model_.keep(anchor, tokens[idx(anchor)], tokens.subspan(idx(anchor) + 1));
     } else {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,6 +27,9 @@ struct ModelTreeSettings {
   std::optional<SamplingOptions> law = {};
   /// The choice between drawn and argmax drafts, where kAuto leaves it open.
   DraftChoice choice = DraftChoice();
+  /// Of a text that the model lags behind by more than this many tokens it reads the last ones. A
+  /// controller asks for fewer than that where more would not pay.
+  int tail = std::numeric_limits<int>::max();
 };
 
 /// A smaller model of the same vocabulary drafts a tree, whose shape is fixed before any token is
@@ -59,7 +63,7 @@ class ModelTreeDrafter : public DrafterBase {
   explicit ModelTreeDrafter(T& model, ModelTreeSettings settings = {}, int n_ctx = 0)
       : ModelTreeDrafter(model, C(model.shape(), n_ctx), std::move(settings)) {}
   ModelTreeDrafter(T& model, C cache, ModelTreeSettings settings)
-      : model_(model, std::move(cache)),
+      : model_(model, std::move(cache), settings.tail),
         settings_(std::move(settings)),
         way_(settings_.sampling, settings_.choice) {
     for (const int children : settings_.branching) {
@@ -81,6 +85,8 @@ class ModelTreeDrafter : public DrafterBase {
   }
 
   std::optional<int> backlog(int n_tokens) const noexcept { return model_.backlog(n_tokens); }
+
+  std::string summary() const { return model_.summary(); }
 
   /// @errors kVocabularyMismatch, naming the first piece in which the two vocabularies differ
   void attach(const TargetInfo& target) const { model_.attach(target); }
