@@ -28,7 +28,7 @@ inline std::string control_bytes(TokenId token) {
 struct Trigger {
   /// Any of them; of a control token its control_bytes(). Text behind it is constrained, from the next
   /// byte on, within the token that completes it as well.
-  std::vector<std::string> texts;
+  std::vector<std::string> texts = {};
   /// The text must not end before a trigger.
   bool required = false;
   /// Behind a constrained text the answer is free again, up to the next trigger. Else it ends there.
