@@ -1,5 +1,6 @@
 #include "constraint_arguments.hpp"
 
+#include <algorithm>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -73,6 +74,10 @@ void ConstraintArguments::read() {
   if (!triggers_.empty() && first == nullptr) {
     throw UsageError("--grammar-trigger without a constraint", "one that it begins",
                      "add --grammar, --grammar-file, --json-schema or --regex");
+  }
+  if (std::ranges::find(triggers_, "") != triggers_.end()) {
+    throw UsageError("--grammar-trigger without text", "at least one character",
+                     "the constraint begins at once where there is no trigger");
   }
   if (repeat_ && triggers_.empty()) {
     throw UsageError("--grammar-repeat without --grammar-trigger", "a trigger to wait for",
