@@ -1,6 +1,8 @@
 #include "constraint_arguments.hpp"
 
+#include <algorithm>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include <foredraft/constraint/gbnf.hpp>
@@ -8,8 +10,10 @@
 #include <foredraft/constraint/json_schema.hpp>
 #include <foredraft/constraint/piece_trie.hpp>
 #include <foredraft/constraint/regex.hpp>
+#include <foredraft/constraint/triggered_grammar.hpp>
 
 #include "arguments.hpp"
+#include "thinking.hpp"
 
 namespace cli {
 
@@ -19,6 +23,13 @@ namespace {
 bool is_schema(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\n");
   return begin != std::string::npos && (text[begin] == '{' || text == "true" || text == "false");
+}
+
+/// As texts hold it, or, where it is a control token, as masks spell that.
+std::string marker_bytes(std::string_view text, const fd::Tokenizer& tokenizer) {
+  const auto tokens = tokenizer.encode(text, {.parse_special = true, .continues = true});
+  const bool control = tokens.size() == 1 && tokenizer.piece(tokens[0]).empty();
+  return control ? fd::control_bytes(tokens[0]) : std::string(text);
 }
 
 }  // namespace
@@ -31,6 +42,15 @@ void ConstraintArguments::add_to(CLI::App& command) {
                          "the answer is JSON that is valid under this schema; {} is any JSON"));
   require_text(add_value(command, "--regex PATTERN", pattern_,
                          "the whole answer matches this regular expression"));
+  command
+      .add_option("--grammar-trigger", triggers_,
+                  "the constraint begins behind this text, and all before it is free; of several "
+                  "the first that is written counts; may be repeated")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+  command.add_flag("--grammar-repeat", repeat_,
+                   "behind what the constraint asks for the answer is free again, up to the next "
+                   "trigger");
 }
 
 bool ConstraintArguments::given() const noexcept {
@@ -51,6 +71,18 @@ void ConstraintArguments::read() {
     }
     first = name;
   }
+  if (!triggers_.empty() && first == nullptr) {
+    throw UsageError("--grammar-trigger without a constraint", "one that it begins",
+                     "add --grammar, --grammar-file, --json-schema or --regex");
+  }
+  if (std::ranges::find(triggers_, "") != triggers_.end()) {
+    throw UsageError("--grammar-trigger without text", "at least one character",
+                     "the constraint begins at once where there is no trigger");
+  }
+  if (repeat_ && triggers_.empty()) {
+    throw UsageError("--grammar-repeat without --grammar-trigger", "a trigger to wait for",
+                     "leave it out, or name one");
+  }
   if (!grammar_text_.empty()) grammar_ = fd::gbnf_grammar(grammar_text_);
   if (!grammar_file_.empty()) grammar_ = fd::gbnf_grammar(read_text_file(grammar_file_));
   if (!schema_.empty()) {
@@ -60,12 +92,24 @@ void ConstraintArguments::read() {
   if (grammar_) fd::Automaton{*grammar_};  // what no text satisfies is refused now
 }
 
-fd::AnyConstraint ConstraintArguments::constraint(const fd::Tokenizer& tokenizer) const {
+fd::AnyConstraint ConstraintArguments::constraint(const fd::Tokenizer& tokenizer,
+                                                  bool answer) const {
   if (!grammar_) return {};
   const auto trie = std::make_shared<const fd::PieceTrie>(
-      static_cast<int>(tokenizer.vocabulary().size()),
-      [&](fd::TokenId token) { return std::string(tokenizer.piece(token)); });
-  return fd::GrammarConstraint(*grammar_, trie);
+      static_cast<int>(tokenizer.vocabulary().size()), [&](fd::TokenId token) {
+        const std::string_view piece = tokenizer.piece(token);
+        return piece.empty() ? fd::control_bytes(token) : std::string(piece);
+      });
+  fd::Grammar grammar = *grammar_;
+  if (!triggers_.empty()) {
+    fd::Trigger trigger{.repeat = repeat_};
+    for (const auto& text : triggers_) trigger.texts.push_back(marker_bytes(text, tokenizer));
+    grammar = fd::triggered_grammar(std::move(grammar), trigger);
+  } else if (const auto* markers = answer ? thinking_markers(tokenizer) : nullptr) {
+    grammar = fd::behind_thinking(std::move(grammar), marker_bytes(markers->open, tokenizer),
+                                  marker_bytes(markers->close, tokenizer));
+  }
+  return fd::GrammarConstraint(grammar, trie);
 }
 
 }  // namespace cli

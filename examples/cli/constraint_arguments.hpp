@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <CLI/CLI.hpp>
 
@@ -13,7 +14,8 @@
 
 namespace cli {
 
-/// --grammar, --grammar-file, --json-schema and --regex: what the answer may be.
+/// --grammar, --grammar-file, --json-schema and --regex: what the answer may be; --grammar-trigger:
+/// where in it that begins.
 class ConstraintArguments {
  public:
   void add_to(CLI::App& command);
@@ -25,14 +27,18 @@ class ConstraintArguments {
   /// @errors UsageError where it is more than one; kIo, kInvalidConstraint
   void read();
 
-  /// For texts of that tokenizer; none where none was given. @errors kInvalidConstraint
-  fd::AnyConstraint constraint(const fd::Tokenizer& tokenizer) const;
+  /// For texts of that tokenizer; none where none was given.
+  /// @param answer  of a chat: a model that marks what it thinks may do so before it
+  /// @errors kInvalidConstraint
+  fd::AnyConstraint constraint(const fd::Tokenizer& tokenizer, bool answer) const;
 
  private:
   std::string grammar_text_;
   std::string grammar_file_;
   std::string schema_;
   std::string pattern_;
+  std::vector<std::string> triggers_;
+  bool repeat_ = false;
   std::optional<fd::Grammar> grammar_;
 };
 

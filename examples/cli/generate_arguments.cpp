@@ -326,6 +326,7 @@ void GenerateArguments::add_to_chat(CLI::App& command) {
   add_model_option(command, model);
   add_turns(command);
   add_limits(command);
+  constraint.add_to(command);
   add_sampling(command);
   add_penalties(command);
   add_speculation(command);

@@ -1,4 +1,5 @@
 #include "sampling_arguments.hpp"
+#include "thinking.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,14 +25,6 @@ constexpr std::array kSamplerNames{Named{"penalties", fd::Sampler::kPenalties},
                                    Named{"min_p", fd::Sampler::kMinP},
                                    Named{"top_n_sigma", fd::Sampler::kTopNSigma},
                                    Named{"xtc", fd::Sampler::kXtc}};
-
-struct Markers {
-  std::string_view format;
-  std::string_view open;
-  std::string_view close;
-};
-constexpr std::array kMarkers{Markers{"deepseek", "<think>", "</think>"},
-                              Markers{"mistral", "[THINK]", "[/THINK]"}};
 
 std::string names_of_samplers() {
   std::string list;
@@ -140,7 +133,7 @@ void SamplingArguments::add_dry(CLI::App& command, fd::SamplingOptions& sampling
 
 void SamplingArguments::add_reasoning(CLI::App& command, fd::SamplingOptions& sampling) {
   std::vector<std::string> formats;
-  for (const Markers& markers : kMarkers) formats.emplace_back(markers.format);
+  for (const ThinkingMarkers& markers : kThinkingMarkers) formats.emplace_back(markers.format);
   add_number(command, "--reasoning-budget N", sampling.reasoning.tokens, -1, kMostCount,
              "tokens that a model may think before its answer; -1: as many as it likes [-1]");
   require_text(add_value(command, "--reasoning-budget-message TEXT", message_,
@@ -192,13 +185,13 @@ void SamplingArguments::complete(fd::Options& options, const fd::Tokenizer& toke
     sampling.dry_breakers = std::move(sequences);
   }
   if (sampling.reasoning.tokens < 0) return;
-  for (const Markers& markers : kMarkers) {
-    if (!reasoning_format_.empty() && reasoning_format_ != markers.format) continue;
-    auto open = encoded(markers.open, tokenizer);
-    auto close = encoded(markers.close, tokenizer);
-    if (reasoning_format_.empty() && (open.size() != 1 || close.size() != 1)) continue;
-    sampling.reasoning.open = std::move(open);
-    sampling.reasoning.close = std::move(close);
+  const ThinkingMarkers* markers = thinking_markers(tokenizer);
+  for (const ThinkingMarkers& known : kThinkingMarkers) {
+    if (known.format == reasoning_format_) markers = &known;
+  }
+  if (markers != nullptr) {
+    sampling.reasoning.open = encoded(markers->open, tokenizer);
+    sampling.reasoning.close = encoded(markers->close, tokenizer);
     sampling.reasoning.message =
         message_.empty() ? std::vector<fd::TokenId>{} : encoded(message_, tokenizer);
     return;

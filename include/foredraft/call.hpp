@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,8 +47,8 @@ class Call {
                   "Options::piece, the bytes of a token",
                   "stop at tokens instead: Options::end_tokens");
     }
-    if (options_.constraint) constrain(target.vocab_size());
-    if (options_.min_tokens > 0) ends_ = ends_among(target.vocab_size());
+    if (options_.constraint) constrain(target);
+    if (options_.min_tokens > 0) ends_ = ends_of(target);
     need_early_ = std::max(need_, acceptance.needs(sampling(0)));
   }
 
@@ -97,23 +98,39 @@ class Call {
   /// A token may come before which the text must not end.
   bool early() const noexcept { return !ends_.empty() && stats.emitted < options_.min_tokens; }
 
-  std::vector<TokenId> ends_among(int n_vocab) const {
+  /// All tokens that end the text, ascending. A target that names its own need not be asked of each
+  /// token of the vocabulary.
+  template <typename T>
+  std::vector<TokenId> ends_of(const T& target) const {
+    const int n_vocab = target.vocab_size();
     std::vector<TokenId> ends;
-    for (TokenId token = 0; token < n_vocab; ++token) {
-      if (is_end(token)) ends.push_back(token);
+    const auto take = [&](TokenId token) {
+      if (token >= 0 && token < n_vocab) ends.push_back(token);
+    };
+    if (!is_end_) {
+      std::for_each(options_.end_tokens.begin(), options_.end_tokens.end(), take);
+    } else if constexpr (requires { std::span<const TokenId>(target.ends()); }) {
+      for (const TokenId token : target.ends()) take(token);
+    } else {
+      for (TokenId token = 0; token < n_vocab; ++token) {
+        if (is_end_(token)) take(token);
+      }
     }
+    std::sort(ends.begin(), ends.end());
+    ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
     return ends;
   }
 
-  void constrain(int n_vocab) {
-    if (options_.constraint.vocab_size() > n_vocab) {
+  template <typename T>
+  void constrain(const T& target) {
+    if (options_.constraint.vocab_size() > target.vocab_size()) {
       throw Error(
           ErrorCode::kVocabularyMismatch,
           "a constraint over " + std::to_string(options_.constraint.vocab_size()) + " tokens",
-          "at most the " + std::to_string(n_vocab) + " of the target",
+          "at most the " + std::to_string(target.vocab_size()) + " of the target",
           "make the constraint with the target's own vocabulary");
     }
-    auto ends = std::make_shared<std::vector<TokenId>>(ends_among(n_vocab));
+    auto ends = std::make_shared<std::vector<TokenId>>(ends_of(target));
     constraint_ = ConstraintPath(options_.constraint, std::move(ends));
   }
 

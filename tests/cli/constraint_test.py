@@ -41,6 +41,19 @@ class Constraint(CliTest):
         self.assertEqual(forced["text"], plain["text"])
         self.assertLess(forced["stats"]["rounds"], plain["stats"]["rounds"] / 2)
 
+    def test_a_constraint_begins_behind_a_trigger(self):
+        # Left alone the model writes the alphabet.
+        for how in (("--spec-type", "none"), (), ("--spec-draft-n-max", 8)):
+            once = self.generate("--regex", "<[0-9]{2}>", "--grammar-trigger", "hi", *how)
+            self.assertRegex(once["text"], "^[a-g]*hi<[0-9]{2}>$")
+            again = self.generate("--regex", "<00>", "--grammar-trigger", "hi", "--grammar-trigger", "de",
+                                  "--grammar-repeat", *how)
+            self.assertRegex(again["text"], "^cde<00>abcde<00>")
+
+    def test_answers_of_a_chat(self):
+        done = self.succeeds("chat", "-m", self.alphabet(), "-n", 20, "--regex", "yes|no", stdin="ab\nxy\n")
+        self.assertRegex(done.stdout, r"^(yes|no)\n(yes|no)\n$")
+
     def test_schema_of_text_and_of_file(self):
         schema = json.dumps({"type": "object", "properties": {"b": {"enum": ["c", 1]}}, "required": ["b"]})
         for argument in (schema, self.write("schema.json", schema.encode())):
@@ -52,6 +65,9 @@ class Constraint(CliTest):
             (("--regex", "a", "--grammar", "root ::= x"), 2, "--grammar with --regex"),
             (("--regex", r"(a)\1"), 1, "back-reference"),
             (("--regex", ""), 2, "--regex"),
+            (("--grammar-trigger", "a"), 2, "--grammar-trigger without"),
+            (("--regex", "a", "--grammar-repeat"), 2, "--grammar-repeat without"),
+            (("--regex", "a", "--grammar-trigger", ""), 2, "--grammar-trigger without text"),
             (("--grammar", 'root ::= root "a"'), 1, "begins with itself"),
             (("--grammar-file", "no such file"), 1, "[io]"),
             (("-j", '{"multipleOf": 2}'), 1, "`multipleOf`"),

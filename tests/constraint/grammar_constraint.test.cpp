@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <foredraft/constraint/json_schema.hpp>
 #include <foredraft/foredraft.hpp>
 
 #include "support/catch.hpp"
@@ -94,6 +95,46 @@ TEST_CASE("masks are what brute force finds: for each token, whether its bytes g
   }
   CHECK(grammars > 150);
   CHECK(masks > 1000);
+}
+
+TEST_CASE("inside strings, bounded or not, masks are what brute force finds") {
+  const std::vector<std::string> pieces{
+      "a",        "ab",     "abc",  "\xC3\xA9", "\xC3", "\xA9", "x\xC3\xA9y", "\xE4\xB8\xAD",
+      "\"",       "a\"",    "\", ", "\":",      "{\"",  "\\",   "\\n",        "\n",
+      "a\n",      "aaaaaa", "}",    "]",        "\"}",  "[\"",  " ",          "12",
+      "\xE4\xB8", "\xAD\"", "",     "<",        "<<<",  "t"};
+  const auto trie = trie_of(pieces);
+  std::mt19937 random(9);
+  for (
+      const char* schema :
+      {R"({"type":"string","maxLength":7})", R"({"type":"string","minLength":3,"maxLength":9})",
+       R"({"type":"array","items":{"type":"string","minLength":2},"maxItems":3})", "{}",
+       R"({"properties":{"ab":{"type":"string","maxLength":40}},"additionalProperties":{"type":"string"}})",
+       R"({"type":"string","pattern":"^[^<]{0,30}$"})",
+       R"({"type":"string","pattern":"a.{3}b"})"}) {
+    const fd::Grammar grammar = fd::json_schema_grammar(schema);
+    const fd::GrammarConstraint constraint(grammar, trie);
+    Texts texts(grammar);
+    for (int round = 0; round < 40; ++round) {
+      auto state = constraint.start();
+      std::string text;
+      for (int length = 0; length < 14; ++length) {
+        CAPTURE(schema, text);
+        const auto mask = constraint.mask(state);
+        Tokens allowed;
+        for (fd::TokenId token = 0; token < static_cast<int>(pieces.size()); ++token) {
+          const std::string& piece = pieces[static_cast<std::size_t>(token)];
+          const bool expected = !piece.empty() && texts.begins(text + piece);
+          CHECK(mask->contains(token) == expected);
+          if (expected) allowed.push_back(token);
+        }
+        if (allowed.empty()) break;
+        const fd::TokenId token = allowed[random() % allowed.size()];
+        text += pieces[static_cast<std::size_t>(token)];
+        state = *constraint.next(state, token);
+      }
+    }
+  }
 }
 
 TEST_CASE("a token may span rules, and be a part of a character") {

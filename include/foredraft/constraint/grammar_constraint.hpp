@@ -14,6 +14,7 @@
 #include <foredraft/constraint/automaton.hpp>
 #include <foredraft/constraint/grammar.hpp>
 #include <foredraft/constraint/piece_trie.hpp>
+#include <foredraft/constraint/plain_runs.hpp>
 #include <foredraft/constraint/pushdown_states.hpp>
 #include <foredraft/core/constraint.hpp>
 #include <foredraft/core/error.hpp>
@@ -27,7 +28,7 @@ namespace foredraft::inline v0 {
 /// States and masks are kept as they are met, for all texts of all copies, up to about kMostBytes;
 /// beyond that they are made anew.
 /// @cost a mask that was not met before: a walk over the tree of the vocabulary's tokens, as far as
-/// they are allowed; else a look-up
+/// they are allowed, without plain ones inside strings; else a look-up
 class GrammarConstraint {
  public:
   static constexpr std::size_t kMostBytes = std::size_t{128} << 20;
@@ -47,7 +48,7 @@ class GrammarConstraint {
     kept_->tokens = std::move(tokens);
     kept_->automaton = std::make_shared<const Automaton>(grammar);
     kept_->most_bytes = most_bytes;
-    kept_->states = std::make_shared<PushdownStates>(kept_->automaton);
+    kept_->begin();
     const State begin = start();
     if (mask(begin)->empty() && !may_end(begin)) {
       throw Error(ErrorCode::kInvalidConstraint,
@@ -88,11 +89,15 @@ class GrammarConstraint {
         return found->second;
       }
     }
-    auto allowed = std::make_shared<TokenSet>(vocab_size());
+    const PieceTrie& tokens = *kept_->tokens;
+    const int plain = newest ? kept_->runs->of(state.state) : PlainRuns::kUnlike;
+    const bool alike = plain != PlainRuns::kUnlike;
+    auto allowed = std::make_shared<TokenSet>(tokens.plain(alike ? plain : 0));
     PushdownStates& states = *state.states;
-    kept_->tokens->walk(
-        state.state, [&](int from, std::uint8_t byte) { return states.step(from, byte); },
-        [&](TokenId token) { allowed->add(token); });
+    (alike ? tokens.others() : tokens.all())
+        .walk(
+            state.state, [&](int from, std::uint8_t byte) { return states.step(from, byte); },
+            [&](TokenId token) { allowed->add(token); });
     if (newest) {
       const std::size_t most = kept_->most_bytes / 2 / (allowed->bytes() + 64) + 1;
       if (kept_->masks.size() >= most) kept_->masks.clear();
@@ -128,11 +133,15 @@ class GrammarConstraint {
  private:
   /// What copies share.
   struct Kept {
+    void begin() {
+      states = std::make_shared<PushdownStates>(automaton);
+      runs.emplace(states);
+      masks.clear();
+    }
     /// A state among the newest states; new ones begin where those there are have grown too many.
     State newest(State state) {
       if (states->bytes() > most_bytes / 2) {
-        states = std::make_shared<PushdownStates>(automaton);
-        masks.clear();
+        begin();
       }
       if (state.states != states) {
         state.state = state.states->copy_to(*states, state.state);
@@ -146,6 +155,7 @@ class GrammarConstraint {
     std::size_t most_bytes = 0;
     std::mutex mutex;
     std::shared_ptr<PushdownStates> states;
+    std::optional<PlainRuns> runs;                                   // of `states`
     std::unordered_map<int, std::shared_ptr<const TokenSet>> masks;  // of `states`
   };
 

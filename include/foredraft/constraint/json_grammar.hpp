@@ -7,6 +7,7 @@
 
 #include <foredraft/constraint/code_points.hpp>
 #include <foredraft/constraint/grammar.hpp>
+#include <foredraft/constraint/json_value.hpp>
 #include <foredraft/constraint/regex.hpp>
 
 namespace foredraft::inline v0 {
@@ -59,6 +60,26 @@ class JsonGrammar {
   /// Any number of parts with commas between.
   Expression list(Expression part) {
     return g_.optional(g_.sequence({part, g_.repeat(g_.sequence({comma(), part}), 0)}));
+  }
+
+  /// This value, with blanks between its tokens.
+  Expression constant(const JsonValue& value) {
+    std::vector<Expression> parts;
+    const auto add = [&](Expression part) {
+      if (!parts.empty()) parts.push_back(comma());
+      parts.push_back(part);
+    };
+    if (value.is(JsonValue::Kind::kArray)) {
+      for (const JsonValue& item : value.items) add(constant(item));
+      return between("[", g_.sequence(std::move(parts)), "]");
+    }
+    if (value.is(JsonValue::Kind::kObject)) {
+      for (const auto& [name, member] : value.members) {
+        add(pair(g_.text(json_string(name)), constant(member)));
+      }
+      return between("{", g_.sequence(std::move(parts)), "}");
+    }
+    return g_.text(json_text(value));
   }
 
   /// A string of min .. max characters.

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -10,14 +9,16 @@
 #include <utility>
 #include <vector>
 
-#include <foredraft/constraint/code_points.hpp>
+#include <foredraft/constraint/decimal_range.hpp>
 #include <foredraft/constraint/grammar.hpp>
 #include <foredraft/constraint/integer_range.hpp>
 #include <foredraft/constraint/json_grammar.hpp>
+#include <foredraft/constraint/json_lists.hpp>
 #include <foredraft/constraint/json_value.hpp>
+#include <foredraft/constraint/other_names.hpp>
 #include <foredraft/constraint/regex.hpp>
 #include <foredraft/constraint/schema_document.hpp>
-#include <foredraft/core/index.hpp>
+#include <foredraft/constraint/string_formats.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -47,7 +48,8 @@ class JsonSchemaReader {
   static constexpr int kMostNested = 120;
   static constexpr int kMostSchemas = 20000;
 
-  explicit JsonSchemaReader(std::string_view text) : document_(text), json_(g_) {}
+  explicit JsonSchemaReader(std::string_view text)
+      : document_(text), json_(g_), lists_(g_, json_) {}
 
   [[noreturn]] static void refuse(const std::string& found, const std::string& where,
                                   std::string_view expected, std::string_view hint = {}) {
@@ -84,33 +86,13 @@ class JsonSchemaReader {
   }
 
   static void check_keywords(const JsonValue& s, const std::string& where) {
-    constexpr std::array<std::string_view, 24> kSupported{"type",
-                                                          "enum",
-                                                          "const",
-                                                          "properties",
-                                                          "required",
-                                                          "items",
-                                                          "prefixItems",
-                                                          "minItems",
-                                                          "maxItems",
-                                                          "minLength",
-                                                          "maxLength",
-                                                          "pattern",
-                                                          "format",
-                                                          "minimum",
-                                                          "maximum",
-                                                          "anyOf",
-                                                          "oneOf",
-                                                          "allOf",
-                                                          "$ref",
-                                                          "additionalProperties",
-                                                          "exclusiveMinimum",
-                                                          "exclusiveMaximum",
-                                                          "$defs",
-                                                          "definitions"};
+    constexpr std::string_view kSupported =
+        " type enum const properties required additionalProperties items prefixItems minItems "
+        "maxItems minLength maxLength pattern format minimum maximum exclusiveMinimum "
+        "exclusiveMaximum anyOf oneOf allOf $ref $defs definitions ";
     for (const auto& [keyword, value] : s.members) {
-      const bool known =
-          std::find(kSupported.begin(), kSupported.end(), keyword) != kSupported.end();
+      const bool word = keyword.find(' ') == keyword.npos;
+      const bool known = word && kSupported.find(" " + keyword + " ") != kSupported.npos;
       if (known || SchemaDocument::is_annotation(keyword)) continue;
       if (keyword == "uniqueItems" && value.is(Kind::kFalse)) continue;
       refuse("the keyword `" + keyword + "`, which is not supported,", where,
@@ -186,7 +168,7 @@ class JsonSchemaReader {
     }
     std::vector<Expression> alternatives;
     for (const JsonValue& value : values) {
-      if (fits(s, value)) alternatives.push_back(g_.text(json_text(value)));
+      if (fits(s, value)) alternatives.push_back(json_.constant(value));
     }
     return g_.either(std::move(alternatives));
   }
@@ -238,37 +220,36 @@ class JsonSchemaReader {
                      int nested) {
     if (name == "null") return g_.text("null");
     if (name == "boolean") return g_.either({g_.text("true"), g_.text("false")});
-    if (name == "integer") return integer(s);
-    if (name == "number") return number(s, where);
+    if (name == "integer" || name == "number") return number(s, name == "integer");
     if (name == "string") return string(s, where);
     if (name == "array") return array(s, where, nested);
     return object(s, where, nested);
   }
 
-  Expression integer(const JsonValue& s) {
-    const auto bound = [&](const char* keyword, const char* exclusive,
-                           std::int64_t step) -> std::optional<std::int64_t> {
-      std::optional<std::int64_t> found;
-      if (const JsonValue* value = s.find(keyword))
-        found = SchemaDocument::integer(*value, keyword);
-      if (const JsonValue* value = s.find(exclusive)) {
-        const std::int64_t other = SchemaDocument::integer(*value, exclusive) + step;
-        found = !found ? other : step > 0 ? std::max(*found, other) : std::min(*found, other);
-      }
-      return found;
-    };
-    const auto low = bound("minimum", "exclusiveMinimum", 1);
-    const auto high = bound("maximum", "exclusiveMaximum", -1);
-    return low || high ? IntegerRange::write(g_, low, high) : json_.integer();
+  /// The narrower one of a bound and its exclusive twin.
+  /// @param side  1 for a lower bound, -1 for an upper one
+  static std::optional<DecimalRange::Bound> bound(const JsonValue& s, const char* keyword,
+                                                  const char* exclusive, int side) {
+    std::optional<DecimalRange::Bound> found;
+    if (const JsonValue* value = s.find(keyword)) {
+      found = {SchemaDocument::integer(*value, keyword), true};
+    }
+    if (const JsonValue* value = s.find(exclusive)) {
+      const std::int64_t other = SchemaDocument::integer(*value, exclusive);
+      if (!found || (other - found->value) * side >= 0) found = {other, false};
+    }
+    return found;
   }
 
-  Expression number(const JsonValue& s, const std::string& where) {
-    for (const char* keyword : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}) {
-      if (s.find(keyword) == nullptr) continue;
-      refuse(std::string("`") + keyword + "` for numbers that are not integers", where,
-             "`type` integer, or no bound");
-    }
-    return json_.number();
+  Expression number(const JsonValue& s, bool whole) {
+    const auto low = bound(s, "minimum", "exclusiveMinimum", 1);
+    const auto high = bound(s, "maximum", "exclusiveMaximum", -1);
+    if (!low && !high) return whole ? json_.integer() : json_.number();
+    if (!whole) return DecimalRange::write(g_, low, high);
+    std::optional<std::int64_t> first, last;
+    if (low) first = low->value + !low->included;
+    if (high) last = high->value - !high->included;
+    return IntegerRange::write(g_, first, last);
   }
 
   std::pair<int, int> bounds(const JsonValue& s, const char* low, const char* high) const {
@@ -303,24 +284,10 @@ class JsonSchemaReader {
   }
 
   static std::string pattern_of(const std::string& format, const std::string& where) {
-    // No 29th of February: whether there is one takes the whole year.
-    const std::string date =
-        "[12]\\d{3}-((0[13578]|1[02])-(0[1-9]|[12]\\d|3[01])|(0[469]|11)-(0[1-9]|[12]\\d|30)|"
-        "02-(0[1-9]|1\\d|2[0-8]))";
-    const std::string time =
-        "([01]\\d|2[0-3]):[0-5]\\d:[0-5]\\d(\\.\\d{1,9})?(Z|[+\\-]([01]\\d|2[0-3]):[0-5]\\d)";
-    const std::string byte = "(25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)";
-    if (format == "date") return date;
-    if (format == "time") return time;
-    if (format == "date-time") return date + "T" + time;
-    if (format == "uuid") return "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}";
-    if (format == "ipv4") return byte + "(\\." + byte + "){3}";
-    if (format == "email") {
-      return "[A-Za-z0-9_+\\-]{1,30}(\\.[A-Za-z0-9_+\\-]{1,30}){0,3}@"
-             "([A-Za-z0-9][A-Za-z0-9\\-]{0,30}\\.){1,4}[A-Za-z]{2,10}";
-    }
+    const std::string pattern = pattern_of_format(format);
+    if (!pattern.empty()) return pattern;
     refuse("the format `" + format + "`, which is not supported,", where,
-           "date, time, date-time, uuid, ipv4 or email");
+           "date, time, date-time, duration, uuid, ipv4, ipv6, hostname, uri or email");
   }
 
   Expression array(const JsonValue& s, const std::string& where, int nested) {
@@ -340,41 +307,8 @@ class JsonSchemaReader {
     } else if (first.empty() || min > n_first) {
       further = json_.value();
     }
-    // From the end: what may follow behind so many items.
-    const auto up_to = [max_items = max](int n) {
-      return max_items == Grammar::kUnbounded ? max_items : std::max(max_items - n, 0);
-    };
-    Expression behind = g_.text("");
-    if (further) {
-      const int written = std::max(n_first, 1);
-      behind = repeat(g_.sequence({json_.comma(), *further}), min - written, up_to(written));
-      if (n_first == 0) first.push_back(*further);
-    } else if (min > n_first) {
-      return g_.either({});
-    }
-    for (int i = static_cast<int>(first.size()) - 1; i >= 0; --i) {
-      std::vector<Expression> ways;
-      if (i >= min) ways.push_back(g_.text(""));
-      if (max == Grammar::kUnbounded || i < max) {
-        const Expression item = first[idx(i)];
-        ways.push_back(i == 0 ? g_.sequence({item, behind})
-                              : g_.sequence({json_.comma(), item, behind}));
-      }
-      behind = g_.call(g_.rule("items", g_.either(std::move(ways))));
-    }
-    return json_.between("[", behind, "]");
+    return json_.between("[", lists_.items(first, further, min, max), "]");
   }
-  Expression repeat(Expression part, int min, int max) {
-    min = std::max(min, 0);
-    if (max != Grammar::kUnbounded && max < min) return g_.either({});
-    return g_.repeat(g_.call(g_.rule("item", part)), min, max);
-  }
-
-  struct Member {
-    std::string name;
-    Expression pair;
-    bool required;
-  };
 
   Expression object(const JsonValue& s, const std::string& where, int nested) {
     const JsonValue* properties = s.find("properties");
@@ -387,7 +321,7 @@ class JsonSchemaReader {
     } else if (properties == nullptr) {
       further = json_.value();
     }
-    std::vector<Member> members;
+    std::vector<JsonLists::Member> members;
     const auto add = [&](const std::string& name, Expression value, bool required) {
       const Expression pair = json_.pair(g_.text(json_string(name)), value);
       members.push_back({name, g_.call(g_.rule(name, pair)), required});
@@ -404,8 +338,9 @@ class JsonSchemaReader {
       add(name, additional == nullptr ? json_.value() : further.value_or(g_.either({})), true);
     }
     std::optional<Expression> other;
-    if (further) other = json_.pair(json_.quoted(name_besides(members, where)), *further);
-    return json_.between("{", in_order(members, other), "}");
+    if (further)
+      other = json_.pair(json_.quoted(OtherNames::write(g_, names_of(members, where))), *further);
+    return json_.between("{", lists_.members(members, other), "}");
   }
   static std::vector<std::string> names(const JsonValue& s, const char* keyword,
                                         const std::string& where) {
@@ -421,70 +356,23 @@ class JsonSchemaReader {
     return found;
   }
 
-  /// The members in their order, those that need not be there left out or not, then others. A comma
-  /// goes before all but the first that is there.
-  Expression in_order(const std::vector<Member>& members, std::optional<Expression> other) {
-    Expression first = g_.text("");  // where none is written yet
-    Expression later = first;        // where one is
-    if (other) {
-      first = json_.list(*other);
-      later = g_.repeat(g_.sequence({json_.comma(), *other}), 0);
-    }
-    for (auto member = members.rbegin(); member != members.rend(); ++member) {
-      std::vector<Expression> begin{g_.sequence({member->pair, later})};
-      std::vector<Expression> go_on{g_.sequence({json_.comma(), member->pair, later})};
-      if (!member->required) begin.push_back(first), go_on.push_back(later);
-      first = g_.call(g_.rule("members", g_.either(std::move(begin))));
-      later = g_.call(g_.rule("members", g_.either(std::move(go_on))));
-    }
-    return first;
-  }
-
-  /// A name, without escapes, that is none of these.
-  Expression name_besides(const std::vector<Member>& members, const std::string& where) {
+  static std::vector<std::string> names_of(const std::vector<JsonLists::Member>& members,
+                                           const std::string& where) {
     constexpr std::size_t kMostBytes = 200;
-    std::vector<std::vector<std::uint32_t>> names;
-    for (const Member& member : members) {
+    std::vector<std::string> names;
+    for (const JsonLists::Member& member : members) {
       if (member.name.size() > kMostBytes) {
         refuse("a long name beside `additionalProperties`", where, "names of at most 200 bytes");
       }
-      names.emplace_back();
-      TextCursor text(member.name, "a name");
-      while (!text.at_end()) names.back().push_back(text.character());
+      names.push_back(member.name);
     }
-    CodePoints plain(0x20, CodePoints::kLast);
-    plain = plain.without({'"', '"'}).without({'\\', '\\'});
-    const Expression any = g_.call(g_.rule("letter", utf8_character(g_, plain)));
-    return besides(names, 0, plain, g_.repeat(any, 0));
-  }
-  /// The same behind `at` characters that all of `names` begin with.
-  Expression besides(const std::vector<std::vector<std::uint32_t>>& names, std::size_t at,
-                     const CodePoints& plain, Expression any_text) {
-    std::map<std::uint32_t, std::vector<std::vector<std::uint32_t>>> by_next;
-    bool ends = true;
-    CodePoints others = plain;
-    for (const auto& name : names) {
-      if (name.size() == at) {
-        ends = false;
-      } else {
-        by_next[name[at]].push_back(name);
-        others = others.without({name[at], name[at]});
-      }
-    }
-    std::vector<Expression> ways;
-    if (ends) ways.push_back(g_.text(""));
-    ways.push_back(g_.sequence({utf8_character(g_, others), any_text}));
-    for (const auto& [next, rest] : by_next) {
-      if (!plain.contains(next)) continue;
-      ways.push_back(
-          g_.sequence({utf8_character(g_, {next, next}), besides(rest, at + 1, plain, any_text)}));
-    }
-    return g_.either(std::move(ways));
+    return names;
   }
 
   SchemaDocument document_;
   Grammar g_;
   JsonGrammar json_;
+  JsonLists lists_;
   std::map<std::string, Grammar::Rule> rules_;  // by reference
   int n_schemas_ = 0;
 };

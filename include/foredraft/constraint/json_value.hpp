@@ -44,14 +44,14 @@ struct JsonValue {
 /// A string of JSON with its quotes, no longer than it has to be.
 inline std::string json_string(std::string_view text) {
   constexpr std::string_view kHex = "0123456789abcdef";
+  constexpr std::string_view kNames = "\"\\bfnrt";
+  constexpr std::string_view kMeant = "\"\\\b\f\n\r\t";
   std::string out = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
+    if (const std::size_t known = kMeant.find(c); known != kMeant.npos) {
       out += '\\';
-      out += c;
-    } else if (c == '\n') {
-      out += "\\n";
+      out += kNames[known];
     } else if (byte < 0x20) {
       out += "\\u00";
       out += kHex[byte / 16];

@@ -2,38 +2,53 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <foredraft/constraint/token_tree.hpp>
 #include <foredraft/core/index.hpp>
+#include <foredraft/core/token_set.hpp>
 #include <foredraft/core/types.hpp>
+#include <foredraft/core/utf8.hpp>
 
 namespace foredraft::inline v0 {
 
-/// The bytes of all tokens of a vocabulary as a tree: a node for each beginning of a token. Nodes
-/// come in the order in which a walk meets them, so a walk that leaves out what is below a node goes
-/// on at a later one.
+/// The bytes of all tokens of a vocabulary, for walks over those that a grammar allows.
+///
+/// Most tokens of a vocabulary are plain: whole characters, none of which means anything inside a
+/// string of JSON. Where a grammar takes any of these characters alike, plain tokens are allowed by
+/// their length, and need no walk.
 class PieceTrie {
  public:
-  /// @param piece  bytes of a token; tokens without any (control tokens, say) are not in the tree
+  /// Characters of a plain token. Longer ones are few.
+  static constexpr int kMostPlain = 24;
+
+  /// @param piece  bytes of a token; tokens without any are allowed nowhere (control_bytes() gives
+  /// some to control tokens)
   /// @cost O(bytes of all tokens), once a vocabulary
   PieceTrie(int n_vocab, const std::function<std::string(TokenId)>& piece) : n_vocab_(n_vocab) {
     begin_of_.reserve(idx(n_vocab) + 1);
+    std::vector<TokenId> all, others;
+    plain_.assign(kMostPlain + 1, TokenSet(n_vocab));
     for (TokenId token = 0; token < n_vocab; ++token) {
       begin_of_.push_back(bytes_.size());
       bytes_ += piece(token);
-      if (bytes_.size() > begin_of_.back()) tokens_.push_back(token);
+      const std::string_view added = std::string_view(bytes_).substr(begin_of_.back());
+      if (added.empty()) continue;
+      all.push_back(token);
+      const int characters = plain_characters(added);
+      if (characters == 0) others.push_back(token);
+      for (int n = std::max(characters, 1); characters != 0 && n <= kMostPlain; ++n) {
+        plain_[idx(n)].add(token);
+      }
     }
     begin_of_.push_back(bytes_.size());
-    std::sort(tokens_.begin(), tokens_.end(), [this](TokenId a, TokenId b) {
-      return std::pair(bytes(a), a) < std::pair(bytes(b), b);
-    });
-    grow();
+    const auto bytes_of = [this](TokenId token) { return bytes(token); };
+    all_ = TokenTree(std::move(all), bytes_of);
+    others_ = TokenTree(std::move(others), bytes_of);
   }
 
   int vocab_size() const noexcept { return n_vocab_; }
@@ -43,31 +58,18 @@ class PieceTrie {
     return std::string_view(bytes_).substr(begin, begin_of_[idx(token) + 1] - begin);
   }
 
-  /// Walk all tokens that go on from a state.
-  /// @param step  step(state, byte): the state behind, negative where there is none
-  /// @param take  take(token) for each token all of whose bytes have a state
-  template <typename Step, typename Take>
-  void walk(int start, Step&& step, Take&& take) const {
-    std::vector<int> states(idx(depth_) + 1, start);
-    std::size_t i = 0;
-    while (i < nodes_.size()) {
-      const Node& node = nodes_[i];
-      const int state = step(states[node.depth], node.byte);
-      if (state < 0) {
-        i = node.skip;
-        continue;
-      }
-      states[node.depth + 1] = state;
-      for (const TokenId token : tokens_of(i)) take(token);
-      ++i;
-    }
-  }
+  /// All tokens.
+  const TokenTree& all() const noexcept { return all_; }
+  /// Plain tokens of at most so many characters.
+  const TokenSet& plain(int characters) const noexcept { return plain_[idx(characters)]; }
+  /// Tokens that are not plain.
+  const TokenTree& others() const noexcept { return others_; }
 
   /// Longest tokens that spell the beginning of `text`, one behind the other, at most `most` of them.
   std::vector<TokenId> spell(std::string_view text, int most) const {
     std::vector<TokenId> tokens;
     while (!text.empty() && tokens.size() < idx(most)) {
-      const TokenId token = longest(text);
+      const TokenId token = all_.longest(text);
       if (token < 0) break;
       tokens.push_back(token);
       text.remove_prefix(bytes(token).size());
@@ -76,60 +78,23 @@ class PieceTrie {
   }
 
  private:
-  struct Node {
-    std::uint8_t byte;
-    std::uint32_t depth;  // bytes before
-    std::size_t skip;     // the next node that is not below
-    std::size_t tokens;   // place of the first token that ends here, or later
-  };
-
-  std::span<const TokenId> tokens_of(std::size_t i) const noexcept {
-    const std::size_t end = i + 1 < nodes_.size() ? nodes_[i + 1].tokens : tokens_.size();
-    return std::span(tokens_).subspan(nodes_[i].tokens, end - nodes_[i].tokens);
-  }
-
-  void grow() {
-    std::vector<std::size_t> open;  // nodes of the beginning of the last token
-    std::string_view last;
-    for (std::size_t t = 0; t < tokens_.size(); ++t) {
-      const std::string_view piece = bytes(tokens_[t]);
-      std::size_t common = 0;
-      while (common < std::min(last.size(), piece.size()) && last[common] == piece[common])
-        ++common;
-      for (; open.size() > common; open.pop_back()) nodes_[open.back()].skip = nodes_.size();
-      for (std::size_t i = common; i < piece.size(); ++i) {
-        open.push_back(nodes_.size());
-        nodes_.push_back(
-            {static_cast<std::uint8_t>(piece[i]), static_cast<std::uint32_t>(i), 0, t});
-      }
-      depth_ = std::max(depth_, static_cast<int>(piece.size()));
-      last = piece;
+  /// Of a plain token; 0 for another one.
+  static int plain_characters(std::string_view text) noexcept {
+    int n = 0;
+    for (; !text.empty(); ++n) {
+      const std::size_t length = valid_utf8_character(text);
+      const auto byte = static_cast<unsigned char>(text[0]);
+      if (length == 0 || byte < 0x20 || byte == '"' || byte == '\\' || n == kMostPlain) return 0;
+      text.remove_prefix(length);
     }
-    for (const std::size_t node : open) nodes_[node].skip = nodes_.size();
-  }
-
-  /// -1 where no token begins the text.
-  TokenId longest(std::string_view text) const noexcept {
-    TokenId found = -1;
-    std::size_t begin = 0;
-    std::size_t end = nodes_.size();
-    for (const char c : text) {
-      std::size_t i = begin;
-      while (i < end && nodes_[i].byte != static_cast<std::uint8_t>(c)) i = nodes_[i].skip;
-      if (i >= end) break;
-      if (const auto tokens = tokens_of(i); !tokens.empty()) found = tokens.front();
-      begin = i + 1;
-      end = nodes_[i].skip;
-    }
-    return found;
+    return n;
   }
 
   int n_vocab_;
-  int depth_ = 0;
   std::string bytes_;                  // of all tokens
   std::vector<std::size_t> begin_of_;  // [n_vocab + 1]
-  std::vector<TokenId> tokens_;        // by their bytes
-  std::vector<Node> nodes_;
+  TokenTree all_, others_;
+  std::vector<TokenSet> plain_;  // [kMostPlain + 1]
 };
 
 }  // namespace foredraft::inline v0

@@ -84,6 +84,8 @@ class SchemaDocument {
     if (b.is(Kind::kTrue)) return a;
     check_additional(a, b, where);
     check_additional(b, a, where);
+    check_items(a, b, where);
+    check_items(b, a, where);
     JsonValue both = a;
     for (const auto& [keyword, value] : b.members) {
       const auto known = std::find_if(both.members.begin(), both.members.end(),
@@ -138,8 +140,12 @@ class SchemaDocument {
   /// @errors kInvalidConstraint where the value is no integer of at most 16 digits
   static std::int64_t integer(const JsonValue& value, const std::string& keyword) {
     std::int64_t number = 0;
-    const char* end = value.text.data() + value.text.size();
-    const auto [stop, error] = std::from_chars(value.text.data(), end, number);
+    std::string_view digits = value.text;
+    if (const std::size_t point = digits.find('.'); point != digits.npos) {  // 2.0 is an integer
+      if (digits.find_first_not_of('0', point + 1) == digits.npos) digits = digits.substr(0, point);
+    }
+    const char* end = digits.data() + digits.size();
+    const auto [stop, error] = std::from_chars(digits.data(), end, number);
     const bool whole = value.is(Kind::kNumber) && error == std::errc() && stop == end;
     constexpr std::int64_t kMost = 9'999'999'999'999'999;
     if (!whole || number > kMost || number < -kMost) {
@@ -187,6 +193,17 @@ class SchemaDocument {
       refuse("`additionalProperties` that speaks of `" + member.first + "` of another part", where,
              "all members in the schema that has `additionalProperties`");
     }
+  }
+
+  /// `items` looks at the `prefixItems` of its own schema alone.
+  static void check_items(const JsonValue& a, const JsonValue& b, const std::string& where) {
+    const JsonValue* items = a.find("items");
+    const JsonValue* others = b.find("prefixItems");
+    if (items == nullptr || items->is(Kind::kTrue) || others == nullptr) return;
+    const JsonValue* own = a.find("prefixItems");
+    if (own != nullptr && own->items.size() >= others->items.size()) return;
+    refuse("`items` that speaks of `prefixItems` of another part", where,
+           "both in the same schema");
   }
 
   static JsonValue together(const std::string& keyword, const JsonValue& a, const JsonValue& b,

@@ -66,6 +66,8 @@ class Model {
   /// The tokens that the head knows, ascending; empty: all. Others have logit -inf.
   std::span<const TokenId> head_tokens() const noexcept { return weights_.head_tokens; }
   bool is_end(TokenId token) const noexcept { return tokenizer_.is_end(token); }
+  /// All of them, ascending.
+  std::span<const TokenId> ends() const noexcept { return tokenizer_.vocabulary().ends(); }
   std::string piece(TokenId token) const { return std::string(tokenizer_.piece(token)); }
   TargetInfo info() const {
     return {config_.n_vocab, vocabulary_info(tokenizer_.vocabulary()), config_.d_model,

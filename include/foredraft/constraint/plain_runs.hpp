@@ -1,0 +1,116 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <foredraft/constraint/automaton.hpp>
+#include <foredraft/constraint/piece_trie.hpp>
+#include <foredraft/constraint/pushdown_states.hpp>
+#include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
+
+namespace foredraft::inline v0 {
+
+/// How many plain characters (PieceTrie) may follow a state, where the states take all of them alike,
+/// as inside a string with or without a bound on its length.
+class PlainRuns {
+ public:
+  using State = PushdownStates::State;
+  static constexpr int kUnlike = -1;
+
+  explicit PlainRuns(std::shared_ptr<PushdownStates> states) : states_(std::move(states)) {
+    for (int byte = 0x20; byte < 0x80; ++byte) {
+      if (byte == '"' || byte == '\\') continue;
+      add_class(ascii_, byte);
+    }
+    for (const Encoding& encoding : kEncodings) {
+      Classes classes;
+      for (const auto& [first, last] : encoding) {
+        if (last == 0) break;
+        classes.emplace_back();
+        for (int byte = first; byte <= last; ++byte) add_class(classes.back(), byte);
+      }
+      others_.push_back(std::move(classes));
+    }
+  }
+
+  /// Up to that many plain characters may follow, whichever they are, and no more, or
+  /// PieceTrie::kMostPlain; kUnlike where it matters which.
+  /// @cost a step for each class of bytes, once for each state that is met
+  int of(State state) {
+    int n = 0;
+    for (; n < PieceTrie::kMostPlain; ++n) {
+      state = behind_any(state);
+      if (state == kMixed) return kUnlike;
+      if (state == PushdownStates::kDead) break;
+    }
+    return n;
+  }
+
+ private:
+  using Encoding = std::array<std::pair<int, int>, 4>;
+  using Classes = std::vector<std::vector<int>>;  // of the first byte, the second and so on
+  static constexpr State kUnknown = -2;
+  static constexpr State kMixed = -3;
+
+  /// First and last of each byte. @source RFC 3629, section 4
+  static constexpr std::pair<int, int> kNext{0x80, 0xBF};
+  static constexpr std::array<Encoding, 8> kEncodings{
+      Encoding{{{0xC2, 0xDF}, kNext}},
+      Encoding{{{0xE0, 0xE0}, {0xA0, 0xBF}, kNext}},
+      Encoding{{{0xE1, 0xEC}, kNext, kNext}},
+      Encoding{{{0xED, 0xED}, {0x80, 0x9F}, kNext}},
+      Encoding{{{0xEE, 0xEF}, kNext, kNext}},
+      Encoding{{{0xF0, 0xF0}, {0x90, 0xBF}, kNext, kNext}},
+      Encoding{{{0xF1, 0xF3}, kNext, kNext, kNext}},
+      Encoding{{{0xF4, 0xF4}, {0x80, 0x8F}, kNext, kNext}}};
+
+  void add_class(std::vector<int>& classes, int byte) const {
+    const int found = states_->automaton().class_of(static_cast<unsigned char>(byte));
+    if (std::find(classes.begin(), classes.end(), found) == classes.end()) classes.push_back(found);
+  }
+
+  /// The state behind one plain character: kDead where none is possible, kMixed where it depends.
+  State behind_any(State state) {
+    if (idx(state) < behind_.size() && behind_[idx(state)] != kUnknown) return behind_[idx(state)];
+    State only = kUnknown;
+    try {
+      find_only(state, only);
+    } catch (const Error&) {
+      only = kMixed;  // a text that is read in too many ways, which no token may have
+    }
+    if (idx(state) >= behind_.size()) behind_.resize(idx(states_->size()), kUnknown);
+    return behind_[idx(state)] = only;
+  }
+  void find_only(State state, State& only) {
+    for (const int byte_class : ascii_) {
+      if (!agree(states_->step_class(state, byte_class), only)) return;
+    }
+    for (const Classes& classes : others_) {
+      if (!follow(state, classes, 0, only)) return;
+    }
+  }
+  bool follow(State state, const Classes& classes, std::size_t at, State& only) {
+    if (at == classes.size() || state == PushdownStates::kDead) return agree(state, only);
+    for (const int byte_class : classes[at]) {
+      if (!follow(states_->step_class(state, byte_class), classes, at + 1, only)) return false;
+    }
+    return true;
+  }
+  static bool agree(State found, State& only) {
+    if (only == kUnknown) only = found;
+    if (only != found) only = kMixed;
+    return only != kMixed;
+  }
+
+  std::shared_ptr<PushdownStates> states_;
+  std::vector<int> ascii_;
+  std::vector<Classes> others_;  // characters of several bytes
+  std::vector<State> behind_;    // [states]
+};
+
+}  // namespace foredraft::inline v0
