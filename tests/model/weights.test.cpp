@@ -103,3 +103,28 @@ TEST_CASE("frequency factors of the rotation are read, not left out") {
   tiny.more_vectors = {"rope_freqs.weight"};
   CHECK(Reading(tiny).weights().rope_factors.size() == 8);
 }
+
+TEST_CASE("queries and gates take turns in a tensor, and layers that only predict stay unread") {
+  TinyModel tiny;
+  tiny.family = "qwen35";
+  tiny.type = fd::TensorType::kF32;
+  tiny.n_layers = 3;
+  tiny.n_predicting = 1;
+  Reading reading(tiny);
+  const auto weights = reading.weights();
+  REQUIRE(weights.layers.size() == 2);
+  const fd::LayerWeights<fd::Reference>& layer = weights.layers[1];
+  const fd::TensorView both = reading.file.view(*reading.file.find_tensor("blk.1.attn_q.weight"));
+  REQUIRE((layer.wq.rows() == 96 && layer.w_gate.rows() == 96));  // 6 heads of 16
+  std::vector<float> row(both.n_in);
+  for (std::size_t n = 0; n < both.n_out; ++n) {
+    const std::size_t bytes = both.data.size() / both.n_out;
+    fd::dequantize_row(both.type, both.data.data() + n * bytes, both.n_in, row.data());
+    const auto& matrix = n % 32 < 16 ? layer.wq : layer.w_gate;
+    const auto at = static_cast<Eigen::Index>(n / 32 * 16 + n % 16);
+    CHECK(matrix.row(at) == Eigen::Map<Eigen::RowVectorXf>(row.data(), matrix.cols()));
+  }
+  // Without the key they are layers like others, of which this one lacks nothing.
+  tiny.n_predicting = 0;
+  CHECK(Reading(tiny).weights().layers.size() == 3);
+}

@@ -29,8 +29,9 @@ struct TinyModel {
   int window = 8;     // of gemma3 in two layers of three, of gemma2 and gemma4 in every second
   int n_experts = 5;  // of the families qwen3moe and qwen3next, each of d_ff
   int n_used = 2;     // of them, by a row
-  int n_vocab = 307;  // not a multiple of any vector width
-  int n_unused = 0;   // of them, at the end
+  int n_predicting = 0;  // layers at the end that only predict further tokens
+  int n_vocab = 307;     // not a multiple of any vector width
+  int n_unused = 0;      // of them, at the end
   bool tied = true;
   unsigned seed = 1;
   std::vector<std::string> more_vectors = {};  // tensors [d_model] that no layer has
@@ -55,6 +56,7 @@ struct TinyModel {
       number("attention.value_length", d_head);
       number("rope.dimension_count", hybrid ? d_head / 2 : d_head);
     }
+    if (n_predicting > 0) number("nextn_predict_layers", n_predicting);
     if (hybrid) {
       number("full_attention_interval", 2);
       number("ssm.conv_kernel", 4);
