@@ -12,6 +12,7 @@
 #include <foredraft/backend/cpu/cpu.hpp>
 #include <foredraft/backend/reference/reference.hpp>
 
+#include "backend/cpu/worker_cases.hpp"
 #include "backend/layer_over.hpp"
 #include "backend/mini_model.hpp"
 #include "support/catch.hpp"
@@ -24,33 +25,11 @@
 
 namespace fd = foredraft;
 using fd::TensorType;
-using Exact = fd::Reference::Matrix;
+using worker_cases::Exact;
+using worker_cases::for_each_case;
+using worker_cases::Pair;
 
 namespace {
-
-struct Pair {
-  fd::Cpu::Matrix packed;
-  Exact exact;
-
-  Pair(fd::Cpu& cpu, const fd::TensorView& view)
-      : packed(cpu.pack(view)), exact(fd::Reference().pack(view)) {}
-  Pair(fd::Cpu& cpu, TensorType type, int n_out, int n_in, unsigned seed)
-      : Pair(cpu, mini::weights(type, n_out, n_in, seed).view()) {}
-
-  /// Ones in the diagonal: its product is its input, to the bit.
-  static Pair identity(fd::Cpu& cpu, std::size_t n_out, std::size_t n_in) {
-    std::vector<float> values(n_out * n_in);
-    for (std::size_t i = 0; i < std::min(n_out, n_in); ++i) values[i * n_in + i] = 1.0f;
-    return {cpu, {TensorType::kF32, n_out, n_in, std::as_bytes(std::span(values))}};
-  }
-
-  /// Greatest error of output n for inputs up to `greatest`.
-  double bound(Eigen::Index n, double greatest) const {
-    const bool floats = fd::quant_geometry(packed.type()).elements == 0;
-    return exact.row(n).cast<double>().cwiseAbs().sum() * greatest * (floats ? 1e-5 : 1.0 / 253) +
-           1e-6;
-  }
-};
 
 /// Six standard deviations of an output's error where inputs up to `greatest` are rounded to 8
 /// bits, each by its own amount; for float weights what sums of their products may lose.
@@ -72,25 +51,6 @@ Eigen::VectorXd normalised(const float* x, const std::vector<float>& norm) {
   const Eigen::VectorXd row = Eigen::Map<const Eigen::VectorXf>(x, n).cast<double>();
   const Eigen::VectorXd weights = Eigen::Map<const Eigen::VectorXf>(norm.data(), n).cast<double>();
   return row.cwiseProduct(weights) / std::sqrt(row.squaredNorm() / static_cast<double>(n) + 1e-5);
-}
-
-/// For all formats, some numbers of rows and workers with the widest instruction set, and two
-/// workers with the others.
-template <typename Check>
-void for_each_case(Check&& check) {
-  const std::vector<fd::cpu::Isa> isas = usable_isas();
-  for (const fd::cpu::Isa isa : isas) {
-    for (const int threads : {1, 2, 3}) {
-      if (threads != 2 && isa != isas.back()) continue;
-      fd::Cpu cpu{{.threads = threads, .isa = isa}};
-      for (const TensorType type : kernels_under_test::kTypes) {
-        for (const int n_rows : {1, 7, 33}) {
-          CAPTURE(fd::cpu::name_of(isa), threads, fd::layout_of(type)->name, n_rows);
-          check(cpu, type, n_rows);
-        }
-      }
-    }
-  }
 }
 
 }  // namespace
@@ -217,81 +177,6 @@ TEST_CASE("feed-forward up to its last product") {
       CHECK(wrong == 0);
     });
   }
-}
-
-TEST_CASE("a mixture with a shared expert, and each of its rows alone") {
-  constexpr int kModel = 256;
-  constexpr int kExpert = 272;  // more than two tiles, and no whole number of blocks
-  constexpr int kExperts = 7;
-  constexpr int kUsed = 3;
-  constexpr int kShared = 160;
-  for_each_case([](fd::Cpu& cpu, TensorType type, int n_rows) {
-    const bool floats = fd::quant_geometry(type).elements == 0;
-    const Pair router(cpu, TensorType::kF32, kExperts, kModel, 31);
-    const Pair gate(cpu, type, kExperts * kExpert, kModel, 32);
-    const Pair up(cpu, TensorType::kQ8_0, kExperts * kExpert, kModel, 33);
-    const Pair down(cpu, TensorType::kF16, kExperts * kModel, kExpert, 34);
-    const Pair score(cpu, TensorType::kF32, 1, kModel, 37);  // of an expert that all rows take
-    const Pair shared_gate(cpu, TensorType::kF16, kShared, kModel, 38);
-    const Pair shared_up(cpu, type, kShared, kModel, 39);
-    const Pair shared_down(cpu, TensorType::kQ8_0, kModel, kShared, 40);
-    const auto n = static_cast<std::size_t>(n_rows);
-    const std::vector<float> x = mini::normals(n * kModel, 35);
-    const std::vector<float> norm = mini::normals(kModel, 36);
-    const auto run = [&](auto& backend, const auto& r, const auto& g, const auto& u, const auto& d,
-                         const auto& shared, std::vector<float>& sum) {
-      const int rows = static_cast<int>(sum.size()) / kModel;
-      const fd::PassShape shape{.n_rows = rows,
-                                .d_model = kModel,
-                                .d_ff = kShared,
-                                .d_head = 16,
-                                .n_experts = kExperts,
-                                .n_used = kUsed,
-                                .d_expert = kExpert,
-                                .d_shared = kShared};
-      backend.run(shape, [&]<typename L>(L& worker) noexcept {
-        worker.mixture(fd::MixtureArgs<L>{sum.data(),
-                                          rows,
-                                          {norm.data(), 1e-5f},
-                                          fd::Activation::kSilu,
-                                          &r,
-                                          &g,
-                                          &u,
-                                          &d,
-                                          kExperts,
-                                          kUsed,
-                                          shared});
-      });
-    };
-    const fd::SharedExpert<fd::cpu::Worker> shared{&score.packed, &shared_gate.packed,
-                                                   &shared_up.packed, &shared_down.packed};
-    std::vector<float> sum = x;
-    run(cpu, router.packed, gate.packed, up.packed, down.packed, shared, sum);
-    int wrong = 0;
-    for (std::size_t row = 0; row < n; ++row) {
-      const auto begin = x.begin() + static_cast<std::ptrdiff_t>(row * kModel);
-      std::vector<float> alone(begin, begin + kModel);
-      run(cpu, router.packed, gate.packed, up.packed, down.packed, shared, alone);
-      wrong += !std::equal(alone.begin(), alone.end(), &sum[row * kModel]);
-    }
-    CHECK(wrong == 0);
-    std::vector<float> expected = x;
-    fd::Reference reference;
-    run(reference, router.exact, gate.exact, up.exact, down.exact,
-        fd::SharedExpert<fd::Reference::Worker>{&score.exact, &shared_gate.exact, &shared_up.exact,
-                                                &shared_down.exact},
-        expected);
-    // What is added is about as large as the rows. 8 bits on the way are wrong by a hundredth.
-    double error = 0;
-    double added = 0;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      error += std::pow(double{sum[i]} - double{expected[i]}, 2);
-      added += std::pow(double{expected[i]} - double{x[i]}, 2);
-    }
-    CHECK(added > 0.01 * static_cast<double>(x.size()));
-    CHECK(std::sqrt(error / added) < (floats ? 0.02 : 0.04));
-    CHECK(error > 0);
-  });
 }
 
 TEST_CASE("head") {

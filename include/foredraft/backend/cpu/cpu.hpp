@@ -11,6 +11,7 @@
 #include <foredraft/backend/cpu/isa.hpp>
 #include <foredraft/backend/cpu/kernel_table.hpp>
 #include <foredraft/backend/cpu/layer_inputs.hpp>
+#include <foredraft/backend/cpu/mixture.hpp>
 #include <foredraft/backend/cpu/packed_matrix.hpp>
 #include <foredraft/backend/cpu/recurrent.hpp>
 #include <foredraft/backend/cpu/scratch.hpp>
