@@ -3,8 +3,10 @@
 
 #include <foredraft/foredraft.hpp>
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -13,6 +15,10 @@
 #include "support/drafted.hpp"
 #include "support/proposed.hpp"
 #include "support/toy_target.hpp"
+
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 namespace fd = foredraft;
 
@@ -120,3 +126,82 @@ TEST_CASE("a decoder chooses among all of them and none of them") {
   }
   CHECK(drafted.accepted > 0);
 }
+
+namespace {
+
+/// In use on the heap; 0 where that is not known. @units bytes
+std::size_t heap_in_use() {
+#ifdef __GLIBC__
+  const auto heap = ::mallinfo2();
+  return heap.uordblks + heap.hblkhd;
+#else
+  return 0;
+#endif
+}
+
+/// A request's text: phrases that come back, noise, and one token again and again.
+Tokens text_of(unsigned request, std::size_t size) {
+  std::mt19937 random(request);
+  Tokens text;
+  while (text.size() < size) {
+    const unsigned kind = random() % 4;
+    const unsigned phrase = random() % 40;
+    for (unsigned i = 0; i < 12; ++i) {
+      const unsigned token = kind == 0 ? random() : kind == 1 ? 7 : 13 * phrase + i * i;
+      text.push_back(static_cast<fd::TokenId>(token % 5000));
+    }
+  }
+  return text;
+}
+
+/// Requests one after the other, as a server has them. @return bytes in use when each was over
+std::vector<std::size_t> serve(fd::AnyDrafter<> drafter, int requests, std::size_t size) {
+  std::vector<std::size_t> in_use;
+  in_use.reserve(fd::idx(requests));
+  fd::DraftTree draft;
+  for (int request = 0; request < requests; ++request) {
+    const Tokens text = text_of(static_cast<unsigned>(request), size);
+    drafter.reset();
+    Tokens tokens(text.begin(), text.begin() + 20);
+    tokens.reserve(text.size() + 8);
+    while (tokens.size() + 8 <= text.size()) {
+      draft.reset(tokens.back());
+      drafter.propose({tokens, {}, {}}, {8, 8}, draft);
+      const auto next = text.begin() + static_cast<std::ptrdiff_t>(tokens.size());
+      commit(drafter, tokens, Tokens(next, next + 8));
+    }
+    in_use.push_back(heap_in_use());
+  }
+  return in_use;
+}
+
+/// What the second half of the requests takes more than the first half did.
+void check_hours(int requests, std::size_t size) {
+  const auto table = std::make_shared<fd::NgramModTable>(16, 1 << 12);
+  const auto dynamic = std::make_shared<fd::SharedNgramCounts>(fd::NgramCounts(1 << 12));
+  const auto outputs =
+      std::make_shared<fd::SuffixCache>(fd::SuffixCache::Settings{.max_cached_tokens = 1 << 12});
+  const std::vector<Named> all{
+      {"simple", [] { return fd::NgramSimple(); }},
+      {"map-k", [] { return fd::NgramMapK(); }},
+      {"map-k4v", [] { return fd::NgramMapK4V(); }},
+      {"mod", [=] { return fd::NgramMod(table); }},
+      {"cache", [=] { return fd::NgramCache(dynamic, nullptr); }},
+      {"lookup", [] { return fd::PromptLookup(); }},
+      {"suffix", [=] { return fd::SuffixDecoding<>(fd::SuffixSettings{}, outputs); }},
+      {"suffix automaton", [] { return fd::SuffixAutomaton(); }},
+      {"chain", [] { return fd::Chain{fd::NgramMapK(), fd::PromptLookup()}; }},
+  };
+  for (const Named& named : all) {
+    CAPTURE(named.name);
+    const auto in_use = serve(named.make(), requests, size);
+    const auto half = in_use.begin() + requests / 2;
+    const std::size_t before = *std::max_element(in_use.begin(), half);
+    CHECK(*std::max_element(half, in_use.end()) < before + (std::size_t{16} << 10));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("memory does not grow from request to request") { check_hours(120, 400); }
+TEST_CASE("nor in hours of text", "[.hours]") { check_hours(8000, 500); }
