@@ -26,9 +26,9 @@ struct TinyModel {
   int d_model = 64;
   int d_ff = 96;
   int n_ctx = 2048;
-  int window = 8;     // of gemma3 in two layers of three, of gemma2 and gemma4 in every second
-  int n_experts = 5;  // of the families qwen3moe and qwen3next, each of d_ff
-  int n_used = 2;     // of them, by a row
+  int window = 8;        // of gemma3 in two layers of three, of gemma2 and gemma4 in every second
+  int n_experts = 5;     // of the families qwen3moe and qwen3next, each of d_ff
+  int n_used = 2;        // of them, by a row
   int n_predicting = 0;  // layers at the end that only predict further tokens
   int n_vocab = 307;     // not a multiple of any vector width
   int n_unused = 0;      // of them, at the end
