@@ -331,8 +331,7 @@ class Controller {
   // answer as long as it may become.
   static constexpr double kWorth = 0.5;
   static constexpr double kStake = 0.05;
-  static constexpr double kForgive =
-      0.9;  // of the doubt, with each text that nothing was invested in
+  static constexpr double kForgive = 0.9;  // of doubt, with each text without an investment
   // What may go into getting to know a model: plain passes, once for all texts, and a part of each.
   static constexpr double kFaith = 3;
   static constexpr double kTrust = 0.08;
@@ -346,10 +345,9 @@ class Controller {
   // So often a model is right that has read next to nothing of what it lacks, compared with one that
   // has read it all. qwen2.5-coder-0.5b: 0.35 where it summarizes, 0.85 where it chats or calculates.
   static constexpr double kWithoutContext = 0.6;
-  static constexpr int kFirstDepth = 1;  // of a text in which a model has not been right yet
-  static constexpr int kSettled = 4;     // rounds before which nothing is invested
-  static constexpr int kShortAnswer =
-      32;  // tokens that an answer of which nothing is known goes on
+  static constexpr int kFirstDepth = 1;    // of a text in which a model has not been right yet
+  static constexpr int kSettled = 4;       // rounds before which nothing is invested
+  static constexpr int kShortAnswer = 32;  // tokens that an unknown answer goes on
   // Of a plain pass of the target, until it is measured.
   static constexpr double kGuessedStep = 0.3;
   static constexpr double kGuessedRead = 0.06;
