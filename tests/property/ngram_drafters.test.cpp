@@ -141,7 +141,8 @@ std::size_t heap_in_use() {
 
 /// A request's text: phrases that come back, noise, and one token again and again.
 Tokens text_of(unsigned request, std::size_t size) {
-  std::mt19937 random(request);
+  std::mt19937 engine(request);
+  const auto random = [&] { return static_cast<unsigned>(engine()); };
   Tokens text;
   while (text.size() < size) {
     const unsigned kind = random() % 4;
