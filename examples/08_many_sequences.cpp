@@ -20,7 +20,6 @@ using Model = fd::Model<fd::Cpu>;
 using Cache = fd::LinearCache<fd::f16>;
 using Sequence = fd::Sequence<Model, Cache, fd::NoDraft, fd::Greedy>;  // or others
 
-/// One text among others.
 struct Writer {
   Writer(Model& model, const Tokens& prompt)
       : sequence(model, Cache{model.shape(), 256}, {}, {}),
@@ -31,6 +30,7 @@ struct Writer {
   std::shared_ptr<fd::Call> call;
   std::optional<fd::PromptTurn<Sequence>> reader;  // while the prompt is read
   std::optional<fd::Turn<Sequence>> turn;
+  bool ended = false;  // said once
 };
 
 /// Write behind all prompts at once. Who has ended leaves; the others go on. `n` counts tokens.
@@ -41,11 +41,11 @@ std::vector<Tokens> write(Model& model, std::span<const Tokens> prompts, std::si
   for (;;) {
     std::vector<fd::Request<Cache>> requests;
     for (std::size_t i = 0; i < writers.size(); ++i) {
-      auto& [sequence, call, reader, turn] = writers[i];
+      auto& [sequence, call, reader, turn, ended] = writers[i];
       reader.reset(), turn.reset();
       const auto emit = [&](const fd::Emitted& e) { texts[i].push_back(e.token), ++n; };
       sequence.deliver(emit);
-      if (sequence.take_end(*call)) continue;
+      if (ended |= sequence.take_end(*call).has_value()) continue;
       requests.push_back(sequence.reading() ? reader.emplace(sequence, call).request()
                                             : turn.emplace(sequence, call).request());
     }

@@ -82,7 +82,13 @@ struct Gemma4 : Llama {
     weights.attn_norm = reader.vector(layer + "attn_norm.weight", c.d_model);
     weights.wq = reader.matrix(layer + "attn_q.weight", a.d_q, c.d_model);
     weights.q_norm = reader.vector(layer + "attn_q_norm.weight", a.d_head);
-    if (a.keys_of < 0) read_keys(reader, c, n, weights);
+    if (a.keys_of < 0) {
+      read_keys(reader, c, n, weights);
+    } else {  // files may have them all the same
+      for (const char* unused : {"attn_k", "attn_v", "attn_k_norm", "attn_v_norm"}) {
+        reader.leave(layer + unused + ".weight");
+      }
+    }
     weights.wo = reader.matrix(layer + "attn_output.weight", c.d_model, a.d_q);
     weights.ffn_norm = reader.vector(layer + "ffn_norm.weight", c.d_model);
     weights.gate = reader.matrix(layer + "ffn_gate.weight", d_ff, c.d_model);
