@@ -209,7 +209,12 @@ TEMPLATE_TEST_CASE("Cpu and Reference agree on a cache of either kind", "", floa
   config.norms = steps == 1;
   config.window = config.norms ? 9 : 0;
   config.scales = steps == 2;
-  if (steps == 3) config = with_partial_layers(config.types);
+  constexpr bool kFloats = std::is_same_v<TestType, float>;
+  if (steps == 3) {
+    config = with_partial_layers(config.types);
+    // A square in the next layer would make more of what 8 bits round.
+    if (!kFloats) config.activation = fd::Activation::kGeluTanh;
+  }
   mini::Model<fd::Cpu> ours(cpu, config);
   mini::Model<fd::Reference> exact(reference, config);
   mini::Sequence<TestType> by_cpu(config);
@@ -219,9 +224,8 @@ TEMPLATE_TEST_CASE("Cpu and Reference agree on a cache of either kind", "", floa
   by_cpu.nodes = by_reference.nodes = mini::random_tree(6, 8);
   const mini::Output a = mini::forward(ours, std::vector{&by_cpu});
   const mini::Output b = mini::forward(exact, std::vector{&by_reference});
-  // Queries of 8 bits where keys have 8 bits; a code may be rounded the other way: 0.022 was seen.
-  // What one layer leaves is squared in the next.
-  const double bound = std::is_same_v<TestType, float> ? 1e-5 : steps == 3 ? 5e-2 : 3e-2;
+  // Queries of 8 bits where keys have 8 bits; a code may be rounded the other way.
+  const double bound = kFloats ? 1e-5 : 2e-2 * config.n_layers;
   double worst = 0;
   for (std::size_t row = 0; row < 6; ++row) {
     for (std::size_t i = 0; i < a.logits[row].size(); ++i)

@@ -112,9 +112,9 @@ struct Model {
                         pack(5, s.d_ff, s.d_model),
                         pack(6, s.d_ff, s.d_model),
                         pack(7, s.d_model, s.d_ff),
-                        pack(5, kInput, s.d_model),
-                        pack(0, s.d_model, kInput),
-                        pack(1, d_q, s.d_model),
+                        pack(5, kInput, s.d_model, seed),
+                        pack(0, s.d_model, kInput, seed + 1),
+                        pack(1, d_q, s.d_model, seed + 2),
                         around_one(s.d_model, seed),
                         around_one(s.d_model, seed + 1),
                         normals(static_cast<std::size_t>(d_q), seed + 2, 0.3f),
@@ -138,7 +138,10 @@ struct Model {
   static constexpr int kInput = 256;  // of each layer's own
 
   typename B::Matrix pack(std::size_t which, int n_out, int n_in) {
-    return backend.pack(weights(config.types[which], n_out, n_in, ++seed_).view());
+    return pack(which, n_out, n_in, ++seed_);
+  }
+  typename B::Matrix pack(std::size_t which, int n_out, int n_in, unsigned seed) {
+    return backend.pack(weights(config.types[which], n_out, n_in, seed).view());
   }
   static std::vector<float> around_one(int n, unsigned seed) {
     std::vector<float> values = normals(static_cast<std::size_t>(n), seed, 0.2f);
