@@ -66,6 +66,16 @@ std::vector<std::byte> payload_of(const std::string& file) {
   return {bytes.begin(), bytes.end()};
 }
 
+/// A round without a draft brings a token, and its proposal took so long.
+void grow(fd::Controller& controller, double seconds) {
+  fd::DraftTree draft;
+  draft.reset(1);
+  const fd::NodeIndex path[] = {0};
+  const fd::TokenId tokens[] = {2};
+  const fd::Scores scores;
+  controller.learn(fd::Round{draft, path, tokens, scores, 20, {seconds, 0.01}});
+}
+
 /// Refused, or a state from which a controller goes on with finite numbers only.
 void check_harmless(const std::string& file) {
   fd::ControllerState state;
@@ -78,13 +88,16 @@ void check_harmless(const std::string& file) {
   controller.watch(state.drafters.size());
   controller.restore(state);
   for (const int context : {0, 1000, 100000}) {
+    for (int round = 0; round < 5; ++round)
+      grow(controller, 0.01);  // what is invested waits for these
     controller.begin(context, {.depth = 63, .nodes = 63});
+    controller.promised(0.2);
     const auto& prices = controller.prices();
     REQUIRE(std::all_of(prices.begin(), prices.end(), [](double p) { return std::isfinite(p); }));
     for (std::size_t i = 0; i < state.drafters.size(); ++i) {
       controller.asks(i);
       for (const int backlog : {0, 3000}) {
-        const auto plan = controller.plan(i, backlog, {.depth = 63, .nodes = 63}, 0.5);
+        const auto plan = controller.plan(i, backlog, {.depth = 63, .nodes = 63}, 0.2);
         if (!plan) continue;
         REQUIRE(std::isfinite(plan->value));
         REQUIRE((plan->limit.depth >= 0 && plan->limit.depth <= 63));
@@ -226,4 +239,46 @@ TEST_CASE("no drafter is named twice") {
   CHECK(code_of([&] { load(framed(payload)); }) == fd::ErrorCode::kCorruptFile);
   state.drafters[1].name = "one";
   CHECK(code_of([&] { file_of(state); }) == fd::ErrorCode::kInvalidOption);
+}
+
+TEST_CASE("a loss behind an investment doubles the doubt, once for each text") {
+  fd::Controller controller;
+  controller.watch(2);
+  const auto doubts = [&] {
+    const fd::ControllerState state = controller.state();
+    return std::pair(state.drafters[0].doubt, state.drafters[1].doubt);
+  };
+  const auto text = [&](double seconds, bool invests) {
+    controller.begin_text();
+    controller.begin(20, {.depth = 4, .nodes = 4});
+    controller.chosen(0, {.limit = {}, .invests = invests});
+    grow(controller, seconds);
+  };
+  text(1.0, true);
+  CHECK(doubts() == std::pair(2.0, 1.0));  // as if the text ended here
+  for (int i = 0; i < 3; ++i) controller.begin_text();
+  CHECK(doubts() == std::pair(2.0, 1.0));
+  text(1.0, true);
+  CHECK(doubts() == std::pair(4.0, 1.0));
+  text(0.0, false);
+  CHECK(doubts().first == Approx(3.6));
+  text(-0.001, true);
+  CHECK(doubts() == std::pair(1.0, 1.0));
+}
+
+TEST_CASE("a short reading does not take the place of more that was read before") {
+  constexpr int kBacklog = 200;
+  const auto reading_at = [&](int context) {
+    fd::Controller controller;
+    controller.watch(1);
+    for (int round = 0; round < 100; ++round) grow(controller, 0.0);
+    controller.begin(context, {.depth = 4, .nodes = 4});
+    controller.promised(0.0);
+    const auto plan = controller.plan(0, kBacklog, {.depth = 4, .nodes = 4}, 0.0);
+    return plan ? plan->limit.read : 0;
+  };
+  const int nothing_read = reading_at(kBacklog + 10);
+  CHECK((nothing_read > 0 && nothing_read < kBacklog));
+  const int much_read = reading_at(1000);
+  CHECK((much_read == 0 || much_read >= kBacklog));
 }

@@ -37,6 +37,15 @@ void try_controller(std::istream& file) {
   fd::Controller controller;
   controller.watch(state.drafters.size());
   controller.restore(state);
+  fd::DraftTree draft;
+  draft.reset(1);
+  const fd::NodeIndex path[] = {0};
+  const fd::TokenId tokens[] = {2};
+  const fd::Scores scores;
+  // Reading is planned behind some rounds.
+  for (int round = 0; round < 5; ++round) {
+    controller.learn(fd::Round{draft, path, tokens, scores, 20, {0.001, 0.01}});
+  }
   for (const int backlog : {0, 9, 3000}) {
     controller.begin(backlog, {.depth = 63, .nodes = 63}, 100);
     for (const double price : controller.prices()) fuzz::demand(std::isfinite(price), "a price");

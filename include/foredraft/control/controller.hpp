@@ -48,17 +48,12 @@ class Controller {
   double now() const { return clock_(); }
   /// Another text begins. What was learned stays.
   void begin_text() noexcept {
-    if (text_.rounds > 0) {
+    if (text_.rounds > 0) {  // a text may be said to begin more than once
       answers_[idx(n_answers_++) % answers_.size()] = text_.tokens;
+      for (Watched& w : drafters_) w.doubt = doubt_behind(w);
     }
-    const double saved = text_.saved;
     text_ = {};
     for (Watched& w : drafters_) {
-      if (!w.invested) {
-        w.doubt = std::max(1.0, kForgive * w.doubt);
-      } else {
-        w.doubt = saved < 0 ? std::min(2 * w.doubt, ControllerState::kMostDoubt) : 1.0;
-      }
       w.right = 0;
       w.invested = false;
     }
@@ -74,7 +69,7 @@ class Controller {
                           .passes = pass_.state(),
                           .recent = recent_,
                           .recent_slow = slow_};
-    for (const Watched& w : drafters_) {
+    for (const Watched& w : ended.drafters_) {
       state.drafters.push_back({.accepted = w.accepted.state(),
                                 .benefit = w.benefit,
                                 .width = w.width,
@@ -124,12 +119,18 @@ class Controller {
   /// `tokens_left` tokens more.
   void begin(int context, Limit limit, int tokens_left = std::numeric_limits<int>::max()) noexcept {
     fixed_ = limit.fixed;
+    context_ = context;
     tokens_left_ = tokens_left;
     passes_ = pass_.curve(context);
     plain_ = passes_[1];
     set_rate(recent_);
     reading_ = false;
     copying_ = false;
+  }
+  /// Drafters without a model promise `value` tokens in this round.
+  void promised(double value) noexcept {
+    copying_ = value >= kCopying;
+    if (!copying_) recent_value_ += kRecent * (value - recent_value_);
   }
 
   /// By number of rows, for the round that has begun.
@@ -153,16 +154,13 @@ class Controller {
   struct Plan {
     Limit limit;
     double value = 0;
+    bool invests = false;  ///< in reading, which later drafts have to pay for
   };
   std::optional<Plan> plan(std::size_t i, int backlog, Limit limit, double value) noexcept {
     Watched& w = drafters_[i];
     if (fixed_) return Plan{limit, 1.0};
     if (limit.depth == 0) return std::nullopt;
-    copying_ = value >= kCopying;
-    if (!copying_) {
-      recent_value_ += kRecent * (value - recent_value_);
-      set_rate(slow_);
-    }
+    if (!copying_) set_rate(slow_);
     const double step = w.step_seconds > 0 ? w.step_seconds : kGuessedStep * plain_;
     const double read = w.read_seconds > 0 ? w.read_seconds : kGuessedRead * plain_;
     w.forecast = forecast(w, limit, step);
@@ -175,18 +173,24 @@ class Controller {
       const int tokens =
           worth_reading(w, backlog, limit, std::max(value, recent_value_), step, read);
       if (tokens > 0) {
-        reading_ = true;
-        w.invested = true;
         limit.read = reading_of(tokens, backlog);
-        return draft(w, limit, step);
+        Plan plan = draft(w, limit, step);
+        plan.invests = true;
+        return plan;
       }
     }
     // Left alone, it would never be known whether it has become better.
-    limit.read = reading_of(std::min(backlog, kReadings.front()), backlog);
+    limit.read = reading_of(shortened(kReadings.front(), backlog), backlog);
     const double cost = std::min(backlog, limit.read) * read + 2 * step;
     if (text_.probes + cost > kProbe * text_.seconds || !w.turns.due()) return std::nullopt;
     text_.probes += cost;
     return probe(limit, value);
+  }
+
+  /// A plan of drafter `i` is carried out.
+  void chosen(std::size_t i, const Plan& plan) noexcept {
+    reading_ = plan.invests;
+    drafters_[i].invested = drafters_[i].invested || plan.invests;
   }
 
   /// A drafter without a model was asked.
@@ -404,6 +408,12 @@ class Controller {
     int rounds = 0;
   };
 
+  /// Behind the text that ends: a loss doubles the doubt in whom something was invested in.
+  double doubt_behind(const Watched& w) const noexcept {
+    if (!w.invested) return std::max(1.0, kForgive * w.doubt);
+    return text_.saved < 0 ? std::min(2 * w.doubt, ControllerState::kMostDoubt) : 1.0;
+  }
+
   /// What time is worth in this round: at the rate of rounds like it. What a text copies it copies
   /// anyway, so a token that is drafted elsewhere saves one that would have taken long.
   void set_rate(const ControllerState::Growth& growth) noexcept {
@@ -449,11 +459,11 @@ class Controller {
   int worth_reading(const Watched& w, int backlog, Limit limit, double value, double step,
                     double read) const noexcept {
     const double risk = kStake * plain_ * (text_.tokens + rest().safe);
-    const double budget = std::max(risk, trust(w)) + std::max(text_.saved, 0.0);
+    const double budget = std::max(risk, trust(w)) + text_.saved;  // losses of this text count, too
     int best = 0;
     double most = 0;
     for (const int reading : kReadings) {
-      const int tokens = std::min(reading, backlog);
+      const int tokens = shortened(reading, backlog);
       const double cost = tokens * read;
       if (cost > budget) break;
       const double context = kWithoutContext + (1 - kWithoutContext) * tokens / backlog;
@@ -463,6 +473,12 @@ class Controller {
       if (tokens == backlog) break;
     }
     return best;
+  }
+  /// So many tokens of a backlog, or all of it: to begin anew forgets what was read before, which may
+  /// be more than what is lacking.
+  int shortened(int tokens, int backlog) const noexcept {
+    const bool forgets = backlog <= kReadings.back() && 2 * backlog < context_;
+    return forgets ? backlog : std::min(tokens, backlog);
   }
   /// In Limit::read. A drafter that reads another vocabulary knows its backlog but roughly, and should
   /// not begin anew for that.
@@ -515,6 +531,7 @@ class Controller {
   std::array<std::int32_t, ControllerState::kAnswers> answers_{};  // lengths of the last texts
   std::int64_t n_answers_ = 0;
   bool fixed_ = false;
+  int context_ = 0;
   int tokens_left_ = std::numeric_limits<int>::max();
   bool reading_ = false;  // this round pays for a model's backlog
   bool copying_ = false;  // ... or drafters without a model promise much

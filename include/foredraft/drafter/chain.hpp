@@ -106,6 +106,7 @@ class ControlledDrafters {
       if (parts_[i].asked) ask(i, context, limit);
     }
     const double value = merged_.choose(limit, shape, control_.prices());
+    control_.promised(value);
     if (const auto model = choose_model(context, limit, value)) {
       ask_model(*model, context, limit, draft);
       if (draft.drafted() > 0) return;  // it was drawn
@@ -241,6 +242,7 @@ class ControlledDrafters {
       const auto plan = control_.plan(i, backlog, own, value);
       if (plan && (!best || plan->value > best->plan.value)) best = {i, backlog, *plan};
     }
+    if (best) control_.chosen(best->i, best->plan);
     return best;
   }
 
