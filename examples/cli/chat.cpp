@@ -287,11 +287,11 @@ int run(ChatArguments& asked) {
   Method method = a.resolve();
   const ModelSettings settings = a.models(method);
   Models models(settings);
-  Conversation conversation(models.target.tokenizer(),
-                            turns_of(models.target.tokenizer(), a.chat_format), asked.system);
+  const fd::ChatTemplate chat = turns_of(models.target.tokenizer(), a.chat_format);
+  Conversation conversation(models.target.tokenizer(), chat, asked.system);
   method.n_ctx = a.n_ctx > 0 ? a.n_ctx : default_context(models.target.config().n_ctx);
   method.ngrams = read_tables(a.lookup_static, a.lookup_dynamic, models.target.tokenizer());
-  a.options.constraint = a.constraint.constraint(models.target.tokenizer(), true);
+  a.options.constraint = a.constraint.constraint(models.target.tokenizer(), &chat);
   a.more_sampling.complete(a.options, models.target.tokenizer());
 
   const auto session = make_session(models, method);

@@ -25,11 +25,21 @@ bool is_schema(const std::string& text) {
   return begin != std::string::npos && (text[begin] == '{' || text == "true" || text == "false");
 }
 
-/// As texts hold it, or, where it is a control token, as masks spell that.
+/// Of a token as masks spell it, which is what texts hold but for control tokens.
+std::string bytes_of(fd::TokenId token, const fd::Tokenizer& tokenizer) {
+  const std::string_view piece = tokenizer.piece(token);
+  return piece.empty() ? fd::control_bytes(token) : std::string(piece);
+}
+/// Of a text, in which control tokens may stand.
 std::string marker_bytes(std::string_view text, const fd::Tokenizer& tokenizer) {
-  const auto tokens = tokenizer.encode(text, {.parse_special = true, .continues = true});
-  const bool control = tokens.size() == 1 && tokenizer.piece(tokens[0]).empty();
-  return control ? fd::control_bytes(tokens[0]) : std::string(text);
+  std::string bytes;
+  bool controls = false;
+  for (const fd::TokenId token :
+       tokenizer.encode(text, {.parse_special = true, .continues = true})) {
+    controls = controls || tokenizer.piece(token).empty();
+    bytes += bytes_of(token, tokenizer);
+  }
+  return controls ? bytes : std::string(text);
 }
 
 }  // namespace
@@ -93,21 +103,21 @@ void ConstraintArguments::read() {
 }
 
 fd::AnyConstraint ConstraintArguments::constraint(const fd::Tokenizer& tokenizer,
-                                                  bool answer) const {
+                                                  const fd::ChatTemplate* chat) const {
   if (!grammar_) return {};
   const auto trie = std::make_shared<const fd::PieceTrie>(
-      static_cast<int>(tokenizer.vocabulary().size()), [&](fd::TokenId token) {
-        const std::string_view piece = tokenizer.piece(token);
-        return piece.empty() ? fd::control_bytes(token) : std::string(piece);
-      });
+      static_cast<int>(tokenizer.vocabulary().size()),
+      [&](fd::TokenId token) { return bytes_of(token, tokenizer); });
   fd::Grammar grammar = *grammar_;
   if (!triggers_.empty()) {
     fd::Trigger trigger{.repeat = repeat_};
     for (const auto& text : triggers_) trigger.texts.push_back(marker_bytes(text, tokenizer));
     grammar = fd::triggered_grammar(std::move(grammar), trigger);
-  } else if (const auto* markers = answer ? thinking_markers(tokenizer) : nullptr) {
-    grammar = fd::behind_thinking(std::move(grammar), marker_bytes(markers->open, tokenizer),
-                                  marker_bytes(markers->close, tokenizer));
+  } else if (const auto* markers = chat != nullptr ? thinking_markers(tokenizer) : nullptr) {
+    const bool begun = begins_thinking(*chat, *markers);
+    grammar =
+        fd::behind_thinking(std::move(grammar), begun ? "" : marker_bytes(markers->open, tokenizer),
+                            marker_bytes(markers->close, tokenizer));
   }
   return fd::GrammarConstraint(grammar, trie);
 }

@@ -8,6 +8,7 @@
 
 #include <foredraft/constraint/grammar.hpp>
 #include <foredraft/core/constraint.hpp>
+#include <foredraft/io/chat_format.hpp>
 #include <foredraft/io/tokenizer.hpp>
 
 #include "usage.hpp"
@@ -28,9 +29,10 @@ class ConstraintArguments {
   void read();
 
   /// For texts of that tokenizer; none where none was given.
-  /// @param answer  of a chat: a model that marks what it thinks may do so before it
+  /// @param chat  turns of the prompt, or null: a model that marks what it thinks may do so before
+  /// an answer
   /// @errors kInvalidConstraint
-  fd::AnyConstraint constraint(const fd::Tokenizer& tokenizer, bool answer) const;
+  fd::AnyConstraint constraint(const fd::Tokenizer& tokenizer, const fd::ChatTemplate* chat) const;
 
  private:
   std::string grammar_text_;

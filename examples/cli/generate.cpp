@@ -100,7 +100,10 @@ int run(GenerateArguments& a) {
   Models models(settings);
   const auto prompt =
       encode_prompt(models.target.tokenizer(), std::move(text), a.raw, a.chat_format);
-  a.options.constraint = a.constraint.constraint(models.target.tokenizer(), !a.raw);
+  fd::ChatTemplate chat;
+  if (!a.raw) chat = chat_template(models.target.tokenizer(), a.chat_format);
+  a.options.constraint =
+      a.constraint.constraint(models.target.tokenizer(), a.raw ? nullptr : &chat);
   method.n_ctx = resolve_context(a, models.target.config().n_ctx, prompt.size());
   method.ngrams = read_tables(a.lookup_static, a.lookup_dynamic, models.target.tokenizer());
   a.more_sampling.complete(a.options, models.target.tokenizer());

@@ -3,6 +3,7 @@
 #include <array>
 #include <string_view>
 
+#include <foredraft/io/chat_format.hpp>
 #include <foredraft/io/tokenizer.hpp>
 
 #include "usage.hpp"
@@ -27,6 +28,12 @@ inline const ThinkingMarkers* thinking_markers(const fd::Tokenizer& tokenizer) {
     if (single(markers.open) && single(markers.close)) return &markers;
   }
   return nullptr;
+}
+
+/// The prompt has opened a thought, in which the answer begins.
+inline bool begins_thinking(const fd::ChatTemplate& chat, const ThinkingMarkers& markers) {
+  const std::size_t open = chat.opening.rfind(markers.open);
+  return open != chat.opening.npos && chat.opening.find(markers.close, open) == chat.opening.npos;
 }
 
 }  // namespace cli

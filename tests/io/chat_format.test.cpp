@@ -264,6 +264,19 @@ TEST_CASE(
   const auto does_not = fd::recognize_chat_template(
       qwen35("{%- if enable_thinking is true %}" + one + "{%- else %}" + none + "{%- endif %}"));
   CHECK(does_not.opening == "<think>\n\n</think>\n\n");
+  // The template itself sets what is not chosen.
+  const std::string set =
+      "{%- set enable_thinking = enable_thinking if enable_thinking is defined else ";
+  const std::string branches =
+      "{%- if enable_thinking %}" + one + "{%- else %}" + none + "{%- endif %}";
+  CHECK(fd::recognize_chat_template(set + "True %}" + qwen35(branches)).opening == "<think>\n");
+  CHECK(fd::recognize_chat_template(set + "False %}" + qwen35(branches)).opening ==
+        "<think>\n\n</think>\n\n");
+  CHECK(fd::recognize_chat_template(qwen35(branches)).opening.empty());  // nobody knows
+  // Models that always think have their thought opened in one literal.
+  CHECK(fd::recognize_chat_template(
+            kQwen + R"({%- if add_generation_prompt %}{{- '<|im_start|>assistant\n<think>\n' }})")
+            .opening == "<think>\n");
   // Qwen 3 has one branch alone, which nobody asks for.
   const auto silent = fd::recognize_chat_template(
       qwen35("{%- if enable_thinking is false %}" + none + "{%- endif %}"));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <bitset>
 #include <cstddef>
 #include <map>
@@ -17,10 +18,12 @@ namespace foredraft::inline v0 {
 
 /// Bytes for a token that has none in texts, as control tokens have: whoever gives them to a
 /// PieceTrie lets a free part hold such tokens, and a trigger be one. No character of UTF-8 begins
-/// like them, so a constrained part does not let such a token in.
+/// like any of them, so a constrained part does not let such a token in, and no text ends in one.
 inline std::string control_bytes(TokenId token) {
   std::string bytes = "\xFF";
-  for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(token >> shift & 0xFF);
+  for (int shift = 30; shift >= 0; shift -= 6) {
+    bytes += static_cast<char>(0x80 | (token >> shift & 0x3F));
+  }
   return bytes;
 }
 
@@ -47,12 +50,17 @@ class TextSearch {
     for (const std::string& text : texts) insert(text);
     std::vector<State> order{0};  // beginnings by their length
     for (std::size_t i = 0; i < order.size(); ++i) {
-      const State from = order[i];
-      for (const auto& [byte, to] : nodes_[idx(from)].next) {
+      const Node& from = nodes_[idx(order[i])];
+      for (std::size_t byte = 0; byte < from.next.size(); ++byte) {
+        const State otherwise = i == 0 ? 0 : nodes_[idx(from.fallback)].next[byte];
+        State& to = nodes_[idx(order[i])].next[byte];
+        if (to == 0) {
+          to = otherwise;
+          continue;
+        }
         order.push_back(to);
-        Node& node = nodes_[idx(to)];
-        node.fallback = from == 0 ? 0 : step(nodes_[idx(from)].fallback, byte);
-        node.found = node.found || nodes_[idx(node.fallback)].found;
+        nodes_[idx(to)].fallback = otherwise;
+        nodes_[idx(to)].found = nodes_[idx(to)].found || nodes_[idx(otherwise)].found;
       }
     }
   }
@@ -60,29 +68,24 @@ class TextSearch {
   int states() const noexcept { return static_cast<int>(nodes_.size()); }
   /// One of the texts ends here.
   bool found(State state) const noexcept { return nodes_[idx(state)].found; }
-  State step(State state, unsigned char byte) const {
-    for (;;) {
-      const Node& node = nodes_[idx(state)];
-      if (const auto to = node.next.find(byte); to != node.next.end()) return to->second;
-      if (state == 0) return 0;
-      state = node.fallback;
-    }
-  }
+  State step(State state, unsigned char byte) const { return nodes_[idx(state)].next[byte]; }
 
  private:
   struct Node {
-    std::map<unsigned char, State> next = {};
-    State fallback = 0;  // of the next shorter beginning
+    std::array<State, 256> next = {};  // by the next byte; 0 begins again
+    State fallback = 0;                // of the next shorter beginning
     bool found = false;
   };
 
   void insert(std::string_view text) {
     State at = 0;
     for (const char c : text) {
-      const auto [to, fresh] =
-          nodes_[idx(at)].next.try_emplace(static_cast<unsigned char>(c), states());
-      at = to->second;
-      if (fresh) nodes_.emplace_back();
+      const auto byte = static_cast<unsigned char>(c);
+      if (nodes_[idx(at)].next[byte] == 0) {
+        nodes_[idx(at)].next[byte] = states();
+        nodes_.emplace_back();
+      }
+      at = nodes_[idx(at)].next[byte];
     }
     nodes_[idx(at)].found = true;
   }

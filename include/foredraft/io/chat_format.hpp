@@ -129,21 +129,43 @@ inline std::string names() {
   return all;
 }
 
-/// Templates that let the caller choose whether the model thinks write one thing or the other where an
-/// answer begins; where nobody chooses, that of the last branch. Nothing where there is no such branch.
-inline std::string opening_of(std::string_view text) {
-  const std::size_t prompt = text.rfind("add_generation_prompt");
-  if (prompt == text.npos) return {};
-  const std::size_t otherwise = text.find(" else ", prompt);
-  if (otherwise == text.npos) return {};
-  const std::size_t begin = text.find("<think>", otherwise);
+/// The literal that begins at the first "<think>" of `text`, up to its quote; empty where there is none.
+inline std::string thought_literal(std::string_view text) {
+  const std::size_t begin = text.find("<think>");
   const std::size_t end = text.find_first_of("'\"", std::min(begin, text.size()));
   if (end == text.npos) return {};
-  std::string opening(text.substr(begin, end - begin));
-  for (std::size_t at = 0; (at = opening.find("\\n", at)) != opening.npos;) {
-    opening.replace(at, 2, "\n");
+  std::string literal(text.substr(begin, end - begin));
+  for (std::size_t at = 0; (at = literal.find("\\n", at)) != literal.npos;)
+    literal.replace(at, 2, "\n");
+  return literal;
+}
+
+/// What a template writes where an answer begins if the caller chooses nothing. Some always open a
+/// thought, in one literal with the mark of the answer. Others ask `enable_thinking`: one that is not
+/// defined, or has the default that the template sets. Nothing where neither is recognised.
+inline std::string opening_of(std::string_view text) {
+  constexpr std::string_view kMark = "<|im_start|>assistant";
+  const std::size_t prompt = text.rfind("add_generation_prompt");
+  if (prompt == text.npos) return {};
+  const std::string_view tail = text.substr(prompt);
+  if (const std::size_t mark = tail.find(kMark); mark != tail.npos) {
+    std::string_view rest = tail.substr(mark + kMark.size());
+    if (rest.starts_with("\\n")) rest.remove_prefix(2);
+    if (rest.starts_with("\n")) rest.remove_prefix(1);
+    if (rest.starts_with("<think>")) return thought_literal(rest);
   }
-  return opening;
+  const std::size_t otherwise = tail.find(" else ");
+  if (otherwise == tail.npos) return {};
+  const std::string_view asked = tail.substr(0, otherwise);
+  const auto has = [](std::string_view in, std::string_view part) {
+    return in.find(part) != in.npos;
+  };
+  const bool set_true = has(text, "else True") || has(text, "else true");
+  const bool set_false = has(text, "else False") || has(text, "else false");
+  if (has(asked, "enable_thinking is ") || (set_false && !set_true)) {
+    return thought_literal(tail.substr(otherwise));
+  }
+  return set_true && !set_false ? thought_literal(asked) : std::string();
 }
 
 /// What is said behind the last thought.
