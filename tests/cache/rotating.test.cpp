@@ -332,3 +332,22 @@ TEST_CASE("it is a cache of keys and values, and refuses what it cannot hold") {
   CHECK_THROWS_AS(fd::RotatingCache<float>({{{kMost, kMost, kMost}}, kMost}, kMost, kMost),
                   fd::Error);
 }
+
+TEST_CASE("a snapshot belongs to caches with as many sinks") {
+  const fd::CacheShape shape = shape_of(8, 8);
+  const auto snapshot_with = [&](fd::Dim sinks) {
+    fd::RotatingCache<float> cache(shape, 64, 8, sinks);
+    const fd::Node node{1, -1};
+    const fd::NodeIndex path[] = {0};
+    cache.stage({&node, 1});
+    cache.commit(path);
+    return cache.snapshot();
+  };
+  fd::RotatingCache<float> cache(shape, 64, 8, 4);
+  CHECK_NOTHROW(cache.restore(snapshot_with(4)));
+  CHECK(cache.size() == 1);
+  CHECK_THROWS_AS(cache.restore(snapshot_with(0)), fd::Error);
+  CHECK(cache.size() == 1);
+  CHECK_NOTHROW(cache.restore({}));
+  CHECK(cache.size() == 0);
+}

@@ -346,3 +346,24 @@ TEST_CASE("what does not fit is refused") {
   sampler.remove(0);
   CHECK(code_of([&] { sampler.remove(0); }) == ErrorCode::kInvalidOption);
 }
+
+TEST_CASE("a step that fails leaves nothing to commit, nor does an empty slot") {
+  const std::vector<float> row{0.0f, 3.0f, 1.0f, 0.0f};
+  fd::BatchedSampler sampler(4, 16);
+  const std::vector<fd::TokenId> prompt{0};
+  const int a = sampler.add({}, prompt);
+  const int b = sampler.add({}, prompt);
+  const fd::SlotRow good[] = {{a, row}};
+  sampler.step(good);
+  const fd::SlotRow one_bad[] = {{a, row}, {b, std::span(row).first(3)}};
+  CHECK_THROWS_AS(sampler.step(one_bad), fd::Error);
+  sampler.commit(a);
+  CHECK(sampler.position(a) == 1);
+  sampler.step(good);
+  sampler.remove(a);
+  sampler.commit(a);
+  sampler.commit(7);
+  CHECK(sampler.size() == 1);
+  CHECK_THROWS_AS(fd::BatchedSampler(4, 0), fd::Error);
+  CHECK_THROWS_AS(fd::BatchedSampler(0, 4), fd::Error);
+}

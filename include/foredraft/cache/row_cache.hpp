@@ -33,9 +33,11 @@ class RowCache {
     int size = 0;
     std::vector<value_type> k;  // [n_layers, n_kv_heads, rows kept of size], as they are stored
     std::vector<value_type> v;  // the same, in a format of its own
+    int sinks = 0;              // that rows of layers with a window saw
 
     static void parts(auto& self, auto& archive) {
       archive(self.size);
+      archive(self.sinks);
       archive(self.k);
       archive(self.v);
     }
@@ -85,7 +87,7 @@ class RowCache {
   }
 
   Snapshot snapshot() const {
-    Snapshot snapshot{size(), {}, {}};
+    Snapshot snapshot{size(), {}, {}, sinks_};
     rows_.copy_to(snapshot.k, snapshot.v);
     return snapshot;
   }
@@ -107,6 +109,11 @@ class RowCache {
                   std::to_string(keys) + " and " + std::to_string(values) + " for " +
                       std::to_string(snapshot.size) + " positions of this cache",
                   "restore it in a cache of the same kind, format and model");
+    }
+    if (snapshot.size > 0 && snapshot.sinks != sinks_) {
+      throw Error(ErrorCode::kInvalidOption,
+                  "a snapshot of a text with " + std::to_string(snapshot.sinks) + " sinks",
+                  std::to_string(sinks_) + ", as this cache has", "");
     }
     discard();
     rows_.restore(snapshot.size, snapshot.k, snapshot.v);
@@ -143,6 +150,8 @@ class RowCache {
       rows_ = Rows(shape, n_rows, n_ctx > 0);
     }
     staged_ = StagedTree(max_staged);
+    const auto has_window = [](const KeyValueShape& layer) { return layer.window > 0; };
+    if (std::any_of(shape.layers.begin(), shape.layers.end(), has_window)) sinks_ = shape.sinks;
   }
 
   /// @param also  called as also(from, to) where a node takes the place of another, see
@@ -162,11 +171,13 @@ class RowCache {
     std::swap(capacity_, other.capacity_);
     std::swap(rows_, other.rows_);
     std::swap(staged_, other.staged_);
+    std::swap(sinks_, other.sinks_);
   }
 
   int capacity_ = 0;
   Rows rows_;
   StagedTree staged_;
+  int sinks_ = 0;  // 0 where no layer has a window
 };
 
 }  // namespace foredraft::inline v0

@@ -1,11 +1,14 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cstddef>
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -194,11 +197,17 @@ class WeightReader {
     }
   }
 
-  /// Likewise, of all tensors of a layer.
-  void leave_layer(int n) {
-    const std::string layer = "blk." + std::to_string(n) + ".";
+  /// Likewise, of all tensors of the layers from `begin` up to `end`. @cost O(tensors)
+  void leave_layers(int begin, int end) {
+    constexpr std::string_view kLayer = "blk.";
     for (const auto& tensor : file_.tensors()) {
-      if (tensor.name.starts_with(layer)) leave(std::string(tensor.name));
+      const std::string_view name = tensor.name;
+      if (!name.starts_with(kLayer)) continue;
+      int n = -1;
+      const char* const last = name.data() + name.size();
+      const auto [rest, error] = std::from_chars(name.data() + kLayer.size(), last, n);
+      if (error != std::errc() || rest == last || *rest != '.') continue;
+      if (n >= begin && n < end) leave(std::string(name));
     }
   }
 
@@ -330,7 +339,6 @@ ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
   }
   reader.leave(c.other_rope_factors);
   const int n_layers = static_cast<int>(c.layers.size());
-  for (int n = n_layers; n < n_layers + c.n_left_layers; ++n) reader.leave_layer(n);
   // Every layer has tensors of its own, so a count beyond theirs is a lie: found out before memory
   // is asked for.
   if (c.layers.size() > file.tensors().size()) {
@@ -338,6 +346,7 @@ ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
                 "those of " + std::to_string(c.layers.size()) + " layers",
                 "the file contradicts its own metadata");
   }
+  reader.leave_layers(n_layers, n_layers + c.n_left_layers);
   if (c.d_input > 0) {
     const Dim all = detail::ConfigReader::all_heads(static_cast<int>(c.layers.size()), c.d_input);
     weights.layer_inputs = {

@@ -64,7 +64,14 @@ struct SlotToken {
 class BatchedSampler {
  public:
   /// @param n_ctx  tokens that a text may have: what looks back on all of a text has room for these
-  BatchedSampler(int n_vocab, int n_ctx) : n_vocab_(n_vocab), n_ctx_(idx(n_ctx)) {}
+  /// @errors kInvalidOption where there is none
+  BatchedSampler(int n_vocab, int n_ctx) : n_vocab_(n_vocab), n_ctx_(idx(std::max(n_ctx, 0))) {
+    if (n_vocab < 1 || n_ctx < 1) {
+      detail::refuse("a sampler for " + std::to_string(n_vocab) + " tokens and texts of " +
+                         std::to_string(n_ctx),
+                     "1 or more of each", "");
+    }
+  }
 
   /// A sequence that begins with `prompt`.
   /// @return its slot, the lowest that is free
@@ -102,7 +109,7 @@ class BatchedSampler {
 
   /// Draw the next token of each row's slot.
   /// @param rows  of different slots, any of those in use, in any order
-  /// @return in the order of the rows; good until the next step or add()
+  /// @return in the order of the rows; good until the next step, add() or remove()
   /// @errors kInvalidOption for slots or rows that do not fit; kContextOverflow for a full text;
   /// kInvalidLogits, and kInvalidConstraint where nothing is both possible and allowed, which name the
   /// slot. A step that throws has drawn nothing; the others can be stepped without that row
@@ -114,8 +121,9 @@ class BatchedSampler {
   }
 
   /// The token that a slot has drawn in the last step becomes part of its text. Where it has drawn
-  /// none since its last commit, nothing happens.
+  /// none since its last commit, or the slot is empty, nothing happens.
   void commit(int slot) noexcept {
+    if (!in_use(slot)) return;
     Slot& s = *slots_[idx(slot)];
     const TokenId token = std::exchange(s.drawn, -1);
     if (token < 0) return;
@@ -173,8 +181,11 @@ class BatchedSampler {
     int slots = 0;
   };
 
+  bool in_use(int slot) const noexcept {
+    return slot >= 0 && idx(slot) < slots_.size() && slots_[idx(slot)];
+  }
   const Slot& used(int slot) const {
-    if (slot >= 0 && idx(slot) < slots_.size() && slots_[idx(slot)]) return *slots_[idx(slot)];
+    if (in_use(slot)) return *slots_[idx(slot)];
     throw Error(ErrorCode::kInvalidOption, "slot " + std::to_string(slot), "a slot in use",
                 "add() says which one a sequence has");
   }
@@ -215,6 +226,9 @@ class BatchedSampler {
     drawn_.resize(rows.size());
     order_.clear();
     for (const SlotRow& row : rows) {
+      if (in_use(row.slot)) slots_[idx(row.slot)]->drawn = -1;  // also where the step fails
+    }
+    for (const SlotRow& row : rows) {
       check_room(used(row.slot).text.size());
       if (row.logits.size() != idx(n_vocab_)) {
         detail::refuse("a row of " + std::to_string(row.logits.size()) + " logits",
@@ -228,8 +242,6 @@ class BatchedSampler {
     std::sort(order_.begin(), order_.end(),
               [&](std::size_t a, std::size_t b) { return place(a) < place(b); });
     for (std::size_t i = 0; i < order_.size(); ++i) {
-      Slot& slot = used(rows[order_[i]].slot);
-      slot.drawn = -1;
       if (i > 0 && place(order_[i]) == place(order_[i - 1])) {
         detail::refuse("two rows of slot " + std::to_string(rows[order_[i]].slot), "one a step",
                        "commit() the token of the first before the second");

@@ -48,17 +48,18 @@ TEST_CASE("all activations, far from 0 too") {
   gate.push_back(NAN);
   const std::vector<float> up = mini::normals(gate.size(), 2);
   const int n = static_cast<int>(gate.size());
-  for (const fd::Activation activation :
-       {fd::Activation::kSilu, fd::Activation::kGeluTanh, fd::Activation::kSigmoid}) {
+  for (const fd::Activation activation : {fd::Activation::kSilu, fd::Activation::kGeluTanh,
+                                          fd::Activation::kSigmoid, fd::Activation::kReluSquared}) {
     const on_host::Array<float> in_out(gate), by(up);
     on_host::launch<Activate>(Activate::grid(n), 0, {in_out.data(), by.data(), n, activation});
     const std::vector<float> found = in_out.read();
     for (std::size_t i = 0; i + 1 < gate.size(); ++i) {
       const double x = static_cast<double>(gate[i]);
       const double expected =
-          (activation == fd::Activation::kSilu ? x / (1 + std::exp(-x))
-           : activation == fd::Activation::kSigmoid
-               ? 1 / (1 + std::exp(-x))
+          (activation == fd::Activation::kSilu      ? x / (1 + std::exp(-x))
+           : activation == fd::Activation::kSigmoid ? 1 / (1 + std::exp(-x))
+           : activation == fd::Activation::kReluSquared
+               ? std::pow(std::fmax(x, 0.0), 2)
                : 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))) *
           static_cast<double>(up[i]);
       CHECK(std::abs(static_cast<double>(found[i]) - expected) <

@@ -60,12 +60,17 @@ struct Activate {
 
   template <typename T>
   FOREDRAFT_DEVICE static float activate(T& t, Activation activation, float x) {
-    if (activation != Activation::kGeluTanh) {
-      return t.divide(activation == Activation::kSilu ? x : 1.0f, t.add(1.0f, t.exp(-x)));
+    switch (activation) {
+      case Activation::kGeluTanh: {
+        constexpr float kSqrt2OverPi = 0.797884561f;
+        const float inner = t.mul(kSqrt2OverPi, t.fma(t.mul(0.044715f, t.mul(x, x)), x, x));
+        return t.mul(t.mul(0.5f, x), t.add(1.0f, t.tanh(inner)));
+      }
+      case Activation::kReluSquared: return x <= 0.0f ? 0.0f : t.mul(x, x);  // NaN stays
+      case Activation::kSilu: return t.divide(x, t.add(1.0f, t.exp(-x)));
+      case Activation::kSigmoid: break;
     }
-    constexpr float kSqrt2OverPi = 0.797884561f;
-    const float inner = t.mul(kSqrt2OverPi, t.fma(t.mul(0.044715f, t.mul(x, x)), x, x));
-    return t.mul(t.mul(0.5f, x), t.add(1.0f, t.tanh(inner)));
+    return t.divide(1.0f, t.add(1.0f, t.exp(-x)));
   }
 };
 
