@@ -42,7 +42,12 @@ def functions_left(path):
 
 def measure(folder, instruction_set, scratch):
     unit = [FLAGS[instruction_set], f'-DFOREDRAFT_TRIAL_NAME="{instruction_set}"', "-c"]
-    theirs = ["-isystem", folder, "-DFOREDRAFT_TRIAL_XSIMD"]
+    # By a link, because a compiler does not like its own folder in front of the others.
+    alone = scratch / f"xsimd-{version(folder)}"
+    alone.mkdir(exist_ok=True)
+    if not (alone / "xsimd").exists():
+        (alone / "xsimd").symlink_to(folder.resolve() / "xsimd")
+    theirs = ["-isystem", alone, "-DFOREDRAFT_TRIAL_XSIMD"]
     own_unit, their_unit, program = scratch / "own.o", scratch / "theirs.o", scratch / "trial"
     left = {}
     for name, options in {"own": [], "xsimd": theirs}.items():

@@ -19,7 +19,7 @@ constexpr int kFeedForward = 8960;  // of its feed-forward part
 constexpr int kHead = 128;
 constexpr int kSamples = 201;
 
-/// Between the least and the greatest float of every magnitude that a model has, infinities and NaN.
+/// Normally distributed.
 Floats values(int n, unsigned seed, float spread) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal(0.0f, spread);
