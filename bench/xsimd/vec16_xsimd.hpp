@@ -81,6 +81,11 @@ struct Vec16<XsimdArch> {
       return xsimd::fnma(a.part[i], b.part[i], c.part[i]);
     });
   }
+  [[gnu::always_inline]] friend Vec16 max(const Vec16& a, const Vec16& b) {
+    return of([&](int i) __attribute__((always_inline)) {
+      return xsimd::select(a.part[i] > b.part[i], a.part[i], b.part[i]);
+    });
+  }
   [[gnu::always_inline]] friend Vec16 where_less(const Vec16& x, const Vec16& limit,
                                                  const Vec16& below, const Vec16& otherwise) {
     return of([&](int i) __attribute__((always_inline)) {
