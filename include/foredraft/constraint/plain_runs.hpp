@@ -91,15 +91,28 @@ class PlainRuns {
       if (!agree(states_->step_class(state, byte_class), only)) return;
     }
     for (const Classes& classes : others_) {
-      if (!follow(state, classes, 0, only)) return;
+      if (!follow(state, classes, only)) return;
     }
   }
-  bool follow(State state, const Classes& classes, std::size_t at, State& only) {
-    if (at == classes.size() || state == PushdownStates::kDead) return agree(state, only);
-    for (const int byte_class : classes[at]) {
-      if (!follow(states_->step_class(state, byte_class), classes, at + 1, only)) return false;
+  /// Byte by byte, for all states that may be reached at once: they are few, and the ways to them are
+  /// as many as the classes of all bytes multiplied.
+  bool follow(State state, const Classes& classes, State& only) {
+    reached_.assign(1, state);
+    for (const std::vector<int>& byte_classes : classes) {
+      next_.clear();
+      for (const State from : reached_) {
+        for (const int byte_class : byte_classes) {
+          const State to = states_->step_class(from, byte_class);
+          if (to == PushdownStates::kDead) {
+            if (!agree(to, only)) return false;
+          } else if (std::find(next_.begin(), next_.end(), to) == next_.end()) {
+            next_.push_back(to);
+          }
+        }
+      }
+      reached_.swap(next_);
     }
-    return true;
+    return std::all_of(reached_.begin(), reached_.end(), [&](State to) { return agree(to, only); });
   }
   static bool agree(State found, State& only) {
     if (only == kUnknown) only = found;
@@ -111,6 +124,9 @@ class PlainRuns {
   std::vector<int> ascii_;
   std::vector<Classes> others_;  // characters of several bytes
   std::vector<State> behind_;    // [states]
+  // Of one byte of a character, and of the next.
+  std::vector<State> reached_;
+  std::vector<State> next_;
 };
 
 }  // namespace foredraft::inline v0

@@ -20,7 +20,8 @@ namespace foredraft::inline v0::family {
 
 /// Nemotron-H. A layer is one of three and nothing else: a selective scan as in Mamba 2, attention
 /// without rotation, or a feed-forward part of two matrices around the square of what is above 0.
-/// Each has one norm, `attn_norm`. Its mixtures of experts are another family.
+/// Each has one norm, `attn_norm`. Time steps have no floor: transformers has one, which files do not
+/// carry. Its mixtures of experts are another family.
 /// @source NVIDIA 2025, arXiv:2504.03624
 struct NemotronH : Llama {
   static constexpr std::string_view kName = "nemotron_h";

@@ -161,12 +161,7 @@ struct Qwen35Moe : Qwen35 {
   static constexpr std::string_view kName = "qwen35moe";
   static constexpr bool kMixesExperts = true;
 
-  static ModelConfig config(const ConfigReader& reader) {
-    ModelConfig config = hybrid(reader, kExpertWidth, true);
-    read_expert_shapes(reader, config);
-    read_shared_expert(reader, config);
-    return config;
-  }
+  static ModelConfig config(const ConfigReader& reader) { return mixture(reader, true); }
 
   template <typename B, typename Reader>
   static LayerWeights<B> layer(Reader& reader, const ModelConfig& c, int n) {
@@ -175,6 +170,15 @@ struct Qwen35Moe : Qwen35 {
     read_experts<B>(reader, c.d_model, f, prefix(n), weights);
     read_shared_expert<B>(reader, c.d_model, f.d_shared, prefix(n), weights);
     return weights;
+  }
+
+ protected:
+  /// @param tiled  as in GatedDeltaNetShape
+  static ModelConfig mixture(const ConfigReader& reader, bool tiled) {
+    ModelConfig config = hybrid(reader, kExpertWidth, tiled);
+    read_expert_shapes(reader, config);
+    read_shared_expert(reader, config);
+    return config;
   }
 };
 

@@ -21,12 +21,7 @@ namespace foredraft::inline v0::family {
 struct Qwen3Next : Qwen35Moe {
   static constexpr std::string_view kName = "qwen3next";
 
-  static ModelConfig config(const ConfigReader& reader) {
-    ModelConfig config = hybrid(reader, kExpertWidth, false);
-    read_expert_shapes(reader, config);
-    read_shared_expert(reader, config);
-    return config;
-  }
+  static ModelConfig config(const ConfigReader& reader) { return mixture(reader, false); }
 
   template <typename B, typename Reader>
   static LayerWeights<B> layer(Reader& reader, const ModelConfig& c, int n) {
