@@ -110,7 +110,11 @@ class SchemaDocument {
     }
     const auto x = constants(a);
     const auto y = constants(b);
-    if (!x.empty() && !y.empty() && common(x, y).empty()) return true;
+    const auto differs_from_all = [&](const JsonValue& one) {
+      return std::all_of(y.begin(), y.end(),
+                         [&](const JsonValue& other) { return differ(one, other); });
+    };
+    if (!x.empty() && !y.empty() && std::all_of(x.begin(), x.end(), differs_from_all)) return true;
     const JsonValue *required = a.find("required"), *others = b.find("required");
     const JsonValue *mine = a.find("properties"), *theirs = b.find("properties");
     if (required == nullptr || others == nullptr || mine == nullptr || theirs == nullptr)
@@ -259,6 +263,20 @@ class SchemaDocument {
     if (const JsonValue* values = schema.find("enum")) return values->items;
     return {};
   }
+  /// Whether two constants surely are different values: 1 and 1.0 are not, and of arrays and objects,
+  /// whose parts may be spelled in several ways, nothing is said.
+  static bool differ(const JsonValue& a, const JsonValue& b) {
+    if (a.kind != b.kind) return true;
+    if (a.is(Kind::kArray) || a.is(Kind::kObject)) return false;
+    if (!a.is(Kind::kNumber)) return !(a == b);
+    const auto number = [](const JsonValue& value) {
+      double result = 0;
+      std::from_chars(value.text.data(), value.text.data() + value.text.size(), result);
+      return result;
+    };
+    return number(a) != number(b);
+  }
+
   static std::vector<JsonValue> common(const std::vector<JsonValue>& a,
                                        const std::vector<JsonValue>& b) {
     std::vector<JsonValue> both;

@@ -49,7 +49,8 @@ inline std::string pattern_of_format(std::string_view format) {
   }
   if (format == "email") {
     return "[A-Za-z0-9_+\\-]{1,30}(\\.[A-Za-z0-9_+\\-]{1,30}){0,3}@"
-           "([A-Za-z0-9][A-Za-z0-9\\-]{0,30}\\.){1,4}[A-Za-z]{2,10}";
+           "(" +
+           label + "\\.){1,4}[A-Za-z]{2,10}";
   }
   return {};
 }
