@@ -346,8 +346,9 @@ class Controller {
   static constexpr int kShortBacklog = 8;  // tokens that share a pass with the anchor, or nearly so
   // How many tokens of a longer backlog may be read. More would delay one token by too much.
   static constexpr std::array<int, 5> kReadings = {32, 64, 128, 256, 512};
-  // So often a model is right that has read next to nothing of what it lacks, compared with one that
-  // has read it all. qwen2.5-coder-0.5b: 0.35 where it summarizes, 0.85 where it chats or calculates.
+  // A guess, between what a chat loses without its beginning, which is little, and a summary, which
+  // is nearly all: so often a model is right that has read next to nothing of what it lacks, compared
+  // with one that has read it all.
   static constexpr double kWithoutContext = 0.6;
   static constexpr int kFirstDepth = 1;    // of a text in which a model has not been right yet
   static constexpr int kSettled = 4;       // rounds before which nothing is invested
