@@ -14,3 +14,13 @@
 #include <foredraft/io/tokenizer_codec.hpp>
 #include <foredraft/model/load.hpp>
 #include <foredraft/model/model.hpp>
+
+#if defined(FOREDRAFT_COMPILED_LOAD)
+namespace foredraft::inline v0 {
+
+// The library has it (src/compiled/load.cpp): the loaders of all families are a third of what a small
+// program compiles.
+extern template Model<Cpu> detail::load(Cpu& backend, const Gguf& file, const LoadOptions& options);
+
+}  // namespace foredraft::inline v0
+#endif

@@ -4,6 +4,7 @@
 
 #include "concepts/remote_backend.hpp"
 #include "support/catch.hpp"
+#include "support/load_reference.hpp"
 #include "support/tiny_model.hpp"
 
 namespace fd = foredraft;

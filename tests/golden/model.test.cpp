@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/load_reference.hpp"
 #include "support/models.hpp"
 
 namespace fd = foredraft;

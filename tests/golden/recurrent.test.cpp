@@ -11,6 +11,7 @@
 
 #include "support/catch.hpp"
 #include "support/forward.hpp"
+#include "support/load_reference.hpp"
 #include "support/oracle_drafter.hpp"
 #include "support/random_golden.hpp"
 

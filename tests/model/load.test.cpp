@@ -2,9 +2,10 @@
 
 #include <cstring>
 
-#include <foredraft/backend/reference/reference.hpp>
+#include <foredraft/io/gguf_writer.hpp>
 
 #include "support/catch.hpp"
+#include "support/load_reference.hpp"
 #include "support/tiny_model.hpp"
 
 namespace fd = foredraft;

@@ -6,6 +6,8 @@
 #include <deque>
 #include <limits>
 
+#include <foredraft/io/gguf_writer.hpp>
+
 #include "support/catch.hpp"
 #include "support/forward.hpp"
 #include "support/tiny_model.hpp"

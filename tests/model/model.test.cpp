@@ -9,9 +9,11 @@
 #include <limits>
 #include <random>
 
+#include "backend/cpu/random_matrix.hpp"
 #include "support/catch.hpp"
 #include "support/forward.hpp"
 #include "support/instruction_sets.hpp"
+#include "support/load_reference.hpp"
 #include "support/runs.hpp"
 #include "support/tiny_model.hpp"
 

@@ -18,8 +18,10 @@
 #include <foredraft/cache/linear.hpp>
 #include <foredraft/model/load.hpp>
 
+#include "backend/cpu/random_matrix.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/load_reference.hpp"
 #include "support/skip.hpp"
 #include "support/tiny_model.hpp"
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/load_reference.hpp"
 #include "support/tiny_pair.hpp"
 
 namespace fd = foredraft;

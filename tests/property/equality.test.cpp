@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/cpu/for_each_table.hpp"
+#include "backend/cpu/random_matrix.hpp"
 #include "support/catch.hpp"
 #include "support/drafted.hpp"
 #include "support/oracle_drafter.hpp"

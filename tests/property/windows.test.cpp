@@ -16,6 +16,7 @@
 #include "support/catch.hpp"
 #include "support/forward.hpp"
 #include "support/instruction_sets.hpp"
+#include "support/load_reference.hpp"
 #include "support/tiny_model.hpp"
 
 namespace fd = foredraft;

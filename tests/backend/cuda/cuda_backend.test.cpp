@@ -11,6 +11,7 @@
 #include <foredraft/backend/reference/reference.hpp>
 
 #include "support/catch.hpp"
+#include "support/load_reference.hpp"
 #include "support/oracle_drafter.hpp"
 #include "support/throws.hpp"
 #include "support/tiny_model.hpp"

@@ -8,6 +8,7 @@
 #include <foredraft/model/load.hpp>
 
 #include "support/catch.hpp"
+#include "support/load_reference.hpp"
 #include "support/metadata.hpp"
 #include "support/tiny_model.hpp"
 

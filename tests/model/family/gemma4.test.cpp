@@ -13,6 +13,7 @@
 
 #include "concepts/remote_backend.hpp"
 #include "support/catch.hpp"
+#include "support/load_reference.hpp"
 #include "support/throws.hpp"
 #include "support/tiny_model.hpp"
 
