@@ -387,14 +387,14 @@ def answers(results):
         prompts, bases = result["prompts"], result["ways"]
 
         def base(way):
-            return [bases[way] if bases[way].startswith("0.7") else "plain"]
+            return ["plain" if way.startswith(("llama.cpp", "openvino")) else bases[way]]
 
         def accepted(way):
             ones = [prompt["ways"][way] for prompt in prompts if "rounds" in prompt["ways"][way]]
             return [f"{sum(sum(o['tokens']) for o in ones) / sum(sum(o['rounds']) for o in ones):.2f}" if ones else ""]
 
         plain = {way: measured.by_group(prompts, lambda p: statistics.median(measured.answer_speeds(p, [way])))
-                 for way in ("plain", "0.7 plain") if way in bases}
+                 for way in bases if bases[way] == way and base(way) == [way]}
         rows = [[f"{way}, tokens/s", *map(number, means.values()), "", "1.00"] for way, means in plain.items()]
         groups = list(next(iter(plain.values())))
         head = [f"{model}, over our plain decoding", *groups, "worst prompt", "tokens a pass"]
@@ -420,8 +420,30 @@ def answers(results):
     return "\n\n".join(parts)
 
 
+def constrained(results):
+    """Answers under JSON schemas: what masks cost plain decoding, and what drafts gain over it."""
+    parts = []
+    for model, result in measured.load(results, "constrained").items():
+        def ratios(way, over):
+            """Of the time of a token, for each schema the median of the turns."""
+            for schema in result["schemas"]:
+                each = {name: [s / t for s, t in zip(one["seconds"], one["tokens"])] for name, one in schema["ways"].items()}
+                yield statistics.median(o / w for w, o in zip(each[way], each[over]))
+
+        def row(name, values):
+            values = list(values)
+            return [name, f"{statistics.geometric_mean(values):.2f}", f"{min(values):.2f}", f"{max(values):.2f}"]
+
+        head = [f"{model}, {len(result['schemas'])} schemas", "mean", "least", "most"]
+        parts += [source(results, "constrained-*.json", {"constrained": result}),
+                  table(head, [row("plain under the schema, over plain without", ratios("plain", "free")),
+                               row("with drafts under the schema, over plain under it", ratios("drafted", "plain"))])]
+    return "\n\n".join(parts)
+
+
 TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmul": matmul, "operators": operators,
-          "loading": loading, "perplexity": perplexity, "answers": answers}
+          "loading": loading, "perplexity": perplexity, "answers": answers,
+          "constrained": constrained}
 OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "xsimd": xsimd, "cache_formats": cache_formats}
 MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 

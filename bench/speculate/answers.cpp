@@ -4,10 +4,10 @@
 //   {"info": true}                         instruction set and threads
 //   {"encode": "..."}                      the tokens of a prompt with its chat template, for other engines
 //   {"prompt": "...", "n": 128, "speculation": "auto", "model": true, "temperature": 0, "acceptance": "match",
-//    "depth": 4, "round": 0}
+//    "depth": 4, "round": 0, "schema": "{...}"}
 //   {"forget": true, ...}                  the session that such an answer would use gives up its text
 //
-// `model`: the draft model may be used; `depth`: a fixed one. The answer has the tokens, the statistics and the seconds
+// `model`: the draft model may be used; `depth`: a fixed one; `schema`: the answer is JSON that is valid under it. The answer has the tokens, the statistics and the seconds
 // from the prompt's text to the last token. Each way keeps its session, and so what its drafters and its controller
 // have learned. What a prompt shares with the session's last text is not read again, unless it forgot that. Another
 // `round` begins with new sessions.
@@ -21,6 +21,9 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <foredraft/constraint/grammar_constraint.hpp>
+#include <foredraft/constraint/json_schema.hpp>
+#include <foredraft/constraint/piece_trie.hpp>
 #include <foredraft/io/chat_format.hpp>
 
 #include "../support/program.hpp"
@@ -62,6 +65,7 @@ class Answers {
     fd::Options options{.max_tokens = asked.at("n"), .seed = 1};
     options.sampling.temperature = asked.value("temperature", 0.0f);
     options.n_draft = asked.value("depth", fd::Options::kAutomatic);
+    if (asked.contains("schema")) options.constraint = constraint(asked.at("schema"));
     const fd::Result result = session(asked).generate(prompt, options, [](const fd::Emitted&) {});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     const fd::Stats& s = result.stats;
@@ -91,6 +95,17 @@ class Answers {
                             {.add_bos = true, .parse_special = true});
   }
 
+  /// Made anew for each answer, as for a program's only one: its masks are no older.
+  fd::AnyConstraint constraint(const std::string& schema) {
+    const fd::Tokenizer& tokenizer = models_.target.tokenizer();
+    if (!pieces_) {
+      pieces_ = std::make_shared<const fd::PieceTrie>(
+          models_.target.vocab_size(),
+          [&](fd::TokenId token) { return std::string(tokenizer.piece(token)); });
+    }
+    return fd::GrammarConstraint(fd::json_schema_grammar(schema), pieces_);
+  }
+
   cli::Session& session(const Json& asked) {
     if (const int round = asked.value("round", 0); round != round_) {
       sessions_.clear();
@@ -99,21 +114,24 @@ class Answers {
     const std::string speculation = asked.at("speculation");
     const bool model = asked.value("model", false);
     const std::string rule = asked.value("acceptance", "match");
+    const bool constrained = asked.contains("schema");
     // A controller that learned at one temperature or depth knows nothing of another.
     auto& session =
         sessions_[Json{speculation, model, rule, asked.value("depth", fd::Options::kAutomatic),
-                       asked.value("temperature", 0.0f)}
+                       asked.value("temperature", 0.0f), constrained}
                       .dump()];
     if (!session) {
       session = cli::make_session(models_, {.speculation = speculation,
                                             .rule = cli::rule_named(rule),
                                             .n_ctx = kContext,
-                                            .with_model = model});
+                                            .with_model = model,
+                                            .constrained = constrained});
     }
     return *session;
   }
 
   cli::Models models_;
+  std::shared_ptr<const fd::PieceTrie> pieces_;
   int round_ = 0;
   std::map<std::string, std::unique_ptr<cli::Session>> sessions_;
 };

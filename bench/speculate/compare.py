@@ -38,12 +38,15 @@ class Way(NamedTuple):
 DRAFTERS = ("lookup", "ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache", "suffix",
             "suffix-automaton", "recycling", "lookahead")
 WARM = {"temperature": 0.7}
+OTHER_PLAIN = "plain beside other draft"
 WAYS = {
     "plain": Way("ours", {"speculation": "none"}),
     **{name: Way("ours", {"speculation": name}) for name in (*DRAFTERS, "auto")},
     "draft": Way("ours", {"speculation": "draft", "model": True}),
     "auto + draft": Way("ours", {"speculation": "auto", "model": True}),
-    "auto + other draft": Way("ours, other draft", {"speculation": "auto", "model": True}),
+    # A process is quicker or slower than its neighbour by where its memory lies: it has a plain way of its own.
+    OTHER_PLAIN: Way("ours, other draft", {"speculation": "none"}, OTHER_PLAIN),
+    "auto + other draft": Way("ours, other draft", {"speculation": "auto", "model": True}, OTHER_PLAIN),
     "0.7 plain": Way("ours", {"speculation": "none", **WARM}, "0.7 plain"),
     **{f"0.7 {name} {rule}": Way("ours", {"speculation": name.split()[0], "model": "draft" in name,
                                            "acceptance": rule, **WARM}, "0.7 plain")

@@ -384,3 +384,31 @@ TEST_CASE("a pass of more activations than an int counts is refused before anyth
   CHECK(refused({std::numeric_limits<int>::max(), std::numeric_limits<int>::max()}));
   CHECK(!refused({4}));
 }
+
+TEST_CASE("a model makes a cache for its layers") {
+  const std::vector<fd::TokenId> prompt{72, 101, 108, 108, 111, 44, 32, 119, 111};
+  const auto text = [&](auto& model, auto cache) {
+    fd::Decoder decoder{model, std::move(cache), fd::PromptLookup{{.min_match = 1}}, fd::Greedy{}};
+    return decoder.generate(prompt, {.max_tokens = 60, .ignore_end = true}).tokens;
+  };
+  for (const char* family : {"llama", "gemma3", "qwen35"}) {
+    CAPTURE(family);
+    const auto bytes = TinyModel{.family = family}.file();
+    fd::Cpu cpu{{.threads = 1}};
+    auto model = fd::load(cpu, fd::Gguf::parse(bytes));
+    CHECK(text(model, model.make_cache()) ==
+          text(model, fd::HybridCache<fd::f16>{model.shape(), 100}));
+    CHECK(text(model, model.make_cache<float, fd::Slots>()) ==
+          text(model, fd::HybridCache<float>{model.shape()}));
+    const auto small = model.make_cache({.n_ctx = 100, .max_staged = 7});
+    CHECK(small.capacity() >= 100);
+    CHECK(small.capacity() < model.make_cache().capacity());
+    CHECK(small.max_staged() == 7);
+  }
+  const auto bytes = TinyModel{.family = "gemma3"}.file();
+  fd::Cpu cpu{{.threads = 1}};
+  auto model = fd::load(cpu, fd::Gguf::parse(bytes));
+  const auto with_sinks = text(model, model.make_cache({.sinks = 4}));
+  CHECK(with_sinks == text(model, fd::RotatingCache<fd::f16>{model.shape(), 0, 512, 4}));
+  CHECK(with_sinks != text(model, model.make_cache()));
+}

@@ -17,6 +17,13 @@
 
 namespace foredraft::inline v0 {
 
+/// Of a cache that Model::make_cache() makes.
+struct CacheOptions {
+  Dim n_ctx = 0;  ///< positions that layers without a window can hold; 0: what the model can use
+  Dim max_staged = 0;  ///< most nodes of a pass; 0: what suits the model's layers
+  Dim sinks = 0;       ///< first positions that rows of layers with a window read besides
+};
+
 /// The cache for every model: keys and values for the layers with attention, in rings where they
 /// have a window, as in a RotatingCache; states for the recurrent ones; one tree of staged nodes for
 /// all. Which layers there are follows from the model's shape, so a model of attention alone and one

@@ -207,10 +207,11 @@ class Controller {
     ++w.asked;
     w.seconds += seconds;
     if (depth > 0) w.width = static_cast<double>(rows) / depth;
-    // The first time is not what it costs later: memory is touched, weights come from far away.
+    // The first time is not what it costs later: memory is touched, weights come from far away. Who
+    // seems dearer than was guessed gets a second chance.
     const auto learn = [](double& mean, double guess, double sample) {
       if (mean == 0) {
-        mean = std::min(sample, 2 * guess);
+        mean = std::min(sample, guess);
       } else {
         mean += 0.25 * (std::min(sample, 2 * mean) - mean);
       }
@@ -218,7 +219,7 @@ class Controller {
     const double guessed_step = kGuessedStep * plain_;
     const double guessed_read = kGuessedRead * plain_;
     if (backlog <= kShortBacklog) {
-      if (depth > 0) learn(w.step_seconds, guessed_step, seconds / depth);
+      if (depth > 0) learn(w.step_seconds, 2 * guessed_step, seconds / depth);
       return;
     }
     // While a level was not measured it takes what was guessed, unless that is clearly too little.

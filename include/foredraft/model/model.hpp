@@ -12,6 +12,7 @@
 
 #include <foredraft/backend/backend.hpp>
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/cache/hybrid.hpp>
 #include <foredraft/cache/key_value_cache.hpp>
 #include <foredraft/cache/state_cache.hpp>
 #include <foredraft/core/concepts.hpp>
@@ -61,6 +62,17 @@ class Model {
 
   int vocab_size() const noexcept { return config_.n_vocab; }
   CacheShape shape() const { return config_.cache_shape(); }
+  /// A cache for one sequence, whatever kinds of layers there are. Caches that know one kind alone
+  /// are made from shape().
+  /// @tparam S  how keys and values are stored
+  /// @tparam V  how states of recurrent layers are kept
+  /// @errors as HybridCache
+  template <typename S = f16, StateStorage V = Replay>
+  HybridCache<S, V> make_cache(const CacheOptions& options = {}) const {
+    CacheShape shape = config_.cache_shape();
+    shape.sinks = options.sinks;
+    return HybridCache<S, V>{shape, options.n_ctx, options.max_staged};
+  }
   const ModelConfig& config() const noexcept { return config_; }
   const Tokenizer& tokenizer() const noexcept { return tokenizer_; }
   /// The tokens that the head knows, ascending; empty: all. Others have logit -inf.

@@ -86,8 +86,8 @@ class AnyRows {
   };
 
   AnyRows() noexcept = default;
-  /// @param at_once in huge pages, where there are some: they take their memory as soon as a few
-  /// rows are used
+  /// @param at_once in huge pages, where there are some: the first rows of all heads, which may be
+  /// most of the memory, take theirs now
   /// @param max_staged  layers with a window are rings for passes of so many rows; 0: no rings
   /// @errors kInvalidOption (q8_0 also where d_head is no multiple of 64), kOutOfMemory
   AnyRows(const CacheShape& shape, int n_rows, bool at_once, int max_staged = 0)
@@ -212,6 +212,7 @@ class AnyRows {
       }
     }
     if (!keys_.take(at_once) || !values_.take(at_once)) refuse(formats, shape, n_rows, max_staged);
+    if (at_once) touch_first_rows();
     std::size_t widest = 0;
     for (const Place& layer : layers_) {
       widest = std::max(widest, row_bytes(formats.k, layer.d_head));
@@ -279,6 +280,17 @@ class AnyRows {
       return memory != nullptr;
     }
   };
+
+  /// The system clears a page when it is first written to, and a huge one long enough that the first
+  /// pass would be several times slower, which a draft model would be blamed for.
+  void touch_first_rows() noexcept {
+    for (const Place& layer : layers_) {
+      for (int head = 0; head < layer.n_heads && layer.head_rows > 0; ++head) {
+        *rows_of(keys_, layer).row(head, 0) = std::byte{0};
+        *rows_of(values_, layer).row(head, 0) = std::byte{0};
+      }
+    }
+  }
 
   static HeadRows rows_of(const Half& half, const Place& layer) noexcept {
     const std::size_t row = row_bytes(half.format, layer.d_head);
