@@ -1,8 +1,12 @@
 #include <foredraft/call.hpp>
 
+#include <algorithm>
 #include <foredraft/foredraft.hpp>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "support/catch.hpp"
 #include "support/toy_target.hpp"
@@ -35,6 +39,36 @@ TEST_CASE("a call knows what its rule and log probabilities read of a row") {
   CHECK_THROWS_AS(fd::Call({.sampling = {.temperature = 1.0f}}, target, fd::Greedy{}), fd::Error);
   CHECK_FALSE(fd::Call({}, target, fd::Greedy{}).uses_law());
   CHECK(fd::Call({}, target, fd::RejectionSampling{}).uses_law());
+}
+
+TEST_CASE("what the target may not write is forbidden, beside the caller's own biases") {
+  struct Suppressing : toy::Target {
+    using toy::Target::Target;
+    std::vector<fd::TokenId> never;
+    std::span<const fd::TokenId> suppressed() const { return never; }
+  };
+  Suppressing target{16};
+  CHECK(fd::Call({}, target, fd::Greedy{}).need() == fd::RowNeed::kArgmax);
+  target.never = {4, 9};
+  const fd::Options asked{.sampling = {.logit_bias = {{2, 1.5f}}}};
+  const fd::Call call(asked, target, fd::Greedy{});
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  CHECK(call.sampling(0).logit_bias ==
+        fd::SharedList<fd::LogitBias>{{2, 1.5f}, {4, kNever}, {9, kNever}});
+  CHECK(call.need() == fd::RowNeed::kLogits);
+
+  const std::vector<fd::TokenId> prompt{1, 2, 3};
+  const auto text = [&] {
+    fd::Decoder decoder{target, toy::TokenCache{128}, fd::PromptLookup{{.min_match = 1}},
+                        fd::Greedy{}};
+    return decoder.generate(prompt, {.max_tokens = 40}).tokens;
+  };
+  target.never = {};
+  const auto before = text();
+  target.never = {before.front()};
+  const auto after = text();
+  CHECK(std::ranges::count(after, before.front()) == 0);
+  CHECK(after.size() == 40);
 }
 
 TEST_CASE("tokens left are those that the call has not made final yet") {

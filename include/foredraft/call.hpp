@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -26,6 +27,9 @@ class Call {
   template <typename T, Acceptance A>
   Call(Options asked, const T& target, const A& acceptance, Rng* rng = nullptr)
       : options_(std::move(asked)), rng_(rng), philox_(options_.seed, options_.sequence) {
+    if constexpr (requires { std::span<const TokenId>(target.suppressed()); }) {
+      suppress(target.suppressed());
+    }
     check(options_);
     need_ = acceptance.needs(options_.sampling);
     uses_law_ = acceptance.uses_law();
@@ -93,6 +97,17 @@ class Call {
     if (options_.logprobs <= n_vocab) return;
     throw Error(ErrorCode::kInvalidOption, "logprobs " + std::to_string(options_.logprobs),
                 "at most the " + std::to_string(n_vocab) + " tokens there are", "ask for fewer");
+  }
+
+  /// What the target may not write gets the bias of tokens that are forbidden.
+  void suppress(std::span<const TokenId> tokens) {
+    if (tokens.empty()) return;
+    const auto& asked = options_.sampling.logit_bias;
+    std::vector<LogitBias> biases(asked.begin(), asked.end());
+    for (const TokenId token : tokens) {
+      biases.push_back({token, -std::numeric_limits<float>::infinity()});
+    }
+    options_.sampling.logit_bias = std::move(biases);
   }
 
   /// A token may come before which the text must not end.

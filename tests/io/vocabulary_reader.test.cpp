@@ -134,6 +134,23 @@ TEST_CASE("ids at and far beyond the size are refused") {
   }
 }
 
+TEST_CASE("tokens that the model may not write are read, and held to the vocabulary") {
+  Fields fields = byte_level();
+  CHECK(read(fields).suppressed().empty());
+  const auto suppressing = [&](std::vector<std::int32_t> ids) {
+    fields.more = [ids](fd::GgufWriter& w) { w.add_array("tokenizer.ggml.suppress_tokens", ids); };
+    return fields;
+  };
+  const fd::Vocabulary vocabulary = read(suppressing({7, 3}));
+  CHECK(vocabulary.suppressed()[0] == 7);
+  CHECK(vocabulary.suppressed()[1] == 3);
+  const auto n_vocab = static_cast<std::int32_t>(vocabulary.size());
+  CHECK(refusal(suppressing({n_vocab})) == fd::ErrorCode::kTokenOutOfRange);
+  CHECK(refusal(suppressing({-1})) == fd::ErrorCode::kTokenOutOfRange);
+  CHECK(refusal(suppressing(std::vector<std::int32_t>(vocabulary.size() + 1))) ==
+        fd::ErrorCode::kCorruptFile);
+}
+
 TEST_CASE("arrays of the wrong type or length are refused") {
   Fields fields = sentence_piece();
   const std::size_t n_vocab = fields.data.texts.size();

@@ -93,7 +93,8 @@ void forward_one(T& target, Request<C> request) {
 }
 
 /// A target that knows its vocabulary as text: which tokens end a text, and the bytes of each
-/// token.
+/// token. It may list the first, ascending, as `ends()`, and as `suppressed()` tokens that must never
+/// be written.
 template <typename T>
 concept TextTarget = requires(const T view, TokenId token) {
   { view.is_end(token) } -> std::convertible_to<bool>;

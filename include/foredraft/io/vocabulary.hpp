@@ -56,6 +56,8 @@ class Vocabulary {
     load_merges(data.merges);
     if (type_ != VocabularyType::kByteLevel) require_fallback();
     load_ends({data.eos, data.eot, data.eom});
+    for (const TokenId id : data.suppressed) require_in_range(id);
+    suppressed_ = std::move(data.suppressed);
   }
 
   VocabularyType type() const noexcept { return type_; }
@@ -91,6 +93,9 @@ class Vocabulary {
     return std::binary_search(ends_.begin(), ends_.end(), id);
   }
   std::span<const TokenId> ends() const noexcept { return ends_; }  // ascending
+
+  /// Tokens that the model may not write, such as the marks of images in Gemma 4.
+  std::span<const TokenId> suppressed() const noexcept { return suppressed_; }
 
   std::optional<TokenId> find(std::string_view text) const noexcept {
     return index_.find(texts_, text);
@@ -259,6 +264,7 @@ class Vocabulary {
   std::array<TokenId, 256> bytes_ = no_bytes();
   std::vector<Merge> merges_;
   std::vector<TokenId> ends_;
+  std::vector<TokenId> suppressed_;
   std::size_t longest_text_ = 0;
 };
 

@@ -49,7 +49,8 @@ struct VocabularyData {
   std::string pre;                  ///< name of the pre-tokenizer; kByteLevel only
   std::optional<TokenId> bos, eos, eot, eom, unknown, padding;
   bool add_bos = false;
-  bool add_space_prefix = false;  ///< kSentencePiece only
+  bool add_space_prefix = false;    ///< kSentencePiece only
+  std::vector<TokenId> suppressed;  // that the model may not write
   std::string chat_template;
 };
 

@@ -10,6 +10,7 @@
 
 #include <foredraft/core/dimension.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/out_of_memory.hpp>
 #include <foredraft/core/quoted.hpp>
 #include <foredraft/core/types.hpp>
@@ -96,6 +97,17 @@ inline VocabularyData data_of(const Gguf& file) {
   data.eom = id_of("eom");
   data.unknown = id_of("unknown");
   data.padding = id_of("padding");
+
+  require_count(file, "tokenizer.ggml.suppress_tokens", 0, data.texts.size());
+  const auto suppressed = file.get_ints("tokenizer.ggml.suppress_tokens");
+  for (const std::int64_t id : suppressed.value_or(std::vector<std::int64_t>())) {
+    if (id < 0 || idx(id) >= data.texts.size()) {
+      throw Error(ErrorCode::kTokenOutOfRange, "a suppressed token " + std::to_string(id),
+                  "0 to " + std::to_string(data.texts.size() - 1),
+                  "the file was converted wrongly: convert it again, or fetch another");
+    }
+    data.suppressed.push_back(static_cast<TokenId>(id));
+  }
 
   const bool sentence_piece = data.type == VocabularyType::kSentencePiece;
   if (!sentence_piece) data.merges = strings(file, "tokenizer.ggml.merges");

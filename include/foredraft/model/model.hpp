@@ -80,6 +80,10 @@ class Model {
   bool is_end(TokenId token) const noexcept { return tokenizer_.is_end(token); }
   /// All of them, ascending.
   std::span<const TokenId> ends() const noexcept { return tokenizer_.vocabulary().ends(); }
+  /// Tokens that it may not write.
+  std::span<const TokenId> suppressed() const noexcept {
+    return tokenizer_.vocabulary().suppressed();
+  }
   std::string piece(TokenId token) const { return std::string(tokenizer_.piece(token)); }
   TargetInfo info() const {
     return {config_.n_vocab, vocabulary_info(tokenizer_.vocabulary()), config_.d_model,
