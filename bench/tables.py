@@ -106,8 +106,8 @@ def as_long(prompts, modes):
 def answer_times(group, way):
     """Getter of the time of a group's answers over that of plain decoding."""
     def get(record):
-        prompts = record["answers"]["prompts"]
-        return 1 / measured.by_group(prompts, lambda prompt: measured.answer_ratio(prompt, way, ["plain"]))[group]
+        prompts, base = record["answers"]["prompts"], record["answers"]["ways"][way]
+        return 1 / measured.by_group(prompts, lambda prompt: measured.answer_ratio(prompt, way, [base]))[group]
     return get
 
 

@@ -1,6 +1,7 @@
 # foredraft_add_kernels(<target>): a static library with the CPU kernels of every instruction set of the processor
 # family, one unit each. A program that links it picks the best one that the machine runs, and compiles no kernels of
-# its own. Where foredraft::io was found before, the library also has the loader of models. It compiles for about a minute.
+# its own. Where foredraft::io was found before, the library also has the loader of models, for units that include
+# foredraft/models.hpp, and brings foredraft::io with it. It compiles for about a minute.
 #
 # With FOREDRAFT_NARROW_KERNELS it holds portable and avx2 alone, in a form that sanitizers can be used with: what looks
 # at every pointer before it is read would make a unit compile for ten minutes, and the address sanitizer finds the same.
@@ -28,6 +29,7 @@ function(foredraft_add_kernels target)
   target_link_libraries(${target} PUBLIC foredraft::foredraft)
   if(TARGET foredraft::io)
     target_sources(${target} PRIVATE ${folder}/src/compiled/load.cpp)
+    set_source_files_properties(${folder}/src/compiled/load.cpp PROPERTIES COMPILE_OPTIONS -O2)  # it packs weights
     target_link_libraries(${target} PUBLIC foredraft::io)
     target_compile_definitions(${target} PUBLIC FOREDRAFT_COMPILED_LOAD)
   endif()

@@ -46,7 +46,7 @@ def main():
         engine.forget(asked)
         return engine.answer(f"{entry['prompt']} Answer in JSON.", None, args.max_tokens, asked)
 
-    records = [{"name": entry["name"], "ways": {way: {"seconds": [], "tokens": []} for way in WAYS}} for entry in entries]
+    records = [{"name": entry["name"], "ways": {way: {"seconds": [], "tokens": [], "rounds": []} for way in WAYS}} for entry in entries]
     differ = []
     for number in range(args.rounds):
         engine.begin_round(number)
@@ -60,7 +60,7 @@ def main():
             for way, told in turn.items():
                 record["ways"][way]["seconds"].append(told["decode_seconds"])
                 record["ways"][way]["tokens"].append(len(told["tokens"]))
-            record["rounds"] = turn["drafted"]["rounds"]
+                record["ways"][way]["rounds"].append(told["rounds"])
             speed = {way: len(told["tokens"]) / told["decode_seconds"] for way, told in turn.items()}
             print(f"{number} {entry['name']}: free {speed['free']:.1f} tokens/s, plain {speed['plain'] / speed['free']:.2f},"
                   f" drafted {speed['drafted'] / speed['plain']:.2f} of plain", file=sys.stderr, flush=True)

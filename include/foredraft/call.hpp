@@ -56,7 +56,8 @@ class Call {
     need_early_ = std::max(need_, acceptance.needs(sampling(0)));
   }
 
-  /// As asked for; `piece` is the target's where the caller has none.
+  /// As asked for; `piece` is the target's where the caller has none, and what the target suppresses
+  /// is among the logit biases.
   const Options& options() const noexcept { return options_; }
   /// Those of the options, and where min_tokens is not reached, the end tokens held back.
   /// @param next position of the token that comes next

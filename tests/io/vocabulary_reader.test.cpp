@@ -142,8 +142,9 @@ TEST_CASE("tokens that the model may not write are read, and held to the vocabul
     return fields;
   };
   const fd::Vocabulary vocabulary = read(suppressing({7, 3}));
-  CHECK(vocabulary.suppressed()[0] == 7);
-  CHECK(vocabulary.suppressed()[1] == 3);
+  const auto suppressed = vocabulary.suppressed();
+  CHECK(std::vector<fd::TokenId>(suppressed.begin(), suppressed.end()) ==
+        std::vector<fd::TokenId>{7, 3});
   const auto n_vocab = static_cast<std::int32_t>(vocabulary.size());
   CHECK(refusal(suppressing({n_vocab})) == fd::ErrorCode::kTokenOutOfRange);
   CHECK(refusal(suppressing({-1})) == fd::ErrorCode::kTokenOutOfRange);

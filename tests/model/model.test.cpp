@@ -412,3 +412,23 @@ TEST_CASE("a model makes a cache for its layers") {
   CHECK(with_sinks == text(model, fd::RotatingCache<fd::f16>{model.shape(), 0, 512, 4}));
   CHECK(with_sinks != text(model, model.make_cache()));
 }
+
+TEST_CASE("a model writes no token that its file suppresses, with drafts or without") {
+  const std::vector<fd::TokenId> prompt{72, 101, 108, 108, 111, 44, 32, 119, 111};
+  const auto text = [&](const TinyModel& tiny, int n_draft) {
+    const auto bytes = tiny.file();
+    fd::Cpu cpu{{.threads = 1}};
+    auto model = fd::load(cpu, fd::Gguf::parse(bytes));
+    fd::Decoder decoder{model, model.make_cache(), fd::PromptLookup{{.min_match = 1}},
+                        fd::Greedy{}};
+    return decoder
+        .generate(prompt, {.max_tokens = 60, .n_draft = n_draft, .ignore_end = true})
+        .tokens;
+  };
+  const auto free = text({}, 0);
+  const TinyModel held{.suppressed = {free[0], free[10]}};
+  const auto plain = text(held, 0);
+  CHECK(std::ranges::find(plain, free[0]) == plain.end());
+  CHECK(std::ranges::find(plain, free[10]) == plain.end());
+  CHECK(text(held, 4) == plain);
+}

@@ -1,6 +1,6 @@
 #pragma once
 
-// The same for tests that link foredraft::compiled.
+// As precompiled.hpp, for tests that link foredraft::compiled.
 
 #include <Eigen/Core>
 

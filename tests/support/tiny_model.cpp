@@ -225,4 +225,5 @@ void TinyModel::add_vocabulary(foredraft::GgufWriter& writer) const {
   writer.add_array("tokenizer.ggml.token_type", kinds);
   writer.add_array("tokenizer.ggml.merges", std::vector<std::string>{});
   writer.add("tokenizer.ggml.eos_token_id", std::uint32_t{256});
+  if (!suppressed.empty()) writer.add_array("tokenizer.ggml.suppress_tokens", suppressed);
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct TinyModel {
   unsigned seed = 1;
   std::vector<std::string> more_vectors = {};  // tensors [d_model] that no layer has
   std::string without = {};                    // a vector that is left out
+  std::vector<std::int32_t> suppressed = {};   // tokens that it may not write
 
   /// The bytes of a GGUF file.
   std::vector<std::byte> file() const;

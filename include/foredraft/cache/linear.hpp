@@ -18,9 +18,8 @@ template <typename S>
   requires RowStorage<RowsIn<S>>
 class LinearCache : public RowCache<RowsIn<S>> {
  public:
-  /// @param n_ctx positions it can hold, all of which take memory as soon as a few are used, because
-  /// they lie in huge pages; 0: as many as the model was trained for, and only those that are used
-  /// take memory
+  /// @param n_ctx positions it can hold, in huge pages, of which the first of each head take their
+  /// memory now; 0: as many as the model was trained for, and only those that are used take memory
   /// @param max_staged most nodes of a pass, the block size of prefill included
   /// @errors kInvalidOption, kOutOfMemory, and what the storage refuses
   explicit LinearCache(const CacheShape& shape, Dim n_ctx = 0, Dim max_staged = 512)

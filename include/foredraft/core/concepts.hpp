@@ -93,8 +93,8 @@ void forward_one(T& target, Request<C> request) {
 }
 
 /// A target that knows its vocabulary as text: which tokens end a text, and the bytes of each
-/// token. It may list the first, ascending, as `ends()`, and as `suppressed()` tokens that must never
-/// be written.
+/// token. It may list the first, ascending, as `ends()`, and as `suppressed()` tokens that it may not
+/// choose, which get a logit bias of -inf.
 template <typename T>
 concept TextTarget = requires(const T view, TokenId token) {
   { view.is_end(token) } -> std::convertible_to<bool>;

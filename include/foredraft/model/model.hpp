@@ -62,12 +62,13 @@ class Model {
 
   int vocab_size() const noexcept { return config_.n_vocab; }
   CacheShape shape() const { return config_.cache_shape(); }
-  /// A cache for one sequence, whatever kinds of layers there are. Caches that know one kind alone
-  /// are made from shape().
+  /// A cache for one sequence, whatever kinds of layers there are, for a backend with rings in its
+  /// memory, as the processor's are. Other caches are made from shape().
   /// @tparam S  how keys and values are stored
   /// @tparam V  how states of recurrent layers are kept
   /// @errors as HybridCache
   template <typename S = f16, StateStorage V = Replay>
+    requires AttendsOver<Worker, RowsIn<S>>
   HybridCache<S, V> make_cache(const CacheOptions& options = {}) const {
     CacheShape shape = config_.cache_shape();
     shape.sinks = options.sinks;

@@ -55,7 +55,8 @@ struct SlotToken {
 /// has a loop of its own, and draws one token of each row.
 ///
 /// A token is the one that a Decoder without drafts emits for the same rows, seed and sequence, to
-/// the bit, whatever the other slots do, whichever rows come together and in whatever order. Nothing
+/// the bit, whatever the other slots do, whichever rows come together and in whatever order. (It
+/// knows no target: tokens that one suppresses belong into the slot's logit_bias.) Nothing
 /// drawn moves a slot before commit() says that it is final: step() may be repeated or left alone.
 /// Rows of equal options follow each other, so that what options need (the index of DRY's breakers)
 /// is made once for all of them.

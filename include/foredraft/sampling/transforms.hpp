@@ -124,7 +124,8 @@ class Transforms {
       if (options.allows_less() && none_left(row.logits)) {
         throw Error(ErrorCode::kInvalidOption, "options that leave no token",
                     "a token that may follow",
-                    "logit biases, bad words and min_tokens together forbid all that is possible");
+                    "logit biases, bad words, min_tokens and what the model may not write "
+                    "together forbid all that is possible");
       }
       row.greatest = maxima_of_runs(row.logits, maxima_);
       maxima = maxima_;
