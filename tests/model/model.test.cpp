@@ -421,8 +421,7 @@ TEST_CASE("a model writes no token that its file suppresses, with drafts or with
     auto model = fd::load(cpu, fd::Gguf::parse(bytes));
     fd::Decoder decoder{model, model.make_cache(), fd::PromptLookup{{.min_match = 1}},
                         fd::Greedy{}};
-    return decoder
-        .generate(prompt, {.max_tokens = 60, .n_draft = n_draft, .ignore_end = true})
+    return decoder.generate(prompt, {.max_tokens = 60, .n_draft = n_draft, .ignore_end = true})
         .tokens;
   };
   const auto free = text({}, 0);
