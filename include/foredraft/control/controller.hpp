@@ -212,7 +212,7 @@ class Controller {
     const bool first = w.asked == 1;
     const auto learn = [first](double& mean, double guess, double sample) {
       if (mean == 0) {
-        mean = first ? std::min(sample, guess) : sample;
+        mean = std::min(sample, first ? guess : 2 * guess);
       } else {
         mean += 0.25 * (std::min(sample, 2 * mean) - mean);
       }
