@@ -12,10 +12,12 @@ function(foredraft_add_kernels target)
   # Read here, not where this file is included: the lists are then the function's, whoever calls it.
   include(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/foredraft_instruction_sets.cmake)
   set(optimised -O3)
+  set(optimised_loader -O2)
   if(FOREDRAFT_NARROW_KERNELS)
     list(FILTER foredraft_instruction_sets INCLUDE REGEX "^(portable|avx2)$")
     set(foredraft_extensions)
     set(optimised -O1 -fno-sanitize=null,alignment,object-size,pointer-overflow)
+    set(optimised_loader -O1)
   endif()
   cmake_path(GET CMAKE_CURRENT_FUNCTION_LIST_DIR PARENT_PATH folder)
   add_library(${target} STATIC)
@@ -29,7 +31,9 @@ function(foredraft_add_kernels target)
   target_link_libraries(${target} PUBLIC foredraft::foredraft)
   if(TARGET foredraft::io)
     target_sources(${target} PRIVATE ${folder}/src/compiled/load.cpp)
-    set_source_files_properties(${folder}/src/compiled/load.cpp PROPERTIES COMPILE_OPTIONS -O2)  # it packs weights
+    # It packs weights; and like that of the kernels, its code must run on every machine.
+    set_source_files_properties(${folder}/src/compiled/load.cpp PROPERTIES
+      COMPILE_OPTIONS "${optimised_loader};${foredraft_flags_portable}")
     target_link_libraries(${target} PUBLIC foredraft::io)
     target_compile_definitions(${target} PUBLIC FOREDRAFT_COMPILED_LOAD)
   endif()

@@ -46,7 +46,8 @@ def main():
         engine.forget(asked)
         return engine.answer(f"{entry['prompt']} Answer in JSON.", None, args.max_tokens, asked)
 
-    records = [{"name": entry["name"], "ways": {way: {"seconds": [], "tokens": [], "rounds": []} for way in WAYS}} for entry in entries]
+    records = [{"name": entry["name"], "ways": {way: {"seconds": [], "tokens": [], "rounds": []} for way in WAYS}}
+               for entry in entries]
     differ = []
     for number in range(args.rounds):
         engine.begin_round(number)

@@ -18,8 +18,8 @@
 #if defined(FOREDRAFT_COMPILED_LOAD)
 namespace foredraft::inline v0 {
 
-// The library has it (src/compiled/load.cpp): the loaders of all families are a third of what a small
-// program compiles.
+// The library has it (src/compiled/load.cpp): the loaders of all families are much of what a small
+// program would compile.
 extern template Model<Cpu> detail::load(Cpu& backend, const Gguf& file, const LoadOptions& options);
 
 }  // namespace foredraft::inline v0

@@ -1,5 +1,4 @@
-// load() for the backend Cpu, with the loaders of all families: a unit that loads a model then compiles in two thirds of the
-// time.
+// load() for the backend Cpu, with the loaders of all families, which units that load a model need not compile again.
 #include <foredraft/models.hpp>
 
 namespace foredraft::inline v0 {

@@ -102,10 +102,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--objdump", default="objdump")
     parser.add_argument("--objects-under", type=pathlib.Path, required=True,
-                        help="build folder; kernels of targets foredraft_compiled* are checked")
+                        help="build folder; objects of targets foredraft_compiled* are checked")
     options = parser.parse_args()
     objects = [file for file in sorted(options.objects_under.rglob("*.o"))
-               if file.name.startswith("kernels_") and any(part.startswith("foredraft_compiled") for part in file.parts)]
+               if any(part.startswith("foredraft_compiled") for part in file.parts)]
     if platform.machine() not in ("x86_64", "AMD64") or not objects or not shutil.which(options.objdump):
         print("nothing to check")
         return 77

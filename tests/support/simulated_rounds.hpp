@@ -34,8 +34,7 @@ struct Nature {
   double acceptance = 0.5;
   double seconds = 0;  ///< a proposal, or with a model a drafted token
   bool model = false;
-  double read_seconds = 0;   ///< a token of the backlog
-  double first_seconds = 0;  ///< once, with what a model reads first
+  double read_seconds = 0;  ///< a token of the backlog
   int longest = 16;
   float confidence = fd::DraftTree::kUnknown;
   /// How often a model is right that has read nothing, compared with one that has read all.
@@ -68,7 +67,6 @@ class Drafter : public fd::DrafterBase {
       const int reads = std::min(lacking, limit.read);
       if (reads < lacking) begin_ = n - 1 - reads;
       read_ = n - 1;
-      if (read_in_all_ == 0) now += nature_->first_seconds;
       read_in_all_ += reads;
       now += reads * nature_->read_seconds;
     }

@@ -207,24 +207,26 @@ class Controller {
     ++w.asked;
     w.seconds += seconds;
     if (depth > 0) w.width = static_cast<double>(rows) / depth;
-    // The first time is not what it costs later: memory is touched, weights come from far away. Who
-    // seems dearer than was guessed gets a second chance.
-    const bool first = w.asked == 1;
-    const auto learn = [first](double& mean, double guess, double sample) {
+    // The first time is not what it costs later: memory is touched, weights come from far away.
+    const auto learn = [](double& mean, double guess, double sample) {
       if (mean == 0) {
-        mean = std::min(sample, first ? guess : 2 * guess);
+        mean = std::min(sample, 2 * guess);
       } else {
         mean += 0.25 * (std::min(sample, 2 * mean) - mean);
       }
     };
     const double guessed_step = kGuessedStep * plain_;
+    const double guessed_read = kGuessedRead * plain_;
     if (backlog <= kShortBacklog) {
-      if (depth > 0) learn(w.step_seconds, 2 * guessed_step, seconds / depth);
+      if (depth > 0) learn(w.step_seconds, guessed_step, seconds / depth);
       return;
     }
+    // While a level was not measured it takes what was guessed, unless that is clearly too little.
+    const double dearer = seconds / (backlog * guessed_read + depth * guessed_step);
+    if (w.step_seconds == 0 && dearer > 2) w.step_seconds = guessed_step * std::min(dearer, 4.0);
     const double step = w.step_seconds > 0 ? w.step_seconds : guessed_step;
     const double reading = seconds - depth * step;
-    if (reading > 0) learn(w.read_seconds, kGuessedRead * plain_, reading / backlog);
+    if (reading > 0) learn(w.read_seconds, guessed_read, reading / backlog);
   }
   /// It drafted to a fixed depth, of which nothing is learned that a choice needs.
   void passed_on(std::size_t i) noexcept { ++drafters_[i].passed_on; }

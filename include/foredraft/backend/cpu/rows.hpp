@@ -281,8 +281,8 @@ class AnyRows {
     }
   };
 
-  /// The system clears a page when it is first written to, and a huge one long enough that the first
-  /// pass would be several times slower, which a draft model would be blamed for.
+  /// The system clears a page when it is first written to. With huge pages that takes long enough to
+  /// be blamed on the first pass, and a draft model would seem slow.
   void touch_first_rows() noexcept {
     for (const Place& layer : layers_) {
       for (int head = 0; head < layer.n_heads && layer.head_rows > 0; ++head) {
