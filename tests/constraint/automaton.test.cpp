@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include <foredraft/constraint/regex.hpp>
+
 #include "support/catch.hpp"
 #include "support/grammar_text.hpp"
 #include "support/throws.hpp"
@@ -88,4 +90,18 @@ TEST_CASE("bytes that nothing tells apart are of one class") {
   CHECK(automaton.members(automaton.class_of('a')) == 1);
   CHECK(automaton.first_member(automaton.class_of('a')) == 'a');
   CHECK(automaton.members(automaton.class_of(200)) == 128);
+}
+
+TEST_CASE("kinds of characters that are counted, if they are many") {
+  const auto counted = [](const char* pattern) {
+    return fd::Automaton(fd::regex_grammar(pattern)).counted();
+  };
+  const auto letters = counted("[a-z]{2,40}-[a-z]{8}");
+  REQUIRE(letters.size() == 1);
+  CHECK(letters[0].ascii.count() == 26);
+  CHECK_FALSE(letters[0].beyond);
+  const auto most = counted("[^x]{0,9}");
+  REQUIRE(most.size() == 1);
+  CHECK(most[0].beyond);
+  CHECK(counted("[a-z]{3}[0-9]{40}[a-z]+").empty());
 }

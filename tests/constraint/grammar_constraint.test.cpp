@@ -111,6 +111,8 @@ TEST_CASE("inside strings, bounded or not, masks are what brute force finds") {
        R"({"type":"array","items":{"type":"string","minLength":2},"maxItems":3})", "{}",
        R"({"properties":{"ab":{"type":"string","maxLength":40}},"additionalProperties":{"type":"string"}})",
        R"({"type":"string","pattern":"^[^<]{0,30}$"})",
+       R"({"type":"string","pattern":"^[a-z]{2,40}(12|<)?$"})",
+       R"({"type":"string","pattern":"^([a-zA-Z]{0,9}[ab]{0,9} ){2}$"})",
        R"({"type":"string","pattern":"a.{3}b"})"}) {
     const fd::Grammar grammar = fd::json_schema_grammar(schema);
     const fd::GrammarConstraint constraint(grammar, trie);

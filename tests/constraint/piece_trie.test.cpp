@@ -44,25 +44,3 @@ TEST_CASE("a text is spelled in the longest tokens") {
   CHECK(trie->spell("", 9).empty());
   CHECK(trie->bytes(3) == "abab");
 }
-
-TEST_CASE("plain tokens are whole characters that mean nothing in a string, by their number") {
-  const std::string long_one(fd::PieceTrie::kMostPlain + 1, 'a');
-  const std::vector<std::string> pieces{
-      "a", " b",  "\xC3\xA9\xE4\xB8\xAD", "\"", "a\"", "\\n", "\xC3", "a\n", "abc", long_one,
-      "",  "\x7F"};
-  const auto trie = trie_of(pieces);
-  const auto plain = [&](int n) {
-    Tokens tokens;
-    trie->plain(n).for_each([&](fd::TokenId token) { tokens.push_back(token); });
-    return tokens;
-  };
-  CHECK(plain(0).empty());
-  CHECK(plain(1) == Tokens{0, 11});
-  CHECK(plain(2) == Tokens{0, 1, 2, 11});
-  CHECK(plain(fd::PieceTrie::kMostPlain) == Tokens{0, 1, 2, 8, 11});
-  Tokens others;
-  trie->others().walk(
-      0, [](int, std::uint8_t) { return 0; }, [&](fd::TokenId token) { others.push_back(token); });
-  std::sort(others.begin(), others.end());
-  CHECK(others == Tokens{3, 4, 5, 6, 7, 9});
-}

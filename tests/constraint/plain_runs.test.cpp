@@ -13,12 +13,13 @@ namespace fd = foredraft;
 
 namespace {
 
-int run_behind(const fd::Grammar& grammar, const std::string& text) {
+int run_behind(const fd::Grammar& grammar, const std::string& text,
+               const fd::CharacterKind& kind = fd::CharacterKind::plain_in_json()) {
   const auto states =
       std::make_shared<fd::PushdownStates>(std::make_shared<const fd::Automaton>(grammar));
   int state = states->start();
   for (const char c : text) state = states->step(state, static_cast<unsigned char>(c));
-  return fd::PlainRuns(states).of(state);
+  return fd::PlainRuns(states, kind).of(state);
 }
 
 fd::Grammar bounded_string(int most) {
@@ -31,7 +32,7 @@ fd::Grammar bounded_string(int most) {
 }  // namespace
 
 TEST_CASE("in a string so many plain characters may follow as there is room for") {
-  constexpr int kMost = fd::PieceTrie::kMostPlain;
+  constexpr int kMost = fd::PlainTokens::kMost;
   for (const int most : {0, 1, 5, kMost - 1, kMost, kMost + 9}) {
     CHECK(run_behind(bounded_string(most), "\"") == std::min(most, kMost));
   }
@@ -47,4 +48,18 @@ TEST_CASE("where it matters which character comes it is not said how many may") 
   CHECK(run_behind(fd::regex_grammar("[a-z]{3}"), "") == kUnlike);
   CHECK(run_behind(fd::regex_grammar(".{0,9}x"), "") == kUnlike);  // an x may be the last one
   CHECK(run_behind(fd::regex_grammar(".{3}"), "") == 3);
+}
+
+TEST_CASE("characters of another kind are counted where they are alike") {
+  fd::CharacterKind letters;
+  for (char c = 'a'; c <= 'z'; ++c) letters.ascii.set(static_cast<std::size_t>(c));
+  const auto run = [&](const char* pattern, const std::string& text) {
+    return run_behind(fd::regex_grammar(pattern), text, letters);
+  };
+  CHECK(run("[a-z]{2,9}-", "") == 9);
+  CHECK(run("[a-z]{2,9}-", "abc") == 6);
+  CHECK(run("[a-z]{2,9}-", "abc-") == 0);
+  CHECK(run("[a-z]+", "abc") == fd::PlainTokens::kMost);
+  CHECK(run("[a-y]{2,9}z", "") == fd::PlainRuns::kUnlike);
+  CHECK(run("[A-Za-z]{4}", "") == 4);
 }

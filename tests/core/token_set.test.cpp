@@ -34,3 +34,12 @@ TEST_CASE("the tokens of a set come in order, each once") {
   CHECK(seen == tokens);
   CHECK(fd::TokenSet().empty());
 }
+
+TEST_CASE("one set is added to another") {
+  fd::TokenSet a(130), b(130);
+  a.add(3);
+  b.add(3);
+  b.add(129);
+  a.add(b);
+  CHECK(a == b);
+}

@@ -8,10 +8,12 @@
 #include <map>
 #include <span>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include <foredraft/constraint/character_kind.hpp>
 #include <foredraft/constraint/grammar.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
@@ -55,6 +57,7 @@ class Automaton {
                   "one whose rules come to an end",
                   "each rule needs an alternative that does not lead back to itself");
     }
+    shared_.clear();
     grammar_ = nullptr;  // it need not outlive this
   }
 
@@ -79,11 +82,15 @@ class Automaton {
   bool reads(Node node, int byte_class) const noexcept {
     return classes_of_set_[idx(nodes_[idx(node)].what)][idx(byte_class)];
   }
+  /// Kinds of characters that a part of the grammar counts, as [a-z]{2,40} does.
+  const std::vector<CharacterKind>& counted() const noexcept { return counted_; }
   /// Further open rules that the way from here to the end of its rule takes at least.
   int height(Node node) const noexcept { return heights_[idx(node)]; }
 
  private:
   static constexpr std::size_t kMostNodes = std::size_t{1} << 18;
+  static constexpr int kManyTimes = 8;
+  static constexpr std::size_t kManyCharacters = 24;  // fewer make few tokens
   static constexpr int kNever = std::numeric_limits<int>::max() / 2;
 
   struct Item {
@@ -96,6 +103,12 @@ class Automaton {
     std::string name;
   };
 
+  /// Nodes that do the same are one, so that there are fewer states to be in.
+  Node add_shared(Kind kind, int what, Node next) {
+    const auto [place, fresh] = shared_.try_emplace({kind, what, next}, kFinal);
+    if (fresh) place->second = add(kind, what, next);
+    return place->second;
+  }
   Node add(Kind kind, int what, Node next) {
     if (nodes_.size() == kMostNodes) {
       throw Error(ErrorCode::kInvalidConstraint,
@@ -135,8 +148,8 @@ class Automaton {
   Node compile(Grammar::Expression expression, Node next) {
     const Grammar::Node& node = grammar_->node(expression);
     switch (node.kind) {
-      case Grammar::Kind::kBytes: return add(Kind::kByte, set_index(node.set), next);
-      case Grammar::Kind::kCall: return add(Kind::kCall, entry_of(node.rule), next);
+      case Grammar::Kind::kBytes: return add_shared(Kind::kByte, set_index(node.set), next);
+      case Grammar::Kind::kCall: return add_shared(Kind::kCall, entry_of(node.rule), next);
       case Grammar::Kind::kSequence:
         for (auto part = node.parts.rbegin(); part != node.parts.rend(); ++part) {
           next = compile(*part, next);
@@ -154,6 +167,7 @@ class Automaton {
 
   Node compile_repeat(const Grammar::Node& node, Node next) {
     const Node behind = next;
+    if (std::max(node.min, node.max) >= kManyTimes) note_counted(node.parts[0]);
     if (node.max == Grammar::kUnbounded) {
       const Node loop = add_split({behind, behind});
       const Node body = compile_part(node.parts[0], loop);
@@ -169,7 +183,27 @@ class Automaton {
   Node compile_part(Grammar::Expression part, Node next) {
     const auto kind = grammar_->node(part).kind;
     const bool small = kind == Grammar::Kind::kBytes || kind == Grammar::Kind::kCall;
-    return small ? compile(part, next) : add(Kind::kCall, entry_of_part(part), next);
+    return small ? compile(part, next) : add_shared(Kind::kCall, entry_of_part(part), next);
+  }
+
+  void note_counted(Grammar::Expression part) {
+    CharacterKind kind;
+    add_characters(part, kind);
+    const bool known = std::find(counted_.begin(), counted_.end(), kind) != counted_.end();
+    if (kind.ascii.count() >= kManyCharacters && !known) counted_.push_back(kind);
+  }
+  /// Those of one byte; and whether there are any of several bytes.
+  void add_characters(Grammar::Expression part, CharacterKind& kind) const {
+    const Grammar::Node& node = grammar_->node(part);
+    if (node.kind == Grammar::Kind::kBytes) {
+      kind.beyond = kind.beyond || (node.set >> 0x80).any();
+      kind.ascii |= node.set << 0x80 >> 0x80;
+    } else if (node.kind == Grammar::Kind::kEither) {
+      for (const auto one : node.parts) add_characters(one, kind);
+    } else if (node.kind == Grammar::Kind::kSequence && !node.parts.empty()) {
+      const Grammar::Node& first = grammar_->node(node.parts.front());
+      kind.beyond = kind.beyond || (first.set >> 0x80).any();
+    }
   }
 
   int set_index(const ByteSet& set) {
@@ -323,10 +357,12 @@ class Automaton {
   std::vector<Entry> entries_;
   int root_ = 0;
   std::vector<std::pair<int, Grammar::Expression>> open_;  // entries to be compiled
+  std::map<std::tuple<Kind, int, Node>, Node> shared_;
   std::unordered_map<Grammar::Rule, int> entry_of_rule_;
   std::unordered_map<Grammar::Expression, int> entry_of_part_;
   std::unordered_map<ByteSet, int> index_of_set_;
   std::vector<ByteSet> sets_;
+  std::vector<CharacterKind> counted_;
   std::vector<ByteSet> classes_of_set_;
   std::array<int, 256> class_of_{};
   std::vector<int> members_;

@@ -28,7 +28,9 @@ namespace foredraft::inline v0 {
 /// States and masks are kept as they are met, for all texts of all copies, up to about kMostBytes;
 /// beyond that they are made anew.
 /// @cost a mask that was not met before: a walk over the tree of the vocabulary's tokens, as far as
-/// they are allowed, without plain ones inside strings; else a look-up
+/// they are allowed, without plain ones where characters are taken alike; else a look-up. Memory for
+/// each counted kind of characters (Automaton::counted), kMostKinds at most: about 4 MiB for 152k
+/// tokens
 class GrammarConstraint {
  public:
   static constexpr std::size_t kMostBytes = std::size_t{128} << 20;
@@ -48,6 +50,12 @@ class GrammarConstraint {
     kept_->tokens = std::move(tokens);
     kept_->automaton = std::make_shared<const Automaton>(grammar);
     kept_->most_bytes = most_bytes;
+    kept_->plain.emplace_back(kept_->tokens, &kept_->tokens->plain_in_json());
+    for (const CharacterKind& kind : kept_->automaton->counted()) {
+      if (kept_->plain.size() == kMostKinds) break;
+      if (kind == kept_->plain.front()->kind()) continue;
+      kept_->plain.push_back(std::make_shared<const PlainTokens>(kept_->tokens->plain(kind)));
+    }
     kept_->begin();
     const State begin = start();
     if (mask(begin)->empty() && !may_end(begin)) {
@@ -89,15 +97,8 @@ class GrammarConstraint {
         return found->second;
       }
     }
-    const PieceTrie& tokens = *kept_->tokens;
-    const int plain = newest ? kept_->runs->of(state.state) : PlainRuns::kUnlike;
-    const bool alike = plain != PlainRuns::kUnlike;
-    auto allowed = std::make_shared<TokenSet>(tokens.plain(alike ? plain : 0));
-    PushdownStates& states = *state.states;
-    (alike ? tokens.others() : tokens.all())
-        .walk(
-            state.state, [&](int from, std::uint8_t byte) { return states.step(from, byte); },
-            [&](TokenId token) { allowed->add(token); });
+    const auto allowed = std::make_shared<TokenSet>(
+        newest ? kept_->allowed(state.state) : kept_->walk(*state.states, state.state));
     if (newest) {
       const std::size_t most = kept_->most_bytes / 2 / (allowed->bytes() + 64) + 1;
       if (kept_->masks.size() >= most) kept_->masks.clear();
@@ -131,11 +132,14 @@ class GrammarConstraint {
   }
 
  private:
+  static constexpr std::size_t kMostKinds = 5;
+
   /// What copies share.
   struct Kept {
     void begin() {
       states = std::make_shared<PushdownStates>(automaton);
-      runs.emplace(states);
+      runs.clear();
+      for (const auto& tokens_of_kind : plain) runs.emplace_back(states, tokens_of_kind->kind());
       masks.clear();
     }
     /// A state among the newest states; new ones begin where those there are have grown too many.
@@ -150,13 +154,46 @@ class GrammarConstraint {
       return state;
     }
 
+    /// Of a state among the newest: most tokens by the kind of characters that allows the most.
+    TokenSet allowed(PushdownStates::State state) {
+      std::size_t kind = runs.size();
+      int characters = 0;
+      for (std::size_t i = 0; i < runs.size(); ++i) {
+        const int n = runs[i].of(state);
+        const bool more = kind == runs.size() || plain[i]->size(n) > plain[kind]->size(characters);
+        if (n == PlainRuns::kUnlike || !more) continue;
+        kind = i;
+        characters = n;
+      }
+      if (kind == runs.size()) return walk(*states, state);
+      TokenSet set = plain[kind]->up_to(characters);
+      for (int n = 0; n <= characters; ++n) {
+        if (n > 0) state = runs[kind].behind(state);
+        walk(*states, state, plain[kind]->behind(n), set);
+      }
+      return set;
+    }
+    TokenSet walk(PushdownStates& among, PushdownStates::State state) const {
+      TokenSet set(tokens->vocab_size());
+      walk(among, state, tokens->all(), set);
+      return set;
+    }
+    static void walk(PushdownStates& among, PushdownStates::State state, const TokenTree& tree,
+                     TokenSet& set) {
+      tree.walk(
+          state, [&](int from, std::uint8_t byte) { return among.step(from, byte); },
+          [&](TokenId token) { set.add(token); });
+    }
+
     std::shared_ptr<const PieceTrie> tokens;
     std::shared_ptr<const Automaton> automaton;
     std::size_t most_bytes = 0;
     std::mutex mutex;
+    std::vector<std::shared_ptr<const PlainTokens>> plain;  // a kind of characters each
     std::shared_ptr<PushdownStates> states;
-    std::optional<PlainRuns> runs;                                   // of `states`
-    std::unordered_map<int, std::shared_ptr<const TokenSet>> masks;  // of `states`
+    // Of `states`.
+    std::vector<PlainRuns> runs;  // for each of `plain`
+    std::unordered_map<int, std::shared_ptr<const TokenSet>> masks;
   };
 
   std::shared_ptr<Kept> kept_;

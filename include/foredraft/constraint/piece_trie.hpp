@@ -3,67 +3,57 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include <foredraft/constraint/character_kind.hpp>
+#include <foredraft/constraint/plain_tokens.hpp>
 #include <foredraft/constraint/token_tree.hpp>
 #include <foredraft/core/index.hpp>
-#include <foredraft/core/token_set.hpp>
 #include <foredraft/core/types.hpp>
-#include <foredraft/core/utf8.hpp>
 
 namespace foredraft::inline v0 {
 
 /// The bytes of all tokens of a vocabulary, for walks over those that a grammar allows.
-///
-/// Most tokens of a vocabulary are plain: whole characters, none of which means anything inside a
-/// string of JSON. Where a grammar takes any of these characters alike, plain tokens are allowed by
-/// their length, and need no walk.
 class PieceTrie {
  public:
-  /// Characters of a plain token. Longer ones are few.
-  static constexpr int kMostPlain = 24;
-
   /// @param piece  bytes of a token; tokens without any are allowed nowhere (control_bytes() gives
   /// some to control tokens)
-  /// @cost O(bytes of all tokens), once a vocabulary
-  PieceTrie(int n_vocab, const std::function<std::string(TokenId)>& piece) : n_vocab_(n_vocab) {
-    begin_of_.reserve(idx(n_vocab) + 1);
-    std::vector<TokenId> all, others;
-    plain_.assign(kMostPlain + 1, TokenSet(n_vocab));
+  /// @cost O(bytes of all tokens) and sorting them, once a vocabulary
+  PieceTrie(int n_vocab, const std::function<std::string(TokenId)>& piece)
+      : bytes_of_(idx(n_vocab)) {
+    std::string bytes;
+    std::vector<std::size_t> ends;
     for (TokenId token = 0; token < n_vocab; ++token) {
-      begin_of_.push_back(bytes_.size());
-      bytes_ += piece(token);
-      const std::string_view added = std::string_view(bytes_).substr(begin_of_.back());
-      if (added.empty()) continue;
-      all.push_back(token);
-      const int characters = plain_characters(added);
-      if (characters == 0) others.push_back(token);
-      for (int n = std::max(characters, 1); characters != 0 && n <= kMostPlain; ++n) {
-        plain_[idx(n)].add(token);
-      }
+      bytes += piece(token);
+      ends.push_back(bytes.size());
     }
-    begin_of_.push_back(bytes_.size());
-    const auto bytes_of = [this](TokenId token) { return bytes(token); };
-    all_ = TokenTree(std::move(all), bytes_of);
-    others_ = TokenTree(std::move(others), bytes_of);
+    for (TokenId token = 0; token < n_vocab; ++token) {
+      const std::size_t begin = token == 0 ? 0 : ends[idx(token) - 1];
+      const auto of_token = std::string_view(bytes).substr(begin, ends[idx(token)] - begin);
+      if (!of_token.empty()) pieces_.push_back({of_token, token});
+    }
+    std::sort(pieces_.begin(), pieces_.end());
+    keep_bytes(bytes.size());
+    all_ = TokenTree(pieces_);
+    plain_in_json_ = std::make_unique<const PlainTokens>(plain(CharacterKind::plain_in_json()));
   }
+  PieceTrie(const PieceTrie&) = delete;
+  PieceTrie& operator=(const PieceTrie&) = delete;
 
-  int vocab_size() const noexcept { return n_vocab_; }
+  int vocab_size() const noexcept { return static_cast<int>(bytes_of_.size()); }
   /// Of a token of the vocabulary.
-  std::string_view bytes(TokenId token) const noexcept {
-    const std::size_t begin = begin_of_[idx(token)];
-    return std::string_view(bytes_).substr(begin, begin_of_[idx(token) + 1] - begin);
-  }
+  std::string_view bytes(TokenId token) const noexcept { return bytes_of_[idx(token)]; }
 
   /// All tokens.
   const TokenTree& all() const noexcept { return all_; }
-  /// Plain tokens of at most so many characters.
-  const TokenSet& plain(int characters) const noexcept { return plain_[idx(characters)]; }
-  /// Tokens that are not plain.
-  const TokenTree& others() const noexcept { return others_; }
+  /// Most tokens of a vocabulary are plain in a string of JSON.
+  const PlainTokens& plain_in_json() const noexcept { return *plain_in_json_; }
+  /// The tokens of another kind of characters.
+  PlainTokens plain(const CharacterKind& kind) const { return {kind, vocab_size(), pieces_}; }
 
   /// Longest tokens that spell the beginning of `text`, one behind the other, at most `most` of them.
   std::vector<TokenId> spell(std::string_view text, int most) const {
@@ -78,23 +68,22 @@ class PieceTrie {
   }
 
  private:
-  /// Of a plain token; 0 for another one.
-  static int plain_characters(std::string_view text) noexcept {
-    int n = 0;
-    for (; !text.empty(); ++n) {
-      const std::size_t length = valid_utf8_character(text);
-      const auto byte = static_cast<unsigned char>(text[0]);
-      if (length == 0 || byte < 0x20 || byte == '"' || byte == '\\' || n == kMostPlain) return 0;
-      text.remove_prefix(length);
+  /// In the order of the pieces, which is how they are read.
+  void keep_bytes(std::size_t size) {
+    bytes_.reserve(size);
+    for (TokenPiece& piece : pieces_) {
+      const std::size_t begin = bytes_.size();
+      bytes_.insert(bytes_.end(), piece.bytes.begin(), piece.bytes.end());
+      piece.bytes = {bytes_.data() + begin, piece.bytes.size()};
+      bytes_of_[idx(piece.token)] = piece.bytes;
     }
-    return n;
   }
 
-  int n_vocab_;
-  std::string bytes_;                  // of all tokens
-  std::vector<std::size_t> begin_of_;  // [n_vocab + 1]
-  TokenTree all_, others_;
-  std::vector<TokenSet> plain_;  // [kMostPlain + 1]
+  std::vector<char> bytes_;                 // of all tokens, not moved any more
+  std::vector<std::string_view> bytes_of_;  // [n_vocab]
+  std::vector<TokenPiece> pieces_;
+  TokenTree all_;
+  std::unique_ptr<const PlainTokens> plain_in_json_;
 };
 
 }  // namespace foredraft::inline v0

@@ -8,25 +8,27 @@
 #include <vector>
 
 #include <foredraft/constraint/automaton.hpp>
-#include <foredraft/constraint/piece_trie.hpp>
+#include <foredraft/constraint/character_kind.hpp>
+#include <foredraft/constraint/plain_tokens.hpp>
 #include <foredraft/constraint/pushdown_states.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0 {
 
-/// How many plain characters (PieceTrie) may follow a state, where the states take all of them alike,
-/// as inside a string with or without a bound on its length.
+/// How many characters of one kind may follow a state, where the states take all of them alike, as
+/// inside a string with or without a bound on its length.
 class PlainRuns {
  public:
   using State = PushdownStates::State;
   static constexpr int kUnlike = -1;
 
-  explicit PlainRuns(std::shared_ptr<PushdownStates> states) : states_(std::move(states)) {
-    for (int byte = 0x20; byte < 0x80; ++byte) {
-      if (byte == '"' || byte == '\\') continue;
-      add_class(ascii_, byte);
+  PlainRuns(std::shared_ptr<PushdownStates> states, const CharacterKind& kind)
+      : states_(std::move(states)) {
+    for (int byte = 0; byte < 0x80; ++byte) {
+      if (kind.ascii[idx(byte)]) add_class(ascii_, byte);
     }
+    if (!kind.beyond) return;
     for (const Encoding& encoding : kEncodings) {
       Classes classes;
       for (const auto& [first, last] : encoding) {
@@ -38,17 +40,31 @@ class PlainRuns {
     }
   }
 
-  /// Up to that many plain characters may follow, whichever they are, and no more, or
-  /// PieceTrie::kMostPlain; kUnlike where it matters which.
+  /// Up to that many characters of the kind may follow, whichever they are, and no more, or
+  /// PlainTokens::kMost; kUnlike where it matters which.
   /// @cost a step for each class of bytes, once for each state that is met
   int of(State state) {
     int n = 0;
-    for (; n < PieceTrie::kMostPlain; ++n) {
-      state = behind_any(state);
+    for (; n < PlainTokens::kMost; ++n) {
+      state = behind(state);
       if (state == kMixed) return kUnlike;
       if (state == PushdownStates::kDead) break;
     }
     return n;
+  }
+
+  /// The state behind one such character: PushdownStates::kDead where none is possible, less where it
+  /// depends.
+  State behind(State state) {
+    if (idx(state) < behind_.size() && behind_[idx(state)] != kUnknown) return behind_[idx(state)];
+    State only = kUnknown;
+    try {
+      find_only(state, only);
+    } catch (const Error&) {
+      only = kMixed;  // a text that is read in too many ways, which no token may have
+    }
+    if (idx(state) >= behind_.size()) behind_.resize(idx(states_->size()), kUnknown);
+    return behind_[idx(state)] = only;
   }
 
  private:
@@ -74,18 +90,6 @@ class PlainRuns {
     if (std::find(classes.begin(), classes.end(), found) == classes.end()) classes.push_back(found);
   }
 
-  /// The state behind one plain character: kDead where none is possible, kMixed where it depends.
-  State behind_any(State state) {
-    if (idx(state) < behind_.size() && behind_[idx(state)] != kUnknown) return behind_[idx(state)];
-    State only = kUnknown;
-    try {
-      find_only(state, only);
-    } catch (const Error&) {
-      only = kMixed;  // a text that is read in too many ways, which no token may have
-    }
-    if (idx(state) >= behind_.size()) behind_.resize(idx(states_->size()), kUnknown);
-    return behind_[idx(state)] = only;
-  }
   void find_only(State state, State& only) {
     for (const int byte_class : ascii_) {
       if (!agree(states_->step_class(state, byte_class), only)) return;

@@ -44,7 +44,7 @@ class PushdownStates {
   int size() const noexcept { return static_cast<int>(states_.size()); }
   std::size_t bytes() const noexcept {
     return steps_.size() * sizeof(State) + frames_.size() * (sizeof(Frame) + 48) +
-           states_.size() * 96 + n_places_ * sizeof(Place);
+           states_.size() * 96 + state_at_.size() * 48 + n_places_ * sizeof(Place);
   }
 
   /// kDead where no text goes on with that byte.
@@ -55,13 +55,12 @@ class PushdownStates {
   State step_class(State state, int byte_class) {
     const std::size_t at = idx(state) * idx(automaton_->classes()) + idx(byte_class);
     if (steps_[at] != kUnknown) return steps_[at];
-    places_.clear();
-    seen_.clear();
+    read_.clear();
     for (const Place& place : *states_[idx(state)]) {
       if (place.node == Automaton::kFinal || !automaton_->reads(place.node, byte_class)) continue;
-      close({automaton_->next(place.node), place.frame});
+      read_.push_back({automaton_->next(place.node), place.frame});
     }
-    const State next = places_.empty() ? kDead : intern();
+    const State next = read_.size() == 1 ? state_at(read_.front()) : state_of_read();
     return steps_[at] = next;
   }
 
@@ -127,6 +126,27 @@ class PushdownStates {
   static std::uint64_t key(int a, int b) noexcept {
     return static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32 |
            static_cast<std::uint32_t>(b);
+  }
+
+  /// The state of the places in read_, with what may be read from there without a byte.
+  State state_of_read() {
+    places_.clear();
+    seen_.clear();
+    for (const Place& place : read_) close(place);
+    return places_.empty() ? kDead : intern();
+  }
+  /// Most bytes lead to one place, which many bytes lead to.
+  State state_at(Place place) {
+    const auto [found, fresh] = state_at_.try_emplace(key(place.node, place.frame), kDead);
+    if (fresh) {
+      try {
+        found->second = state_of_read();
+      } catch (...) {
+        state_at_.erase(found);
+        throw;
+      }
+    }
+    return found->second;
   }
 
   /// Add to places_ where a byte is read, or the text ends, on the way from `from`.
@@ -201,9 +221,11 @@ class PushdownStates {
   std::unordered_map<std::uint64_t, int> frame_of_;
   std::vector<std::unique_ptr<const Places>> states_;
   std::unordered_map<const Places*, State, HashPlaces, EqualPlaces> state_of_;
+  std::unordered_map<std::uint64_t, State> state_at_;
   std::vector<State> steps_;  // [states, classes]
   std::size_t n_places_ = 0;
   // Buffers of step().
+  Places read_;
   Places places_;
   Places open_;
   std::unordered_set<std::uint64_t> seen_;

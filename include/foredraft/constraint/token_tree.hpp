@@ -1,11 +1,11 @@
 #pragma once
 
 #include <algorithm>
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <foredraft/core/index.hpp>
@@ -13,31 +13,36 @@
 
 namespace foredraft::inline v0 {
 
+/// A token and its bytes, or some of them. Ordered by the bytes.
+struct TokenPiece {
+  std::string_view bytes;
+  TokenId token;
+  friend auto operator<=>(const TokenPiece&, const TokenPiece&) = default;
+};
+
 /// Tokens by their bytes, as a tree: a node for each beginning of a token. Nodes come in the order in
 /// which a walk meets them, so a walk that leaves out what is below a node goes on at a later one.
 class TokenTree {
  public:
   TokenTree() = default;
-  /// @param bytes  bytes(token), not empty, which stay where they are while this is made
-  /// @cost O(bytes of all tokens), and sorting them
-  template <typename Bytes>
-  TokenTree(std::vector<TokenId> tokens, const Bytes& bytes) : tokens_(std::move(tokens)) {
-    std::sort(tokens_.begin(), tokens_.end(), [&](TokenId a, TokenId b) {
-      return std::pair(bytes(a), a) < std::pair(bytes(b), b);
-    });
+  /// @param pieces  none without bytes, in any order
+  /// @cost O(all bytes), and sorting the pieces where they are not yet
+  explicit TokenTree(std::vector<TokenPiece> pieces) {
+    if (!std::is_sorted(pieces.begin(), pieces.end())) std::sort(pieces.begin(), pieces.end());
+    tokens_.reserve(pieces.size());
     std::vector<std::uint32_t> open;  // nodes of the beginning of the last token
     std::string_view last;
-    for (std::size_t t = 0; t < tokens_.size(); ++t) {
-      const std::string_view piece = bytes(tokens_[t]);
+    for (const auto& [piece, token] : pieces) {
       std::size_t common = 0;
       while (common < std::min(last.size(), piece.size()) && last[common] == piece[common])
         ++common;
       for (; open.size() > common; open.pop_back()) nodes_[open.back()].skip = size();
       for (std::size_t i = common; i < piece.size(); ++i) {
         open.push_back(size());
-        nodes_.push_back({0, static_cast<std::uint32_t>(t), static_cast<std::uint32_t>(i),
-                          static_cast<std::uint8_t>(piece[i])});
+        nodes_.push_back({0, static_cast<std::uint32_t>(tokens_.size()),
+                          static_cast<std::uint32_t>(i), static_cast<std::uint8_t>(piece[i])});
       }
+      tokens_.push_back(token);
       depth_ = std::max(depth_, piece.size());
       last = piece;
     }

@@ -28,6 +28,10 @@ class TokenSet {
   void add(TokenId token) noexcept {
     words_[idx(token) / 64] |= std::uint64_t{1} << (idx(token) % 64);
   }
+  /// All of another set, of the same vocabulary.
+  void add(const TokenSet& others) noexcept {
+    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= others.words_[i];
+  }
   void remove(TokenId token) noexcept {
     words_[idx(token) / 64] &= ~(std::uint64_t{1} << (idx(token) % 64));
   }
