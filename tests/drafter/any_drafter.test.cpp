@@ -19,7 +19,7 @@ namespace {
 struct Recorder {
   static constexpr fd::Proposal proposal = fd::Proposal::kPointMass;
   static constexpr fd::Shape shape = fd::Shape::kChain;
-  static constexpr bool controls = true;
+  static constexpr bool controls = false;
   using Snapshot = std::string;
 
   int max_depth() const { return 5; }

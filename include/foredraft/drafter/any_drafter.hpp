@@ -32,6 +32,10 @@ class AnyDrafter {
         S == Shape::kTree || D::shape == Shape::kChain,
         "this drafter proposes trees: hold it in AnyDrafter<Shape::kTree> and use an acceptance "
         "rule that verifies trees");
+    static_assert(
+        !requires(D held) { held.learned(); },
+        "this drafter has a controller, and whoever takes an AnyDrafter adds one: hand it "
+        "over as it is, or erase the drafters inside it");
   }
 
   int max_depth() const { return drafter_->max_depth(); }
