@@ -174,6 +174,29 @@ std::string duration(double seconds) {
   return seconds < 100 ? formatted("%.0f s", seconds) : formatted("%.0f min", seconds / 60);
 }
 
+/// Tokens of all prompts, and a context that each of them has room in with its answer.
+struct Encoded {
+  std::vector<std::vector<fd::TokenId>> prompts;
+  int n_ctx = 0;
+};
+Encoded encode(const Models& models, std::vector<std::string> texts, const Arguments& a) {
+  Encoded encoded;
+  std::size_t longest = 0;
+  for (std::string& text : texts) {
+    encoded.prompts.push_back(encode_prompt(models.target.tokenizer(), std::move(text), a.raw));
+    longest = std::max(longest, encoded.prompts.back().size());
+  }
+  const auto trained = static_cast<std::size_t>(models.target.config().n_ctx);
+  if (longest >= trained) {
+    throw fd::Error(
+        fd::ErrorCode::kContextOverflow, "a prompt of " + std::to_string(longest) + " tokens",
+        "less than the " + std::to_string(trained) + " of the model's context", "shorter prompts");
+  }
+  encoded.n_ctx =
+      static_cast<int>(std::min(longest + static_cast<std::size_t>(a.max_tokens), trained));
+  return encoded;
+}
+
 int run(const Arguments& a) {
   a.draft_load.check(!a.draft.empty());
   const auto isa = a.machine.isa();
@@ -188,29 +211,16 @@ int run(const Arguments& a) {
                  .threads = a.machine.threads,
                  .isa = isa,
                  .keep_packed = a.machine.keep_packed});
-  std::vector<std::vector<fd::TokenId>> prompts;
-  std::size_t longest = 0;
-  for (std::string& text : texts) {
-    prompts.push_back(encode_prompt(models.target.tokenizer(), std::move(text), a.raw));
-    longest = std::max(longest, prompts.back().size());
-  }
-  const int trained = models.target.config().n_ctx;
-  if (longest >= static_cast<std::size_t>(trained)) {
-    throw fd::Error(
-        fd::ErrorCode::kContextOverflow, "a prompt of " + std::to_string(longest) + " tokens",
-        "less than the " + std::to_string(trained) + " of the model's context", "shorter prompts");
-  }
-  const int n_ctx = static_cast<int>(std::min<std::size_t>(
-      longest + static_cast<std::size_t>(a.max_tokens), static_cast<std::size_t>(trained)));
+  Encoded encoded = encode(models, std::move(texts), a);
+  const int n_prompts = static_cast<int>(encoded.prompts.size());
 
   Space space{.draft_model = models.draft.has_value(),
               .trees = models.draft && models.same_vocabulary()};
   for (const DrafterKind& kind : drafters()) {
     space.kinds.push_back({kind.name, kind.in_auto, kind.needs_model});
   }
-  const int n_prompts = static_cast<int>(prompts.size());
   const int expected = most_answers(space, n_prompts, a.rounds) + n_prompts;
-  Laboratory laboratory(models, std::move(prompts), n_ctx, a.max_tokens);
+  Laboratory laboratory(models, std::move(encoded.prompts), encoded.n_ctx, a.max_tokens);
   const double begin = seconds_now();
   const double first = laboratory.plain(0, 1);
   std::cerr << "foredraft: " << n_prompts << " of " << there << " prompts, at most " << expected
@@ -231,7 +241,7 @@ int run(const Arguments& a) {
                           .seconds = seconds_now() - begin,
                           .settings = {{"max_tokens", a.max_tokens},
                                        {"rounds", a.rounds},
-                                       {"n_ctx", n_ctx},
+                                       {"n_ctx", encoded.n_ctx},
                                        {"threads", models.cpu.threads()},
                                        {"isa", models.isa()}}};
   if (a.json) {

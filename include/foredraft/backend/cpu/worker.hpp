@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cmath>
 #include <concepts>
@@ -71,69 +72,32 @@ class Worker {
 
   template <std::derived_from<AnyRows> R>
   void qkv(const QkvArgs<Worker, R>& a) noexcept {
+    const std::array<Projection, 4> projections{{{a.wq, a.q_bias, a.q, a.n_heads},
+                                                 {a.wk, a.k_bias, shared_.k.data(), a.n_kv_heads},
+                                                 {a.wv, a.v_bias, shared_.v.data(), a.n_kv_heads},
+                                                 {a.w_gate, nullptr, a.gate, a.n_heads}}};
+    WeightedShare<4> heads;
+    for (const Projection& p : projections) {
+      const bool none = p.w == nullptr;
+      heads.add(none ? 0 : p.n_heads,
+                none ? 1 : static_cast<std::int64_t>(p.w->bytes()) / p.n_heads);
+    }
+    // A worker that computes whole heads can rotate and store them without waiting for the others.
+    const bool whole_heads = a.d_head % kPanelRows == 0 && heads.balanced(count());
     // A matrix that is not asked for is one that is there anyway.
     const auto or_wq = [&](const PackedMatrix* w) { return w == nullptr ? a.wq : w; };
     const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm,
                                  {a.wq, or_wq(a.wk), or_wq(a.wv), or_wq(a.w_gate)});
-    const int d_kv = a.n_kv_heads * a.d_head;
-    const Projection projections[] = {{a.wq, a.q_bias, a.q, a.n_heads},
-                                      {a.wk, a.k_bias, shared_.k.data(), a.n_kv_heads},
-                                      {a.wv, a.v_bias, shared_.v.data(), a.n_kv_heads},
-                                      {a.w_gate, nullptr, a.gate, a.n_heads}};
-    // A worker that computes whole heads can rotate and store them without waiting for the others.
-    const bool panels_in_heads = a.d_head % kPanelRows == 0;
-    WeightedShare<4> heads;
-    WeightedShare<4> panels;
-    for (const Projection& p : projections) {
-      if (p.w == nullptr) {
-        heads.add(0, 1);
-        panels.add(0, 1);
-        continue;
-      }
-      heads.add(p.n_heads, static_cast<std::int64_t>(p.w->bytes()) / p.n_heads);
-      panels.add(p.w->n_panels(), static_cast<std::int64_t>(p.w->panels().panel_bytes));
-    }
-    const bool whole_heads = panels_in_heads && heads.balanced(count());
-    for (int i = 0; i < 4; ++i) {
-      const Projection& p = projections[i];
-      if (p.w == nullptr) continue;
-      const Range head = heads.of(i, index_, count());
-      const int n = a.d_head / kPanelRows;
-      const Range part =
-          whole_heads ? Range{head.begin * n, head.end * n} : panels.of(i, index_, count());
-      const Epilogue epilogue{p.bias != nullptr ? Epilogue::Kind::kAddBias : Epilogue::Kind::kStore,
-                              p.bias};
-      multiply(*p.w, in.of(p.w->type()), part, p.out, p.n_heads * a.d_head, epilogue);
-    }
+    project(projections, in, a.d_head, whole_heads ? &heads : nullptr);
     if (!whole_heads || a.norms_all_heads) barrier();
     if (a.norms_all_heads) {
       normalise_in_place(a.q_norm, a.n_rows, a.n_heads * a.d_head, a.q);
-      if (a.wk != nullptr) normalise_in_place(a.k_norm, a.n_rows, d_kv, shared_.k.data());
+      if (a.wk != nullptr) {
+        normalise_in_place(a.k_norm, a.n_rows, a.n_kv_heads * a.d_head, shared_.k.data());
+      }
       barrier();
     }
-
-    const RmsNorm<Worker> none;
-    const RmsNorm<Worker>& q_norm = a.norms_all_heads ? none : a.q_norm;
-    const RmsNorm<Worker>& k_norm = a.norms_all_heads ? none : a.k_norm;
-    turn(q_norm, a.rope, a.n_rows, a.d_head, heads.of(0, index_, count()), a.q,
-         a.n_heads * a.d_head);
-    const Range keys = heads.of(1, index_, count());
-    // Values that are made from keys are made where the keys are, before these turn.
-    const Range values = a.wv == nullptr ? keys : heads.of(2, index_, count());
-    if (a.wv == nullptr) {
-      for (int row = 0; row < a.n_rows; ++row) {
-        const std::size_t at = offset(row, d_kv) + offset(keys.begin, a.d_head);
-        std::copy_n(shared_.k.data() + at, offset(keys.size(), a.d_head), shared_.v.data() + at);
-      }
-    }
-    turn(k_norm, a.rope, a.n_rows, a.d_head, keys, shared_.k.data(), d_kv);
-    if (a.v_norm.weight != nullptr)
-      turn(a.v_norm, {}, a.n_rows, a.d_head, values, shared_.v.data(), d_kv);
-    for (std::size_t s = 0; s < a.sequences.size(); ++s) {
-      const AnyRows::Layer& kv = a.kv[s];
-      store(a.sequences[s], kv, kv.k, a.d_head, keys, shared_.k.data(), d_kv);
-      store(a.sequences[s], kv, kv.v, a.d_head, values, shared_.v.data(), d_kv);
-    }
+    turn_and_store(a, heads);
     barrier();
   }
 
@@ -283,6 +247,56 @@ class Worker {
     float* out;  // [n_rows, n_heads * d_head]
     int n_heads;
   };
+
+  /// This worker's part of the products: its share of `heads`, or of all panels where that is null.
+  void project(const std::array<Projection, 4>& projections, const Inputs& in, int d_head,
+               const WeightedShare<4>* heads) noexcept {
+    WeightedShare<4> panels;
+    for (const Projection& p : projections) {
+      const bool none = p.w == nullptr;
+      panels.add(none ? 0 : p.w->n_panels(),
+                 none ? 1 : static_cast<std::int64_t>(p.w->panels().panel_bytes));
+    }
+    const int n = d_head / kPanelRows;
+    for (int i = 0; i < 4; ++i) {
+      const Projection& p = projections[idx(i)];
+      if (p.w == nullptr) continue;
+      const Range part = (heads != nullptr ? *heads : panels).of(i, index_, count());
+      const Epilogue epilogue{p.bias != nullptr ? Epilogue::Kind::kAddBias : Epilogue::Kind::kStore,
+                              p.bias};
+      multiply(*p.w, in.of(p.w->type()),
+               heads != nullptr ? Range{part.begin * n, part.end * n} : part, p.out,
+               p.n_heads * d_head, epilogue);
+    }
+  }
+
+  /// Norms and rotation of this worker's heads, whose keys and values then go into the caches.
+  template <std::derived_from<AnyRows> R>
+  void turn_and_store(const QkvArgs<Worker, R>& a, const WeightedShare<4>& heads) noexcept {
+    const int d_kv = a.n_kv_heads * a.d_head;
+    const RmsNorm<Worker> none;
+    const RmsNorm<Worker>& q_norm = a.norms_all_heads ? none : a.q_norm;
+    const RmsNorm<Worker>& k_norm = a.norms_all_heads ? none : a.k_norm;
+    turn(q_norm, a.rope, a.n_rows, a.d_head, heads.of(0, index_, count()), a.q,
+         a.n_heads * a.d_head);
+    const Range keys = heads.of(1, index_, count());
+    // Values that are made from keys are made where the keys are, before these turn.
+    const Range values = a.wv == nullptr ? keys : heads.of(2, index_, count());
+    if (a.wv == nullptr) {
+      for (int row = 0; row < a.n_rows; ++row) {
+        const std::size_t at = offset(row, d_kv) + offset(keys.begin, a.d_head);
+        std::copy_n(shared_.k.data() + at, offset(keys.size(), a.d_head), shared_.v.data() + at);
+      }
+    }
+    turn(k_norm, a.rope, a.n_rows, a.d_head, keys, shared_.k.data(), d_kv);
+    if (a.v_norm.weight != nullptr)
+      turn(a.v_norm, {}, a.n_rows, a.d_head, values, shared_.v.data(), d_kv);
+    for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+      const AnyRows::Layer& kv = a.kv[s];
+      store(a.sequences[s], kv, kv.k, a.d_head, keys, shared_.k.data(), d_kv);
+      store(a.sequences[s], kv, kv.v, a.d_head, values, shared_.v.data(), d_kv);
+    }
+  }
 
   static std::size_t offset(int row, int width) noexcept { return idx(row) * idx(width); }
 

@@ -70,20 +70,9 @@ struct AttendPart {
     }
     t.sync();
 
-    // A warp for each position: lane i has the dimensions i, i + 32, ...
     const KeyValues<S> kv = a.layers.of[row.sequence];
     const int kv_head = head / (a.n_heads / a.n_kv_heads);
-    for (int i = warp_of(t); i < n; i += kWarps) {
-      const S* const key = kv.k + kv.at(kv_head, t.load(places + i), a.d_head);
-      float dot = 0;
-      for (int d = lane_of(t); d < a.d_head; d += kWarp) {
-        dot = t.fma(t.load(q + d), load_element(t, key + d), dot);
-      }
-      dot = t.warp_sum(dot);
-      if (lane_of(t) == 0) {
-        t.store(scores + i, capped(t, t.mul(dot, a.scale), a.softcap));
-      }
-    }
+    score_keys(t, a, kv, kv_head, places, n, q, scores);
     t.sync();
 
     float greatest = -kInfinity;
@@ -94,21 +83,13 @@ struct AttendPart {
     }
     t.sync();
 
-    // Thread i has the dimensions i, i + 128, ... and adds up values in the order of positions.
     float* const part =
         a.parts + ((static_cast<std::size_t>(t.block_x()) * static_cast<std::size_t>(a.n_heads) +
                     static_cast<std::size_t>(head)) *
                        static_cast<std::size_t>(a.n_parts) +
                    static_cast<std::size_t>(t.block_z())) *
                       static_cast<std::size_t>(2 + a.d_head);
-    for (int d = t.thread(); d < a.d_head; d += kThreads) {
-      float sum = 0;
-      for (int i = 0; i < n; ++i) {
-        const S* const value = kv.v + kv.at(kv_head, t.load(places + i), a.d_head);
-        sum = t.fma(t.load(weights + i), load_element(t, value + d), sum);
-      }
-      t.store(part + 2 + d, sum);
-    }
+    add_values(t, a, kv, kv_head, places, n, weights, part + 2);
     if (t.thread() == 0) {
       float sum = 0;
       for (int i = 0; i < n; ++i) sum = t.add(sum, t.load(weights + i));
@@ -118,6 +99,36 @@ struct AttendPart {
   }
 
  private:
+  /// A warp for each position: lane i has the dimensions i, i + 32, ...
+  template <typename T>
+  FOREDRAFT_DEVICE static void score_keys(T& t, const Args& a, const KeyValues<S>& kv, int kv_head,
+                                          const int* places, int n, const float* q, float* scores) {
+    for (int i = warp_of(t); i < n; i += kWarps) {
+      const S* const key = kv.k + kv.at(kv_head, t.load(places + i), a.d_head);
+      float dot = 0;
+      for (int d = lane_of(t); d < a.d_head; d += kWarp) {
+        dot = t.fma(t.load(q + d), load_element(t, key + d), dot);
+      }
+      dot = t.warp_sum(dot);
+      if (lane_of(t) == 0) t.store(scores + i, capped(t, t.mul(dot, a.scale), a.softcap));
+    }
+  }
+
+  /// Thread i has the dimensions i, i + 128, ... and adds up values in the order of positions.
+  template <typename T>
+  FOREDRAFT_DEVICE static void add_values(T& t, const Args& a, const KeyValues<S>& kv, int kv_head,
+                                          const int* places, int n, const float* weights,
+                                          float* sums) {
+    for (int d = t.thread(); d < a.d_head; d += kThreads) {
+      float sum = 0;
+      for (int i = 0; i < n; ++i) {
+        const S* const value = kv.v + kv.at(kv_head, t.load(places + i), a.d_head);
+        sum = t.fma(t.load(weights + i), load_element(t, value + d), sum);
+      }
+      t.store(sums + d, sum);
+    }
+  }
+
   FOREDRAFT_DEVICE static int max_of(int a, int b) { return a > b ? a : b; }
   FOREDRAFT_DEVICE static int min_of(int a, int b) { return a < b ? a : b; }
 };
