@@ -1,6 +1,10 @@
 #include <foredraft/prefix_store.hpp>
 
+#include <cstddef>
+#include <foredraft/cache/row_copies.hpp>
 #include <foredraft/foredraft.hpp>
+#include <memory>
+#include <span>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -163,4 +167,88 @@ TEST_CASE("a cache that cannot be truncated goes on from the store, with the sam
     CHECK(found.stats.reused_tokens == 19);
     CHECK(found.tokens == fresh().generate(prompt, {.max_tokens = 30, .n_draft = 0}).tokens);
   }
+}
+
+TEST_CASE("a prompt is read in steps, each of which is found by texts that part from it later") {
+  Fixture f;
+  fd::Stats read = f.store.read(f.decoder, text(36), {}, 10);
+  CHECK(read.reused_tokens == 0);
+  CHECK(read.prompt_tokens == 31);
+  CHECK(f.store.size() == 3);
+  CHECK(f.decoder.generate(text(36), {.max_tokens = 1}).stats.reused_tokens == 30);
+  CHECK(f.found(text(36, 25)) == 20);
+  CHECK(f.found(text(36, 5)) == -1);
+
+  Toy other(f.target, toy::TokenCache(1000), {}, {});
+  read = f.store.read(other, text(50, 25), {}, 10);
+  CHECK(read.reused_tokens == 20);
+  CHECK(f.store.size() == 5);  // at 30 and 40 tokens of this text
+  read = f.store.read(other, text(50, 25), {}, 10);
+  CHECK(read.reused_tokens == 40);
+  CHECK(read.prompt_tokens == 0);  // there was nothing to read
+  CHECK(f.store.read(other, text(5), {}, 10).prompt_tokens == 0);
+
+  read = f.store.read(other, text(60, 1), {.cancelled = [] { return true; }}, 10);
+  CHECK(f.store.size() == 5);
+}
+
+namespace {
+/// Has what a store asks of a decoder, and rows that its snapshots share.
+struct Sharing {
+  struct Snapshot {
+    Tokens tokens;
+    fd::SharedRows<float> rows;
+    static void parts(auto& self, auto& archive) {
+      archive(self.tokens);
+      archive(self.rows);
+    }
+  };
+  struct Cache {
+    int size() const noexcept { return n; }
+    int n;
+  };
+  std::span<const fd::TokenId> tokens() const { return state.tokens; }
+  Cache cache() const { return {static_cast<int>(state.tokens.size())}; }
+  Snapshot snapshot() const { return state; }
+
+  void extend(int n) {
+    for (int i = 0; i < n; ++i) state.tokens.push_back(static_cast<int>(state.tokens.size()));
+    state.rows.push_back(
+        std::make_shared<fd::RowCopy<float>>(fd::RowCopy<float>{n, std::vector<float>(1000), {}}));
+  }
+  Snapshot state;
+};
+}  // namespace
+
+TEST_CASE("what snapshots share is counted once, as long as one of them is kept") {
+  Sharing decoder;
+  decoder.extend(10);
+  fd::PrefixStore<Sharing> alone(kPlenty);
+  alone.keep(decoder);
+  const std::size_t one = alone.bytes();
+  CHECK(one >= 4000);
+
+  decoder.extend(10);
+  decoder.extend(10);
+  fd::PrefixStore<Sharing> store(3 * one + 2000);
+  store.keep(decoder);  // three copies
+  const std::size_t three = store.bytes();
+  CHECK(three > 12000);
+  for (const int copies : {1, 2}) {
+    Sharing shorter = decoder;
+    shorter.state.tokens.resize(static_cast<std::size_t>(10 * copies));
+    shorter.state.rows.resize(static_cast<std::size_t>(copies));
+    store.keep(shorter);
+  }
+  CHECK(store.size() == 3);
+  CHECK(store.bytes() < three + 1000);
+
+  Sharing other;
+  other.extend(40);  // drives out what was used least, but what others share stays
+  other.state.tokens[0] = 7;
+  store.keep(other);
+  CHECK(store.bytes() <= store.budget());
+  CHECK(store.find(other.state.tokens) != nullptr);
+  store.clear();
+  CHECK(store.bytes() == 0);
 }

@@ -21,18 +21,23 @@ class SessionIn final : public Session {
   SessionIn(Models& models, const Method& method, Rule rule)
       : decoder_(models.target,
                  Cache(with_formats(models.target.shape(), method.cache), method.n_ctx),
-                 make_drafters<S>(models, method), std::move(rule)) {}
+                 make_drafters<S>(models, method), std::move(rule)),
+        recurrent_(!models.target.shape().states.empty()) {}
 
   fd::Result generate(std::span<const fd::TokenId> prompt, const fd::Options& options,
                       const Emit& emit) override {
-    recall(prompt);
-    if (shift_) return fd::generate_shifting(decoder_, prompt, options, *shift_, emit);
-    return decoder_.generate(prompt, options, emit);
+    const fd::Stats read = recall(prompt, options);
+    fd::Result result = shift_ ? fd::generate_shifting(decoder_, prompt, options, *shift_, emit)
+                               : decoder_.generate(prompt, options, emit);
+    add(read, result.stats);
+    return result;
   }
 
   fd::Result read(std::span<const fd::TokenId> prompt, const fd::Options& options) override {
-    recall(prompt);
-    return decoder_.prefill(prompt, options);
+    const fd::Stats read = recall(prompt, options);
+    fd::Result result = decoder_.prefill(prompt, options);
+    add(read, result.stats);
+    return result;
   }
 
   std::span<const fd::TokenId> tokens() const override { return decoder_.tokens(); }
@@ -71,11 +76,24 @@ class SessionIn final : public Session {
  private:
   using Decoder = fd::Decoder<Model, Cache, Drafters<S>, Rule>;
 
-  void recall(std::span<const fd::TokenId> prompt) {
-    if (store_) store_->recall(decoder_, prompt);
+  /// Tokens between two states of recurrent layers that are kept of a prompt.
+  static constexpr int kStatesEvery = 512;
+
+  /// What was read while looking for what is known of the prompt.
+  fd::Stats recall(std::span<const fd::TokenId> prompt, const fd::Options& options) {
+    if (!store_) return {};
+    if (recurrent_) return store_->read(decoder_, prompt, options, kStatesEvery);
+    store_->recall(decoder_, prompt);
+    return {};
+  }
+  static void add(const fd::Stats& read, fd::Stats& stats) noexcept {
+    if (read.prompt_tokens == 0) return;
+    stats.reused_tokens = read.reused_tokens;
+    stats.seconds.prefill += read.seconds.prefill;
   }
 
   Decoder decoder_;
+  bool recurrent_;  // and so it cannot go back
   std::optional<fd::ContextShift> shift_;
   std::optional<fd::PrefixStore<Decoder>> store_;
 };

@@ -71,8 +71,8 @@ class Decoder {
     return resume(options, [](const Emitted&) {});
   }
 
-  /// Begin with `prompt` and read it, the drafter too, but generate nothing: resume() then gives
-  /// the text that generate() would have given. The result has no tokens; it says what was read,
+  /// Begin with `prompt` and read it, the drafter too unless n_draft is 0, but generate nothing:
+  /// resume() then gives the text that generate() would have given. The result has no tokens; it says what was read,
   /// and whether that was cancelled.
   /// @errors as generate
   Result prefill(std::span<const TokenId> prompt, const Options& options = {}) {
@@ -80,11 +80,11 @@ class Decoder {
     const auto call = resolve(options);
     start(prompt, *call);
     Result result;
-    if (foredraft::prefill(sequence_, call)) {
+    if (!foredraft::prefill(sequence_, call)) {
+      result.finish_reason = FinishReason::kCancelled;
+    } else if (options.n_draft != 0) {
       const Stopwatch watch(call->stats.seconds.draft);
       sequence_.catch_up(*call);
-    } else {
-      result.finish_reason = FinishReason::kCancelled;
     }
     result.stats = call->stats;
     return result;

@@ -4,12 +4,17 @@
 #include <cstddef>
 #include <list>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include <foredraft/core/concepts.hpp>
+#include <foredraft/core/dimension.hpp>
 #include <foredraft/core/index.hpp>
+#include <foredraft/core/options.hpp>
+#include <foredraft/core/result.hpp>
 #include <foredraft/core/state_archive.hpp>
+#include <foredraft/core/stats.hpp>
 #include <foredraft/core/token_trie.hpp>
 
 namespace foredraft::inline v0 {
@@ -21,8 +26,9 @@ namespace foredraft::inline v0 {
 /// that cannot be truncated, too, for nothing is taken from a snapshot but all of it. What is reused
 /// is what reading would compute again, so no bit of a text changes.
 ///
-/// Together they take at most `budget` bytes; those go first that were not used for longest. Whoever
-/// uses a snapshot also uses those that its text begins with, so what many texts begin with stays.
+/// Together they take at most `budget` bytes, what several share counted once; those go first that
+/// were not used for longest. Whoever uses a snapshot also uses those that its text begins with, so
+/// what many texts begin with stays.
 ///
 /// Decoders of one kind over the same models share a store. It is used from one thread at a time: a
 /// caller with several puts a lock around each call, and works with a copy of what find() returns.
@@ -50,11 +56,16 @@ class PrefixStore {
       }
     }
     Snapshot snapshot = decoder.snapshot();
-    const std::size_t bytes = StateMemory::of(snapshot) + computed.size_bytes();
-    if (bytes > budget_) return false;
-    entries_.push_front({{computed.begin(), computed.end()}, std::move(snapshot), bytes});
+    if (StateMemory::of(snapshot) + computed.size_bytes() > budget_) return false;
+    StateMemory memory;
+    memory.add(snapshot);
+    add_users(memory.shared());
+    entries_.push_front({{computed.begin(), computed.end()},
+                         std::move(snapshot),
+                         memory.own() + computed.size_bytes(),
+                         memory.shared()});
     by_tokens_.put(computed, entries_.begin());
-    bytes_ += bytes;
+    bytes_ += entries_.front().bytes;
     touch(computed);
     while (bytes_ > budget_) drop_oldest();
     return true;
@@ -84,6 +95,29 @@ class PrefixStore {
     return std::max(stored, own);
   }
 
+  /// Before decoder.generate(prompt), for decoders that cannot go back to the middle of what they
+  /// have read, such as those of models with recurrent layers: recall(), then read the prompt and
+  /// keep what was computed at each multiple of `every` tokens. So another prompt that parts from
+  /// this one anywhere finds the last of these, and reads fewer than `every` tokens again. The
+  /// drafter reads nothing yet.
+  /// @return what was read, and what need not be; no prompt tokens where there was nothing to read
+  /// @errors as Decoder::prefill
+  Stats read(D& decoder, std::span<const TokenId> prompt, Options options, Dim every) {
+    Stats stats;
+    stats.reused_tokens = recall(decoder, prompt);
+    options.n_draft = 0;
+    const std::size_t step = idx(every);
+    for (std::size_t end = (idx(stats.reused_tokens) / step + 1) * step; end + 1 < prompt.size();
+         end += step) {
+      const Result result = decoder.prefill(prompt.first(end + 1), options);
+      stats.prompt_tokens = result.stats.prompt_tokens;
+      stats.seconds += result.stats.seconds;
+      if (result.finish_reason == FinishReason::kCancelled) break;
+      keep(decoder);
+    }
+    return stats;
+  }
+
   void clear() noexcept {
     while (!entries_.empty()) drop_oldest();
   }
@@ -97,7 +131,8 @@ class PrefixStore {
   struct Entry {
     std::vector<TokenId> tokens;  // computed: those of the cache
     Snapshot snapshot;
-    std::size_t bytes;
+    std::size_t bytes;  // without what it shares
+    std::vector<StateMemory::Shared> shared;
   };
   using Place = typename std::list<Entry>::iterator;
 
@@ -138,13 +173,26 @@ class PrefixStore {
     const Entry& oldest = entries_.back();
     by_tokens_.erase(oldest.tokens);
     bytes_ -= oldest.bytes;
+    for (const StateMemory::Shared& shared : oldest.shared) {
+      const auto users = users_.find(shared.part);
+      if (--users->second > 0) continue;
+      bytes_ -= shared.bytes;
+      users_.erase(users);
+    }
     entries_.pop_back();
+  }
+
+  void add_users(const std::vector<StateMemory::Shared>& parts) {
+    for (const StateMemory::Shared& shared : parts) {
+      if (users_[shared.part]++ == 0) bytes_ += shared.bytes;
+    }
   }
 
   std::size_t budget_;
   std::size_t bytes_ = 0;
   std::list<Entry> entries_;  // the one used last comes first
   TokenTrie<Place> by_tokens_;
+  std::unordered_map<const void*, int> users_;  // snapshots that have a shared part
 };
 
 }  // namespace foredraft::inline v0

@@ -115,8 +115,8 @@ TEST_CASE("a snapshot of another kind is refused, and changes nothing") {
   put(cache, 4);
   auto foreign = Cache{attention(), 20, 8}.snapshot();
   foreign.size = 1;
-  foreign.k.resize(4);
-  foreign.v.resize(4);
+  foreign.rows.push_back(std::make_shared<fd::RowCopy<std::byte>>(
+      fd::RowCopy<std::byte>{1, std::vector<std::byte>(4), std::vector<std::byte>(4)}));
   CHECK(code_of([&] { cache.restore(foreign); }) == fd::ErrorCode::kInvalidOption);
   CHECK(cache.size() == 4);
 }

@@ -272,11 +272,27 @@ TEST_CASE("a snapshot that is not of this cache's shape is refused, and the cach
   refused([](auto& s) { s.size = 4; });
   refused([](auto& s) { s.size = 2; });
   refused([](auto& s) { s.size = -1; });
-  refused([](auto& s) { s.size = -1, s.k.clear(), s.v.clear(); });
+  refused([](auto& s) { s.size = -1, s.rows.clear(); });
   refused([](auto& s) { s.size = std::numeric_limits<int>::min(); });
-  refused([](auto& s) { s.k.pop_back(); });
-  refused([](auto& s) { s.v.push_back({}); });
-  refused([](auto& s) { s.k.resize(s.k.size() / 2), s.v.resize(s.v.size() / 2); });  // an f16's
+  refused([](auto& s) { s.rows.clear(); });
+  refused([](auto& s) { s.rows.push_back(s.rows.front()); });
+  refused([](auto& s) { s.rows.front() = nullptr; });
+  const auto refused_rows = [&](auto&& change) {
+    refused([&](auto& s) {
+      auto copy = *s.rows.front();
+      change(copy);
+      s.rows.front() = std::make_shared<const decltype(copy)>(std::move(copy));
+    });
+  };
+  refused_rows([](auto& copy) { copy.n = 0; });
+  refused_rows([](auto& copy) { copy.n = -3; });
+  refused_rows([](auto& copy) { copy.n = std::numeric_limits<int>::max(); });
+  refused_rows([](auto& copy) { copy.k.pop_back(); });
+  refused_rows([](auto& copy) { copy.v.push_back({}); });
+  refused_rows([](auto& copy) {  // an f16's
+    copy.k.resize(copy.k.size() / 2);
+    copy.v.resize(copy.v.size() / 2);
+  });
   fd::CacheShape other = shape_of<float>();
   other.layers.push_back(other.layers[0]);
   CHECK_THROWS_AS(fd::LinearCache<float>(other, 32).restore(own), fd::Error);
@@ -295,11 +311,12 @@ TEST_CASE("a snapshot fits caches of its own formats, whether the type names the
   for (int i = 0; i < 40; ++i) typed.layer(1).put(2, i, row, row);
   typed.commit(path);
   const auto snapshot = typed.snapshot();
-  CHECK(snapshot.k.size() == 2 * 3 * 40 * 2 * sizeof(fd::q8_0));
-  CHECK(snapshot.v.size() == 2 * 3 * 40 * 64 * sizeof(fd::f16));
+  REQUIRE(snapshot.rows.size() == 1);
+  CHECK(snapshot.rows[0]->k.size() == 2 * 3 * 40 * 2 * sizeof(fd::q8_0));
+  CHECK(snapshot.rows[0]->v.size() == 2 * 3 * 40 * 64 * sizeof(fd::f16));
 
   fd::LinearCache<fd::cpu::AnyRows> any(shape, 64);
-  any.restore({snapshot.size, snapshot.k, snapshot.v});
+  any.restore({snapshot.size, 0, snapshot.rows});
   std::vector<float> key(64), value(64);
   any.layer(1).get_key(2, 39, key);
   any.layer(1).get_value(2, 39, value);
@@ -308,7 +325,7 @@ TEST_CASE("a snapshot fits caches of its own formats, whether the type names the
 
   std::swap(shape.formats.k, shape.formats.v);
   fd::LinearCache<fd::cpu::AnyRows> other(shape, 64);
-  CHECK_THROWS_AS(other.restore({snapshot.size, snapshot.k, snapshot.v}), fd::Error);
+  CHECK_THROWS_AS(other.restore({snapshot.size, 0, snapshot.rows}), fd::Error);
 }
 
 TEMPLATE_TEST_CASE("what is moved takes all along, and what is moved from holds nothing", "", float,
@@ -337,7 +354,7 @@ TEMPLATE_TEST_CASE("what is moved takes all along, and what is moved from holds 
   cache.truncate(5);
   cache.commit({});
   cache.restore({});
-  CHECK(cache.snapshot().k.empty());
+  CHECK(cache.snapshot().rows.empty());
   CHECK_THROWS_AS(cache.stage(chain({1})), fd::Error);
   CHECK_THROWS_AS(cache.restore(snapshot), fd::Error);
   cache = std::move(moved);

@@ -248,7 +248,9 @@ TEST_CASE("a snapshot has what the windows reach, and fits caches of its kind al
   Checked<fd::RotatingCache<float>> checked(shape, 300, 4);
   extend(checked, 100);
   const auto snapshot = checked.cache.snapshot();
-  CHECK(snapshot.k.size() == kHead * (2 * 7 + 100 + 2 * 39) * sizeof(float));  // what row 100 sees
+  REQUIRE(snapshot.rows.size() == 1);
+  CHECK(snapshot.rows[0]->k.size() ==
+        kHead * (2 * 7 + 100 + 2 * 39) * sizeof(float));  // what row 100 sees
   Checked<fd::RotatingCache<float>> other(shape, 200, 30);
   other.cache.restore(snapshot);
   other.tokens = checked.tokens;
@@ -319,7 +321,7 @@ TEST_CASE("what is moved takes its rings along") {
   // NOLINTNEXTLINE(bugprone-use-after-move): that is what is tested
   CHECK(checked.cache.capacity() == 0);
   checked.cache.truncate(5);
-  CHECK(checked.cache.snapshot().k.empty());
+  CHECK(checked.cache.snapshot().rows.empty());
 }
 
 TEST_CASE("it is a cache of keys and values, and refuses what it cannot hold") {

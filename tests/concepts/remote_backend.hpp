@@ -109,9 +109,9 @@ class RemoteRows {
   std::size_t value_elements(int size) const {
     return rows_.value_elements(size) / sizeof(value_type);
   }
-  void copy_to(std::vector<value_type>& k, std::vector<value_type>& v) const {
+  void copy_to(int begin, int end, std::vector<value_type>& k, std::vector<value_type>& v) const {
     std::vector<std::byte> keys, values;
-    rows_.copy_to(keys, values);
+    rows_.copy_to(begin, end, keys, values);
     const auto numbers = [](const std::vector<std::byte>& from, std::vector<value_type>& to) {
       to.resize(from.size() / sizeof(value_type));
       std::memcpy(to.data(), from.data(), from.size());
@@ -119,8 +119,8 @@ class RemoteRows {
     numbers(keys, k);
     numbers(values, v);
   }
-  void restore(int size, std::span<const value_type> k, std::span<const value_type> v) noexcept {
-    rows_.restore(size, std::as_bytes(k), std::as_bytes(v));
+  void append(int n, std::span<const value_type> k, std::span<const value_type> v) noexcept {
+    rows_.append(n, std::as_bytes(k), std::as_bytes(v));
   }
 
  private:

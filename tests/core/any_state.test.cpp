@@ -42,7 +42,7 @@ TEST_CASE("a state is what it was made of, and no other type") {
   CHECK(copy.get<Numbers>() == any.get<Numbers>());  // shared
   CHECK(fd::AnyState().empty());
   CHECK(fd::AnyState().get<Numbers>() == nullptr);
-  CHECK(any.state_bytes() >= sizeof(Numbers) + 8);
+  CHECK(fd::StateMemory::of(any) >= sizeof(fd::AnyState) + sizeof(Numbers) + 8);
 }
 
 TEST_CASE("a state is read over one of its kind; one that cannot be written leaves nothing") {

@@ -1,6 +1,7 @@
 #include <foredraft/core/state_archive.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -85,4 +86,37 @@ TEST_CASE("memory counts what vectors and strings hold, at every depth") {
   outer.inner.front().numbers.reserve(500);
   CHECK(fd::StateMemory::of(outer) >= none + 6000);
   CHECK(fd::StateMemory::of(Silent{}) == sizeof(Silent));
+}
+
+namespace {
+struct Sharing {
+  std::vector<std::shared_ptr<const Inner>> parts_of_all = {};
+  static void parts(auto& self, auto& archive) { archive(self.parts_of_all); }
+};
+}  // namespace
+
+TEST_CASE("parts that snapshots share are written and read by their values, and counted apart") {
+  const auto part = std::make_shared<const Inner>(Inner{{1, 2}});
+  const Sharing sharing{{part, part}};
+  fd::PayloadWriter out;
+  fd::StateWriter{out}(sharing);
+  const auto bytes = std::move(out).bytes();
+  Sharing found{{part, part, part}};
+  fd::PayloadReader in(bytes, 0);
+  fd::StateReader{in}(found);
+  in.end();
+  REQUIRE(found.parts_of_all.size() == 2);
+  CHECK(*found.parts_of_all[1] == *part);
+  CHECK(found.parts_of_all[1] != part);
+  for (std::size_t n = 0; n < bytes.size(); ++n) {
+    fd::PayloadReader cut({bytes.data(), n}, 0);
+    CHECK_THROWS_AS(fd::StateReader{cut}(found), fd::Error);
+  }
+
+  fd::StateMemory memory;
+  memory.add(sharing);
+  REQUIRE(memory.shared().size() == 2);
+  CHECK(memory.shared()[0].part == part.get());
+  CHECK(memory.shared()[0].bytes == fd::StateMemory::of(*part));
+  CHECK(fd::StateMemory::of(sharing) == memory.own() + 2 * memory.shared()[0].bytes);
 }

@@ -230,18 +230,21 @@ class CacheTrial {
   /// Snapshots that no cache of this shape has made are refused and leave everything as it was.
   void restore_hostile() {
     typename Cache::Snapshot hostile = cache_.snapshot();
-    const std::size_t keys = hostile.k.size();
-    const std::size_t values = hostile.v.size();
+    const auto own = hostile.rows;
+    const auto change = [&](auto&& f) {
+      if (hostile.rows.empty()) return;
+      auto& copy = hostile.rows[choices_.below(hostile.rows.size())];
+      auto changed = *copy;
+      f(changed);
+      copy = std::make_shared<const decltype(changed)>(std::move(changed));
+    };
     switch (choices_.below(7)) {
       case 0: hostile.size = choices_.take<std::int32_t>(); break;
-      case 1: hostile.k.resize(choices_.below(keys + 9)); break;
-      case 2: hostile.v.resize(choices_.below(values + 9)); break;
+      case 1: change([&](auto& copy) { copy.k.resize(choices_.below(copy.k.size() + 9)); }); break;
+      case 2: change([&](auto& copy) { copy.n = choices_.take<std::int32_t>(); }); break;
       case 3: hostile.size += choices_.flag() ? 1 : -1; break;
       case 4: hostile.size = choices_.flag() ? INT_MIN : INT_MAX; break;
-      case 5:
-        hostile.k.clear();
-        hostile.v.clear();
-        break;
+      case 5: hostile.rows.clear(); break;
       case 6: {
         foredraft::CacheShape shape = shape_;
         if (choices_.flag()) {
@@ -260,11 +263,15 @@ class CacheTrial {
         break;
       }
     }
+    const auto equal = [](const auto& a, const auto& b) {
+      return a->n == b->n && a->k.size() == b->k.size() && a->v.size() == b->v.size();
+    };
     const bool same =
-        hostile.size == cache_.size() && hostile.k.size() == keys && hostile.v.size() == values;
+        hostile.size == cache_.size() &&
+        std::equal(hostile.rows.begin(), hostile.rows.end(), own.begin(), own.end(), equal);
     try {
       cache_.restore(hostile);
-      demand(same || (hostile.size == 0 && hostile.k.empty() && hostile.v.empty()),
+      demand(same || (hostile.size == 0 && hostile.rows.empty()),
              "a snapshot of another shape was taken");
       restored(same ? rows_ : std::vector<int>{});
     } catch (const foredraft::Error&) {

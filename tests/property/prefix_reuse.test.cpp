@@ -70,7 +70,9 @@ void check(Model& target, Model& draft, C (*cache)(const Model&)) {
     const Tokens prompt = prompt_of(random, target.vocab_size());
     const fd::Options options{
         .max_tokens = 24, .n_draft = static_cast<int>(random() % 5), .ignore_end = true};
-    reused += store.recall(decoder, prompt);
+    reused += turn % 2 == 0
+                  ? store.recall(decoder, prompt)
+                  : static_cast<int>(store.read(decoder, prompt, options, 30).reused_tokens);
     const Tokens found = decoder.generate(prompt, options).tokens;
     fd::Options plain = options;
     plain.n_draft = 0;

@@ -22,11 +22,12 @@ namespace foredraft::inline v0 {
 ///  3. move(from, to) copies a row that is not committed onto another one, in all layers;
 ///  4. layer(i) is what operators are given of a layer, good until the next call of the others.
 ///     Operators write rows that are not committed and read all of them;
-///  5. copy_to(k, v) appends the committed rows to vectors that are empty: [layers][n_kv_heads][size]
-///     rows; restore(size, k, v) makes what was copied so the committed rows. key_elements(size) and
-///     value_elements(size) are how many elements they have, different ones where keys and values are
-///     stored in different formats. A device's storage may copy elsewhere than into vectors of
-///     elements as the kernels store them; whoever holds the copies does not look into them;
+///  5. copy_to(begin, end, k, v) appends rows begin .. end - 1 of the committed ones to vectors that
+///     are empty: [layers][n_kv_heads][end - begin] rows; append(n, k, v) makes n rows that were
+///     copied so the next committed ones. key_elements(n) and value_elements(n) are how many elements
+///     n rows have, different ones where keys and values are stored in different formats. A device's
+///     storage may copy elsewhere than into vectors of elements as the kernels store them; whoever
+///     holds the copies does not look into them;
 ///  6. commit, truncate and move are noexcept and allocate nothing.
 /// @see cpu::Rows, RingStorage
 template <typename R>
@@ -42,8 +43,8 @@ concept RowStorage = std::movable<R> && std::default_initializable<R> &&
                        { rows.layer(n) } noexcept -> std::same_as<typename R::Layer>;
                        { view.key_elements(n) } -> std::same_as<std::size_t>;
                        { view.value_elements(n) } -> std::same_as<std::size_t>;
-                       view.copy_to(k, v);
-                       { rows.restore(n, k, v) } noexcept;
+                       view.copy_to(n, n, k, v);
+                       { rows.append(n, k, v) } noexcept;
                        { R::bytes(shape, n) } -> std::same_as<double>;
                      };
 
@@ -56,7 +57,8 @@ concept RowStorage = std::movable<R> && std::default_initializable<R> &&
 ///  2. stage(n) says that the next n rows behind the committed ones may be written from now on;
 ///  3. holds(n): rows behind the first n, of at most size(), can still see all they may read. It
 ///     is true of 0 and of size(), and truncate(n) is for such n alone;
-///  4. copies, and the counts of their elements, have of each ring the newest rows: one less than its
+///  4. keeps_all() says that no layer is a ring. Else all rows are copied at once and appended to none;
+///     copies, and the counts of their elements, have of each ring the newest rows: one less than its
 ///     window, which is what the next row sees beside itself; and the first shape.sinks rows, which
 ///     it sees as well and which are never written over.
 /// @see cpu::Rows, RotatingCache
@@ -66,6 +68,7 @@ concept RingStorage =
     requires(R rows, const R view, int n, const CacheShape& shape) {
       { rows.stage(n) } noexcept;
       { view.holds(n) } noexcept -> std::same_as<bool>;
+      { view.keeps_all() } noexcept -> std::same_as<bool>;
       { R::bytes(shape, n, n) } -> std::same_as<double>;
     };
 

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <foredraft/backend/ops.hpp>
 #include <foredraft/backend/row_storage.hpp>
+#include <foredraft/cache/row_copies.hpp>
 #include <foredraft/cache/staged_tree.hpp>
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/error.hpp>
@@ -31,15 +32,13 @@ class RowCache {
 
   struct Snapshot {
     int size = 0;
-    std::vector<value_type> k;  // [n_layers, n_kv_heads, rows kept of size], as they are stored
-    std::vector<value_type> v;  // the same, in a format of its own
-    int sinks = 0;              // that rows of layers with a window saw
+    int sinks = 0;  // that rows of layers with a window saw
+    SharedRows<value_type> rows;
 
     static void parts(auto& self, auto& archive) {
       archive(self.size);
       archive(self.sinks);
-      archive(self.k);
-      archive(self.v);
+      archive(self.rows);
     }
   };
 
@@ -78,6 +77,7 @@ class RowCache {
       if (n < size() && !holds(n)) n = 0;
     }
     rows_.truncate(n);
+    copies_.truncate(n);
   }
 
   /// Whether truncate(n), n of at most size(), leaves n positions.
@@ -86,37 +86,37 @@ class RowCache {
     return true;
   }
 
+  /// Shares the copies of rows that were copied before, by whole RowCopies::kRows, where there is no
+  /// ring.
+  /// @cost a copy of the other rows
   Snapshot snapshot() const {
-    Snapshot snapshot{size(), {}, {}, sinks_};
-    rows_.copy_to(snapshot.k, snapshot.v);
+    Snapshot snapshot{size(), sinks_, copies_.held()};
+    const int step = keeps_all() ? RowCopies<value_type>::kRows : size();
+    for (int row = static_cast<int>(snapshot.rows.size()) * step; row < size(); row += step) {
+      auto copy = std::make_shared<RowCopy<value_type>>();
+      copy->n = std::min(step, size() - row);
+      rows_.copy_to(row, row + copy->n, copy->k, copy->v);
+      snapshot.rows.push_back(std::move(copy));
+    }
+    if (keeps_all()) copies_.replace(snapshot.rows);
     return snapshot;
   }
 
   /// @errors kContextOverflow where the snapshot comes from a larger cache; kInvalidOption where it
   /// comes from one of another shape, or that keeps other rows
+  /// @cost a copy of the rows but for the beginning that snapshot and cache share
   void restore(const Snapshot& snapshot) {
-    if (snapshot.size > capacity_) {
-      throw Error(ErrorCode::kContextOverflow,
-                  "a snapshot of " + std::to_string(snapshot.size) + " positions",
-                  "at most " + std::to_string(capacity_), "");
-    }
-    const std::size_t keys = rows_.key_elements(snapshot.size);
-    const std::size_t values = rows_.value_elements(snapshot.size);
-    if (snapshot.size < 0 || snapshot.k.size() != keys || snapshot.v.size() != values) {
-      throw Error(ErrorCode::kInvalidOption,
-                  "a snapshot of " + std::to_string(snapshot.k.size()) + " keys and " +
-                      std::to_string(snapshot.v.size()) + " values",
-                  std::to_string(keys) + " and " + std::to_string(values) + " for " +
-                      std::to_string(snapshot.size) + " positions of this cache",
-                  "restore it in a cache of the same kind, format and model");
-    }
-    if (snapshot.size > 0 && snapshot.sinks != sinks_) {
-      throw Error(ErrorCode::kInvalidOption,
-                  "a snapshot of a text with " + std::to_string(snapshot.sinks) + " sinks",
-                  std::to_string(sinks_) + ", as this cache has", "");
-    }
+    check(snapshot);
+    copies_.reserve(snapshot.rows.size());
     discard();
-    rows_.restore(snapshot.size, snapshot.k, snapshot.v);
+    const std::size_t common = copies_.common(snapshot.rows);
+    rows_.truncate(static_cast<int>(common) * RowCopies<value_type>::kRows);
+    for (std::size_t i = common; i < snapshot.rows.size(); ++i) {
+      const RowCopy<value_type>& copy = *snapshot.rows[i];
+      rows_.append(copy.n, copy.k, copy.v);
+    }
+    copies_.truncate(0);
+    if (keeps_all()) copies_.replace(snapshot.rows);
   }
 
   // For targets: see KeyValueCache.
@@ -167,17 +167,57 @@ class RowCache {
 
  private:
   RowCache() noexcept = default;
+
+  /// Rows may be copied a part at a time: none is written over by a later one.
+  bool keeps_all() const noexcept {
+    if constexpr (RingStorage<Rows>) return rows_.keeps_all();
+    return true;
+  }
+
+  void check(const Snapshot& snapshot) const {
+    if (snapshot.size > capacity_) {
+      throw Error(ErrorCode::kContextOverflow,
+                  "a snapshot of " + std::to_string(snapshot.size) + " positions",
+                  "at most " + std::to_string(capacity_), "");
+    }
+    int size = 0;
+    for (const auto& copy : snapshot.rows) {
+      if (copy != nullptr && copy->n > 0 && copy->n <= snapshot.size - size &&
+          (keeps_all() || copy->n == snapshot.size) &&
+          copy->k.size() == rows_.key_elements(copy->n) &&
+          copy->v.size() == rows_.value_elements(copy->n)) {
+        size += copy->n;
+        continue;
+      }
+      throw Error(ErrorCode::kInvalidOption, "a snapshot of other rows than this cache has",
+                  std::to_string(rows_.key_elements(1)) + " elements of keys and " +
+                      std::to_string(rows_.value_elements(1)) + " of values a position",
+                  "restore it in a cache of the same kind, format and model");
+    }
+    if (size != snapshot.size) {
+      throw Error(ErrorCode::kInvalidOption, "a snapshot of " + std::to_string(size) + " positions",
+                  std::to_string(snapshot.size) + " of them, as it says", "");
+    }
+    if (snapshot.size > 0 && snapshot.sinks != sinks_) {
+      throw Error(ErrorCode::kInvalidOption,
+                  "a snapshot of a text with " + std::to_string(snapshot.sinks) + " sinks",
+                  std::to_string(sinks_) + ", as this cache has", "");
+    }
+  }
+
   void swap(RowCache& other) noexcept {
     std::swap(capacity_, other.capacity_);
     std::swap(rows_, other.rows_);
     std::swap(staged_, other.staged_);
     std::swap(sinks_, other.sinks_);
+    std::swap(copies_, other.copies_);
   }
 
   int capacity_ = 0;
   Rows rows_;
   StagedTree staged_;
-  int sinks_ = 0;  // 0 where no layer has a window
+  int sinks_ = 0;                         // 0 where no layer has a window
+  mutable RowCopies<value_type> copies_;  // what snapshot() remembers
 };
 
 }  // namespace foredraft::inline v0

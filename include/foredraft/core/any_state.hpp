@@ -28,7 +28,9 @@ class AnyState {
   }
 
   bool empty() const noexcept { return held_ == nullptr; }
-  std::size_t state_bytes() const { return held_ ? held_->bytes() : 0; }
+  void measure(StateMemory& memory) const {
+    if (held_) held_->measure(memory);
+  }
 
   /// With a length in front, so that whoever reads it can pass over it. One of a type that names no
   /// parts is written as absent.
@@ -53,7 +55,7 @@ class AnyState {
  private:
   struct Interface {
     virtual ~Interface() = default;
-    virtual std::size_t bytes() const = 0;
+    virtual void measure(StateMemory& memory) const = 0;
     virtual void write(PayloadWriter& out) const = 0;
     virtual std::shared_ptr<const Interface> read(StateReader& archive) const = 0;
   };
@@ -61,7 +63,7 @@ class AnyState {
   template <typename S>
   struct Holder final : Interface {
     explicit Holder(S held) : state(std::move(held)) {}
-    std::size_t bytes() const override { return StateMemory::of(state); }
+    void measure(StateMemory& memory) const override { memory.add(state); }
     void write(PayloadWriter& out) const override {
       if constexpr (NamesParts<const S, StateWriter>) StateWriter{out}(state);
     }

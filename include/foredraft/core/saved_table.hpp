@@ -99,12 +99,12 @@ struct SavedTable {
   std::vector<std::byte> payload = {};
 };
 
-/// The frame of a file of learned tokens, version 1, all numbers little-endian:
+/// The frame of a file of learned tokens, all numbers little-endian:
 ///
 /// | byte | holds |
 /// |---|---|
 /// | 0 | `FDTABLE` and a zero byte |
-/// | 8 | version, 32 bits |
+/// | 8 | version of the payload, 32 bits: version_of() |
 /// | 12 | kind, 32 bits: TableKind |
 /// | 16 | tokens in the vocabulary, and those in use, 32 bits each |
 /// | 24 | checksum of the pieces, 64 bits |
@@ -115,7 +115,10 @@ struct SavedTable {
 namespace table_frame {
 
 inline constexpr std::size_t kSize = 56;
-inline constexpr std::uint32_t kVersion = 1;
+/// Of the payload's layout; another one is not read.
+constexpr std::uint32_t version_of(TableKind kind) noexcept {
+  return kind == TableKind::kSnapshot ? 2 : 1;
+}
 inline constexpr std::string_view kMagic{"FDTABLE\0", 8};
 
 struct Header {
@@ -128,7 +131,7 @@ struct Header {
 inline std::vector<std::byte> bytes_of(const SavedTable& table) {
   PayloadWriter header;
   for (const char c : kMagic) header.put(c);
-  header.put(kVersion);
+  header.put(version_of(table.kind));
   header.put(static_cast<std::uint32_t>(table.kind));
   header.put(table.vocabulary.n_vocab);
   header.put(table.vocabulary.used);
@@ -152,11 +155,12 @@ inline Header parse(std::span<const std::byte> bytes) {
   if (bytes.size() < kSize) throw corrupt("a file that ends within its header", "56 bytes of it");
   PayloadReader reader(bytes.subspan(kMagic.size()), 0);
   const auto version = reader.take<std::uint32_t>("version");
-  if (version != kVersion) {
-    throw Error(ErrorCode::kUnsupportedModel, "a table of version " + std::to_string(version),
-                "version " + std::to_string(kVersion), "learn it again with this foredraft");
-  }
   Header header{.kind = static_cast<TableKind>(reader.take<std::uint32_t>("kind"))};
+  if (version != version_of(header.kind)) {
+    throw Error(ErrorCode::kUnsupportedModel, "a table of version " + std::to_string(version),
+                "version " + std::to_string(version_of(header.kind)),
+                "learn it again with this foredraft");
+  }
   header.vocabulary.n_vocab = reader.take<std::uint32_t>("size of the vocabulary");
   header.vocabulary.used = reader.take<std::uint32_t>("tokens in use");
   header.vocabulary.pieces = reader.take<std::uint64_t>("checksum of the pieces");

@@ -5,10 +5,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <foredraft/core/error.hpp>
@@ -24,7 +26,8 @@ namespace foredraft::inline v0 {
 ///
 /// and the archives below do their work with that list, so that what is measured, written and read
 /// is the same. Parts are whole numbers, floats, strings, vectors of parts, vectors of elements that
-/// are copied as they lie (keys and values), other snapshots, and types without members. A type that
+/// are copied as they lie (keys and values), other snapshots, vectors of shared pointers to parts, and
+/// types without members. A type that
 /// names no parts holds what cannot be written, or is not worth it: what it says is learnt again
 /// from the tokens.
 template <typename T, typename Archive>
@@ -43,40 +46,66 @@ template <typename T>
 inline constexpr bool kIsVector = false;
 template <typename T>
 inline constexpr bool kIsVector<std::vector<T>> = !std::is_same_v<T, bool>;
+/// Parts that several snapshots may have.
+template <typename T>
+inline constexpr bool kIsShared = false;
+template <typename T>
+inline constexpr bool kIsShared<std::shared_ptr<const T>> = true;
 }  // namespace detail
 
 /// All of a snapshot of type `S` can be written.
 template <typename S>
 concept Storable = std::is_empty_v<S> || NamesParts<S, detail::AnyArchive>;
 
-/// Bytes behind the pointers of a snapshot: what it takes beside sizeof.
+/// What a snapshot takes.
 class StateMemory {
  public:
+  /// A part that other snapshots may have, too.
+  struct Shared {
+    const void* part;
+    std::size_t bytes;
+  };
+
+  /// All of one snapshot. @units bytes
   template <typename T>
   static std::size_t of(const T& value) {
     StateMemory memory;
-    memory(value);
-    return sizeof(T) + memory.bytes_;
+    memory.add(value);
+    for (const Shared& shared : memory.shared_) memory.own_ += shared.bytes;
+    return memory.own_;
   }
+
+  template <typename T>
+  void add(const T& value) {
+    own_ += sizeof(T);
+    (*this)(value);
+  }
+
+  /// Without shared parts. @units bytes
+  std::size_t own() const noexcept { return own_; }
+  const std::vector<Shared>& shared() const noexcept { return shared_; }
 
   template <typename T>
   void operator()(const T& value) {
     if constexpr (std::same_as<T, std::string>) {
-      bytes_ += value.capacity();
+      own_ += value.capacity();
     } else if constexpr (detail::kIsVector<T>) {
-      bytes_ += value.capacity() * sizeof(typename T::value_type);
+      own_ += value.capacity() * sizeof(typename T::value_type);
       if constexpr (!detail::kPlainElements<typename T::value_type>) {
         for (const auto& part : value) (*this)(part);
       }
-    } else if constexpr (requires { value.state_bytes(); }) {
-      bytes_ += value.state_bytes();
+    } else if constexpr (detail::kIsShared<T>) {
+      shared_.push_back({value.get(), of(*value)});
+    } else if constexpr (requires { value.measure(*this); }) {
+      value.measure(*this);
     } else if constexpr (NamesParts<const T, StateMemory>) {
       T::parts(value, *this);
     }
   }
 
  private:
-  std::size_t bytes_ = 0;
+  std::size_t own_ = 0;
+  std::vector<Shared> shared_;
 };
 
 /// Appends a snapshot to a payload. Elements are written as this machine lays them out, which is
@@ -105,6 +134,8 @@ class StateWriter {
       } else {
         for (const auto& part : value) (*this)(part);
       }
+    } else if constexpr (detail::kIsShared<T>) {
+      (*this)(*value);
     } else if constexpr (requires { value.write_state(*this); }) {
       value.write_state(*this);
     } else if constexpr (!std::is_empty_v<T>) {
@@ -145,6 +176,13 @@ class StateReader {
       if constexpr (detail::kPlainElements<Element>) {
         value.resize(in_.take_count(sizeof(Element), "elements"));
         in_.take_bytes(std::as_writable_bytes(std::span(value)), "elements");
+      } else if constexpr (detail::kIsShared<Element>) {
+        value.clear();
+        for (std::size_t n = in_.take_count(1, "parts"); n > 0; --n) {
+          auto part = std::make_shared<std::remove_const_t<typename Element::element_type>>();
+          (*this)(*part);
+          value.push_back(std::move(part));
+        }
       } else {
         // As many as there are here: what is read belongs to the same policies.
         const auto count = in_.take<std::uint64_t>("number of parts");

@@ -83,14 +83,33 @@ TEST_CASE("a moved row is the same in all layers, and a copy brings the committe
   rows.commit(1);
   CHECK(read(rows, 40) == 47);
   std::vector<std::byte> k, v;
-  rows.copy_to(k, v);
+  rows.copy_to(0, 41, k, v);
   CHECK(k.size() == rows.key_elements(41));
   CHECK(v.size() == rows.value_elements(41));
   fd::cpu::Rows<float> others(shape(), kRows, true);
-  others.restore(41, k, v);
+  others.append(41, k, v);
   CHECK(others.size() == 41);
   for (int row = 0; row < 40; ++row) CHECK(read(others, row) == row);
   CHECK(read(others, 40) == 47);
+}
+
+TEST_CASE("rows are copied and appended in parts, wherever blocks of keys begin") {
+  fd::cpu::Rows<float> rows(shape(), kRows, false);
+  for (int row = 0; row < kRows; ++row) put(rows, row, row);
+  rows.commit(kRows);
+  for (const auto& ends : std::vector<std::vector<int>>{
+           {1, 2, 110}, {31, 33, 64}, {32, 96, 100}, {5, 30, 31, 32, 70, 110}, {110}}) {
+    fd::cpu::Rows<float> parts(shape(), kRows, false);
+    for (const int end : ends) {
+      std::vector<std::byte> k, v;
+      rows.copy_to(parts.size(), end, k, v);
+      CHECK(k.size() == rows.key_elements(end - parts.size()));
+      parts.append(end - parts.size(), k, v);
+      REQUIRE(parts.size() == end);
+      for (int row = 0; row < end; ++row) CHECK(read(parts, row) == row);
+    }
+  }
+  CHECK(rows.keeps_all());
 }
 
 TEST_CASE("a layer with a window is a ring, if that is shorter") {
@@ -135,14 +154,15 @@ TEST_CASE("keys and values have formats of their own, named by the type or by th
       rows.commit(1);
     }
     std::vector<std::byte> k, v;
-    rows.copy_to(k, v);
+    CHECK_FALSE(rows.keeps_all());
+    rows.copy_to(0, 200, k, v);
     CHECK(k.size() == rows.key_elements(200));
     CHECK(v.size() == rows.value_elements(200));
     const auto positions = std::size_t{2 * 39 + 2 * 200};  // times 64 dimensions
     CHECK(k.size() == positions * fd::row_bytes(formats.k, 64));
     CHECK(v.size() == positions * fd::row_bytes(formats.v, 64));
     rows.truncate(0);
-    rows.restore(200, k, v);
+    rows.append(200, k, v);
     for (int row = 161; row < 200; ++row) {
       std::vector<float> key(64), value(64);
       rows.layer(0).get_key(1, row, key);

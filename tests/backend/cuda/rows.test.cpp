@@ -42,7 +42,7 @@ void put(Rows<S>& rows, int row, float value) {
 template <typename S>
 std::vector<float> held(const Rows<S>& rows) {
   std::vector<S> k, v;
-  rows.copy_to(k, v);
+  rows.copy_to(0, rows.size(), k, v);
   REQUIRE(k.size() == rows.key_elements(rows.size()));
   REQUIRE(v.size() == k.size());
   const auto n = fd::idx(rows.size());
@@ -74,14 +74,20 @@ TEMPLATE_TEST_CASE("rows are committed, moved, copied and restored", "", float, 
   CHECK(held(rows) == std::vector<float>{1, 2, 4, 6, 6});
 
   std::vector<TestType> k, v;
-  rows.copy_to(k, v);
+  rows.copy_to(0, 5, k, v);
+  std::vector<TestType> middle_k, middle_v;
+  rows.copy_to(1, 4, middle_k, middle_v);
   rows.truncate(1);
   CHECK(rows.size() == 1);
   put(rows, 1, 9.0f);
   rows.commit(1);
   CHECK(held(rows) == std::vector<float>{1, 9});
-  rows.restore(5, k, v);
+  rows.truncate(0);
+  rows.append(5, k, v);
   CHECK(held(rows) == std::vector<float>{1, 2, 4, 6, 6});
+  rows.append(3, middle_k, middle_v);
+  CHECK(held(rows) == std::vector<float>{1, 2, 4, 6, 6, 2, 4, 6});
+  rows.truncate(5);
   rows.truncate(100);
   CHECK(rows.size() == 5);
 
@@ -142,8 +148,10 @@ TEST_CASE("a tree's path is committed by one kernel") {
   CHECK(HostDevice::current().launches() == before + 1);
   const auto snapshot = cache.snapshot();
   CHECK(snapshot.size == 3);
-  CHECK(std::vector<float>(snapshot.k.begin(), snapshot.k.begin() + 9) ==
+  REQUIRE(snapshot.rows.size() == 1);
+  const auto& [n, k, v] = *snapshot.rows[0];
+  CHECK(n == 3);
+  CHECK(std::vector<float>(k.begin(), k.begin() + 9) ==
         std::vector<float>{0, 0, 0, 2, 2, 2, 3, 3, 3});
-  CHECK(std::vector<float>(snapshot.v.end() - 5, snapshot.v.end()) ==
-        std::vector<float>{3, 3, 3, 3, 3});
+  CHECK(std::vector<float>(v.end() - 5, v.end()) == std::vector<float>{3, 3, 3, 3, 3});
 }

@@ -149,17 +149,22 @@ class AnyRows {
            });
   }
 
-  std::size_t key_elements(int size) const noexcept { return kept_bytes(keys_, size); }
-  std::size_t value_elements(int size) const noexcept { return kept_bytes(values_, size); }
+  bool keeps_all() const noexcept {
+    return std::all_of(layers_.begin(), layers_.end(),
+                       [](const Place& layer) { return layer.ring == 0; });
+  }
 
-  void copy_to(std::vector<std::byte>& k, std::vector<std::byte>& v) const {
-    k.reserve(key_elements(size_));
-    v.reserve(value_elements(size_));
+  std::size_t key_elements(int n) const noexcept { return kept_bytes(keys_, n); }
+  std::size_t value_elements(int n) const noexcept { return kept_bytes(values_, n); }
+
+  void copy_to(int begin, int end, std::vector<std::byte>& k, std::vector<std::byte>& v) const {
+    k.reserve(key_elements(end - begin));
+    v.reserve(value_elements(end - begin));
     std::vector<std::byte> in_rows(scratch_.size());
     for_each_head([&](const Place& layer, int head) {
       const HeadRows keys = rows_of(keys_, layer);
       const HeadRows values = rows_of(values_, layer);
-      for_each_part(layer, size_, [&](int block, int from, int n) {
+      for_each_part(layer, begin, end, [&](int block, int from, int n) {
         const std::byte* rows = keys.row(head, layer.place(block));
         if (block < positions_in_key_blocks(size_)) {
           block_to_rows(keys.format, rows, layer.d_head, in_rows.data());
@@ -172,8 +177,9 @@ class AnyRows {
     });
   }
 
-  /// @shape k [key_elements(size)], v [value_elements(size)]
-  void restore(int size, std::span<const std::byte> k, std::span<const std::byte> v) noexcept {
+  /// @shape k [key_elements(n_rows)], v [value_elements(n_rows)]
+  void append(int n_rows, std::span<const std::byte> k, std::span<const std::byte> v) noexcept {
+    const int end = size_ + n_rows;
     const std::byte* next_k = k.data();
     const std::byte* next_v = v.data();
     for_each_head([&](const Place& layer, int head) {
@@ -183,17 +189,17 @@ class AnyRows {
         std::memcpy(to, from, bytes);
         from += bytes;
       };
-      for_each_part(layer, size, [&](int block, int from, int n) {
+      for_each_part(layer, size_, end, [&](int block, int from, int n) {
         const int place = layer.place(block + from);
         take(next_k, idx(n) * keys.row_bytes, keys.row(head, place));
         take(next_v, idx(n) * values.row_bytes, values.row(head, place));
-        if (block < positions_in_key_blocks(size)) {
+        if (block < positions_in_key_blocks(end)) {
           change(layer, keys.row(head, layer.place(block)), rows_to_block);
         }
       });
     });
-    size_ = written_ = size;
-    for (Place& layer : layers_) layer.first_restored = layer.first_kept(size);
+    size_ = written_ = end;
+    for (Place& layer : layers_) layer.first_restored = layer.first_kept(end);
   }
 
  protected:
@@ -326,10 +332,10 @@ class AnyRows {
     return sum;
   }
 
-  /// f(block, from, n) for the rows that a snapshot of `size` rows has, block by block: rows
-  /// block + from .. block + from + n - 1.
+  /// f(block, from, n) for rows begin .. end - 1, of a ring those that a snapshot of all `end` rows has,
+  /// block by block: rows block + from .. block + from + n - 1.
   template <typename F>
-  static void for_each_part(const Place& layer, int size, F&& f) {
+  static void for_each_part(const Place& layer, int begin, int end_of_all, F&& f) {
     const auto parts = [&](int row, int end) {
       while (row < end) {
         const int from = row % kKeyBlock;
@@ -338,8 +344,8 @@ class AnyRows {
         row += n;
       }
     };
-    parts(0, layer.sinks_kept(size));
-    parts(layer.first_kept(size), size);
+    parts(0, layer.sinks_kept(end_of_all));
+    parts(std::max(begin, layer.first_kept(end_of_all)), end_of_all);
   }
 
   static void check(RowFormats formats, int n_heads, int d_head) {

@@ -95,16 +95,14 @@ class Rows {
     return {k_.data() + layer.first, v_.data() + layer.first, layer.head_stride};
   }
 
-  std::size_t key_elements(int size) const noexcept {
-    return idx(n_columns_) * idx(std::max(size, 0));
-  }
-  std::size_t value_elements(int size) const noexcept { return key_elements(size); }
+  std::size_t key_elements(int n) const noexcept { return idx(n_columns_) * idx(std::max(n, 0)); }
+  std::size_t value_elements(int n) const noexcept { return key_elements(n); }
 
-  void copy_to(std::vector<S>& k, std::vector<S>& v) const {
+  void copy_to(int begin_row, int end_row, std::vector<S>& k, std::vector<S>& v) const {
     make_moves();
-    k.resize(key_elements(size_));
-    v.resize(value_elements(size_));
-    for_each_head(size_, [&](std::size_t at, std::size_t begin, std::size_t n) {
+    k.resize(key_elements(end_row - begin_row));
+    v.resize(value_elements(end_row - begin_row));
+    for_each_head(begin_row, end_row, [&](std::size_t at, std::size_t begin, std::size_t n) {
       device_->download(reinterpret_cast<std::byte*>(k.data() + begin),
                         reinterpret_cast<const std::byte*>(k_.data() + at), n * sizeof(S));
       device_->download(reinterpret_cast<std::byte*>(v.data() + begin),
@@ -112,12 +110,12 @@ class Rows {
     });
   }
 
-  /// @shape k, v [key_elements(size)]. An error of the device is noted, and thrown by the next pass.
-  void restore(int size, std::span<const S> k, std::span<const S> v) noexcept {
+  /// @shape k, v [key_elements(n_rows)]. An error of the device is noted, and thrown by the next pass.
+  void append(int n_rows, std::span<const S> k, std::span<const S> v) noexcept {
     n_moves_ = 0;
-    size_ = size;
+    const int first_row = std::exchange(size_, size_ + n_rows);
     guarded([&] {
-      for_each_head(size, [&](std::size_t at, std::size_t begin, std::size_t n) {
+      for_each_head(first_row, size_, [&](std::size_t at, std::size_t begin, std::size_t n) {
         device_->upload(reinterpret_cast<std::byte*>(k_.data() + at),
                         reinterpret_cast<const std::byte*>(k.data() + begin), n * sizeof(S));
         device_->upload(reinterpret_cast<std::byte*>(v_.data() + at),
@@ -149,14 +147,15 @@ class Rows {
     std::swap(to_, other.to_);
   }
 
-  /// f(first element on the device, first element of a copy, how many), head after head.
+  /// f(first element on the device, first element of a copy, how many) for some rows, head after head.
   template <typename F>
-  void for_each_head(int size, F&& f) const {
+  void for_each_head(int begin_row, int end_row, F&& f) const {
     std::size_t begin = 0;
     for (const Place& layer : layers_) {
-      const std::size_t n = idx(size) * idx(layer.d_head);
+      const std::size_t before = idx(begin_row) * idx(layer.d_head);
+      const std::size_t n = idx(end_row - begin_row) * idx(layer.d_head);
       for (int head = 0; head < layer.n_heads; ++head, begin += n) {
-        f(layer.first + idx(head) * layer.head_stride, begin, n);
+        f(layer.first + idx(head) * layer.head_stride + before, begin, n);
       }
     }
   }
