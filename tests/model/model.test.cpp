@@ -431,3 +431,23 @@ TEST_CASE("a model writes no token that its file suppresses, with drafts or with
   CHECK(std::ranges::find(plain, free[10]) == plain.end());
   CHECK(text(held, 4) == plain);
 }
+
+TEST_CASE("experts whose gate and up are one tensor are those of two") {
+  for (const char* family : {"qwen3moe", "qwen3next"}) {
+    for (const auto type : {fd::TensorType::kF32, fd::TensorType::kQ4_0}) {
+      CAPTURE(family);
+      TinyModel tiny{.family = family, .type = type};
+      const auto rows = [&] {
+        const auto bytes = tiny.file();
+        fd::Cpu cpu{{.threads = 2}};
+        auto model = fd::load(cpu, fd::Gguf::parse(bytes));
+        auto cache = model.make_cache();
+        cache.stage(chain_nodes(kText));
+        return forward_rows(model, cache, 0, static_cast<int>(kText.size()));
+      };
+      const auto apart = rows();
+      tiny.one_tensor_of_experts = true;
+      CHECK(rows() == apart);
+    }
+  }
+}

@@ -131,10 +131,12 @@ TEST_CASE("every format goes through a packed file") {
 }
 
 TEST_CASE("matrices that share a tensor go through a packed file") {
-  for (const char* family : {"phi3", "qwen3moe", "qwen35", "qwen3next"}) {
-    CAPTURE(family);
+  for (const TinyModel& tiny : {TinyModel{.family = "phi3"}, TinyModel{.family = "qwen3moe"},
+                                TinyModel{.family = "qwen3moe", .one_tensor_of_experts = true},
+                                TinyModel{.family = "qwen35"}, TinyModel{.family = "qwen3next"}}) {
+    CAPTURE(tiny.family, tiny.one_tensor_of_experts);
     Setup s;
-    write_bytes(s.model, TinyModel{.family = family}.file());
+    write_bytes(s.model, tiny.file());
     const auto plain = s.plain();
     CHECK(s.cached() == plain);
     CHECK(s.cached() == plain);

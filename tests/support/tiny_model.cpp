@@ -99,6 +99,25 @@ std::vector<std::byte> TinyModel::file() const {
     const auto n = static_cast<std::size_t>(n_experts);
     writer.add_tensor(name, type, {m.n_in, m.n_out / n, n}, m.bytes);
   };
+  const auto gate_and_up = [&](const std::string& name) {
+    const auto draw = [&] {
+      return kernels_under_test::random_matrix(type, static_cast<std::size_t>(n_experts * d_ff),
+                                               static_cast<std::size_t>(d_model), ++next_seed);
+    };
+    const auto gate = draw();
+    auto& both = kept.emplace_back(draw());
+    const auto up = both.bytes;
+    const auto n = static_cast<std::size_t>(n_experts);
+    const std::size_t one = up.size() / n;
+    both.bytes.clear();
+    for (std::size_t at = 0; at < up.size(); at += one) {
+      for (const auto* half : {&gate.bytes, &up}) {
+        both.bytes.insert(both.bytes.end(), half->begin() + static_cast<std::ptrdiff_t>(at),
+                          half->begin() + static_cast<std::ptrdiff_t>(at + one));
+      }
+    }
+    writer.add_tensor(name, type, {both.n_in, 2 * both.n_out / n, n}, both.bytes);
+  };
   matrix("token_embd.weight", n_vocab, d_model, type);
   vector("output_norm.weight", d_model);
   if (!tied) matrix("output.weight", n_vocab, d_model, type);
@@ -156,8 +175,12 @@ std::vector<std::byte> TinyModel::file() const {
     if (!olmo2) vector(layer + before_ffn, d_model);
     if (mixture) {
       matrix(layer + "ffn_gate_inp.weight", n_experts, d_model, TensorType::kF32);
-      experts(layer + "ffn_gate_exps.weight", d_ff, d_model);
-      experts(layer + "ffn_up_exps.weight", d_ff, d_model);
+      if (one_tensor_of_experts) {
+        gate_and_up(layer + "ffn_gate_up_exps.weight");
+      } else {
+        experts(layer + "ffn_gate_exps.weight", d_ff, d_model);
+        experts(layer + "ffn_up_exps.weight", d_ff, d_model);
+      }
       experts(layer + "ffn_down_exps.weight", d_model, d_ff);
       if (next) {
         vector(layer + "ffn_gate_inp_shexp.weight", d_model);

@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <foredraft/core/dimension.hpp>
 #include <foredraft/core/index.hpp>
@@ -36,14 +37,31 @@ inline void read_expert_shapes(const ConfigReader& reader, ModelConfig& config) 
   }
 }
 
+/// Rows of one half of a tensor in which each expert has those of its gate and then those of `up`.
+inline std::vector<int> rows_of_half(const FeedForwardShape& f, int half) {
+  const int d_ff = f.d_ff;
+  std::vector<int> rows;
+  for (int expert = 0; expert < f.n_experts; ++expert) {
+    for (int i = 0; i < d_ff; ++i) rows.push_back((2 * expert + half) * d_ff + i);
+  }
+  return rows;
+}
+
+/// Gate and up are tensors of their own, or one.
 /// @param layer  what the names of its tensors begin with
 template <typename B, typename Reader>
 void read_experts(Reader& reader, Dim d_model, const FeedForwardShape& f, const std::string& layer,
                   LayerWeights<B>& to) {
   const Dim all_ff = ConfigReader::all_heads(f.n_experts, f.d_ff);
   const Dim all_model = ConfigReader::all_heads(f.n_experts, d_model);
-  to.gate = reader.matrix(layer + "ffn_gate_exps.weight", all_ff, d_model);
-  to.up = reader.matrix(layer + "ffn_up_exps.weight", all_ff, d_model);
+  if (const std::string both = layer + "ffn_gate_up_exps.weight"; reader.has(both)) {
+    const Dim all_rows = all_ff + all_ff;
+    to.gate = reader.picked(both, all_rows, d_model, rows_of_half(f, 0), false);
+    to.up = reader.picked(both, all_rows, d_model, rows_of_half(f, 1), true);
+  } else {
+    to.gate = reader.matrix(layer + "ffn_gate_exps.weight", all_ff, d_model);
+    to.up = reader.matrix(layer + "ffn_up_exps.weight", all_ff, d_model);
+  }
   to.down = reader.matrix(layer + "ffn_down_exps.weight", all_model, f.d_ff);
   to.router = reader.unchanged(layer + "ffn_gate_inp.weight", f.n_experts, d_model);
 }
