@@ -10,9 +10,9 @@ TEST_CASE("characters of a kind are counted up to the first that is none") {
   fd::CharacterKind kind;
   kind.ascii.set('a');
   const auto run = [&](std::string_view text, int most = 9) {
-    const fd::CharacterKind::Run run = kind.run(text, most);
-    CHECK(run.bytes <= text.size());
-    return run.characters;
+    const fd::CharacterKind::Run found = kind.run(text, most);
+    CHECK(found.bytes <= text.size());
+    return found.characters;
   };
   CHECK(run("") == 0);
   CHECK(run("aab") == 2);
