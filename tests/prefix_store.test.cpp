@@ -189,7 +189,33 @@ TEST_CASE("a prompt is read in steps, each of which is found by texts that part 
   CHECK(f.store.read(other, text(5), {}, 10).prompt_tokens == 0);
 
   read = f.store.read(other, text(60, 1), {.cancelled = [] { return true; }}, 10);
+  CHECK(read.prompt_tokens > 0);
   CHECK(f.store.size() == 5);
+  CHECK_THROWS_AS(f.store.read(other, text(60), {}, 0), fd::Error);
+
+  // All of the prompt but its last token, which is the anchor.
+  Fixture whole;
+  CHECK(whole.store.read(whole.decoder, text(11), {}, 10).prompt_tokens == 11);
+  CHECK(whole.decoder.generate(text(11), {.max_tokens = 1}).stats.reused_tokens == 10);
+  // What does not fit is left to generate(), which says by how much.
+  CHECK(whole.store.read(whole.decoder, text(1000), {}, 10).prompt_tokens == 0);
+  CHECK(whole.decoder.tokens().size() == 12);
+
+  fd::PrefixStore<Toy> none(0);
+  CHECK(none.read(other, text(60, 2), {}, 10).prompt_tokens == 11);  // one step, and no more
+  CHECK(none.size() == 0);
+}
+
+TEST_CASE("one prompt takes at most a quarter of the store") {
+  Fixture f;
+  f.keep(text(101, 1));
+  const std::size_t one = f.store.bytes();
+  fd::PrefixStore<Toy> store(8 * one);
+  f.decoder.prefill(text(30, 2));
+  store.keep(f.decoder);
+  store.read(f.decoder, text(900), {}, 20);
+  CHECK(store.bytes() <= store.budget() / 4 + 3 * one);
+  CHECK(store.find(text(30, 2)) != nullptr);
 }
 
 namespace {
@@ -230,7 +256,7 @@ TEST_CASE("what snapshots share is counted once, as long as one of them is kept"
 
   decoder.extend(10);
   decoder.extend(10);
-  fd::PrefixStore<Sharing> store(3 * one + 2000);
+  fd::PrefixStore<Sharing> store(4 * one + 2000);
   store.keep(decoder);  // three copies
   const std::size_t three = store.bytes();
   CHECK(three > 12000);
@@ -244,11 +270,18 @@ TEST_CASE("what snapshots share is counted once, as long as one of them is kept"
   CHECK(store.bytes() < three + 1000);
 
   Sharing other;
-  other.extend(40);  // drives out what was used least, but what others share stays
+  other.extend(40);
   other.state.tokens[0] = 7;
-  store.keep(other);
+  store.keep(other);  // there is room for one more that shares nothing
+  CHECK(store.size() == 4);
+  other.state.tokens[0] = 8;
+  other.state.rows.clear();
+  other.extend(1);
+  store.keep(other);  // the longest of the three was used least, and two of its copies stay
+  CHECK(store.size() == 4);
   CHECK(store.bytes() <= store.budget());
-  CHECK(store.find(other.state.tokens) != nullptr);
+  REQUIRE(store.find(decoder.state.tokens) != nullptr);
+  CHECK(store.find(decoder.state.tokens)->tokens.size() == 20);
   store.clear();
   CHECK(store.bytes() == 0);
 }

@@ -93,7 +93,7 @@ class SessionIn final : public Session {
   }
 
   Decoder decoder_;
-  bool recurrent_;  // and so it cannot go back
+  bool recurrent_;  // has states, which only snapshots can go back to
   std::optional<fd::ContextShift> shift_;
   std::optional<fd::PrefixStore<Decoder>> store_;
 };

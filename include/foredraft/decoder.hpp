@@ -71,9 +71,9 @@ class Decoder {
     return resume(options, [](const Emitted&) {});
   }
 
-  /// Begin with `prompt` and read it, the drafter too unless n_draft is 0, but generate nothing:
-  /// resume() then gives the text that generate() would have given. The result has no tokens; it says what was read,
-  /// and whether that was cancelled.
+  /// Begin with `prompt` and read it, but generate nothing: resume() then gives the text that
+  /// generate() would have given. The drafter reads too; with n_draft 0 only what it taps of the
+  /// target. The result has no tokens; it says what was read, and whether that was cancelled.
   /// @errors as generate
   Result prefill(std::span<const TokenId> prompt, const Options& options = {}) {
     sequence_.check_prompt(prompt);
@@ -92,7 +92,7 @@ class Decoder {
 
   /// The state as it is, to come back to any number of times: many answers to one prompt, or
   /// several ways to go on from the middle of a text.
-  /// @cost a copy of what cache and drafter hold
+  /// @cost a copy of what cache and drafter hold, but for rows that an earlier snapshot has
   Snapshot snapshot() const { return sequence_.snapshot(); }
 
   /// Go back to a snapshot of this decoder, or of one with the same models and policies. Where a

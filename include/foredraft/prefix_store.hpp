@@ -10,6 +10,7 @@
 
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/dimension.hpp>
+#include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/core/result.hpp>
@@ -55,19 +56,26 @@ class PrefixStore {
         return true;
       }
     }
+    if (budget_ == 0) return false;
     Snapshot snapshot = decoder.snapshot();
-    if (StateMemory::of(snapshot) + computed.size_bytes() > budget_) return false;
     StateMemory memory;
     memory.add(snapshot);
-    add_users(memory.shared());
-    entries_.push_front({{computed.begin(), computed.end()},
-                         std::move(snapshot),
-                         memory.own() + computed.size_bytes(),
-                         memory.shared()});
-    by_tokens_.put(computed, entries_.begin());
-    bytes_ += entries_.front().bytes;
+    if (memory.all() + computed.size_bytes() > budget_) return false;
+    std::list<Entry> fresh;
+    fresh.push_front({{computed.begin(), computed.end()},
+                      std::move(snapshot),
+                      memory.own() + computed.size_bytes(),
+                      memory.shared()});
+    for (const StateMemory::Shared& part : memory.shared()) users_.try_emplace(part.part, 0);
+    by_tokens_.put(computed, fresh.begin());
+    // Nothing throws from here on.
+    for (const StateMemory::Shared& part : memory.shared()) {
+      if (users_.find(part.part)->second++ == 0) bytes_ += part.bytes;
+    }
+    bytes_ += fresh.front().bytes;
+    entries_.splice(entries_.begin(), fresh);
     touch(computed);
-    while (bytes_ > budget_) drop_oldest();
+    while (bytes_ > budget_ && !entries_.empty()) drop_oldest();
     return true;
   }
 
@@ -87,7 +95,7 @@ class PrefixStore {
   int recall(D& decoder, std::span<const TokenId> prompt) {
     if (prompt.empty()) return 0;
     const auto read = prompt.first(prompt.size() - 1);  // the last one is the anchor
-    const int own = shared(decoder, read);
+    const int own = own_beginning(decoder, read);
     const Entry* entry = deepest(read);
     const int stored = entry == nullptr ? 0 : static_cast<int>(entry->tokens.size());
     if (stored > own) decoder.restore(entry->snapshot);
@@ -98,22 +106,30 @@ class PrefixStore {
   /// Before decoder.generate(prompt), for decoders that cannot go back to the middle of what they
   /// have read, such as those of models with recurrent layers: recall(), then read the prompt and
   /// keep what was computed at each multiple of `every` tokens. So another prompt that parts from
-  /// this one anywhere finds the last of these, and reads fewer than `every` tokens again. The
-  /// drafter reads nothing yet.
-  /// @return what was read, and what need not be; no prompt tokens where there was nothing to read
-  /// @errors as Decoder::prefill
+  /// this one finds the last of these, and reads fewer than `every` tokens again. They take at most a
+  /// quarter of the budget; what is behind them is left to generate(), as is all of a prompt that
+  /// does not fit into the context. The drafter proposes nothing, and reads only what it taps.
+  /// @return what was read, and what need not be; no prompt tokens where nothing was read
+  /// @errors kInvalidOption for `every` below 1; as Decoder::prefill
   Stats read(D& decoder, std::span<const TokenId> prompt, Options options, Dim every) {
+    if (every < 1) {
+      throw Error(ErrorCode::kInvalidOption, "a state every 0 tokens", "one every token or more",
+                  "");
+    }
     Stats stats;
     stats.reused_tokens = recall(decoder, prompt);
+    if (prompt.size() >= idx(decoder.cache().capacity())) return stats;
     options.n_draft = 0;
     const std::size_t step = idx(every);
-    for (std::size_t end = (idx(stats.reused_tokens) / step + 1) * step; end + 1 < prompt.size();
+    std::size_t taken = 0;
+    for (std::size_t end = (idx(stats.reused_tokens) / step + 1) * step; end < prompt.size();
          end += step) {
       const Result result = decoder.prefill(prompt.first(end + 1), options);
       stats.prompt_tokens = result.stats.prompt_tokens;
       stats.seconds += result.stats.seconds;
-      if (result.finish_reason == FinishReason::kCancelled) break;
-      keep(decoder);
+      if (result.finish_reason == FinishReason::kCancelled || !keep(decoder)) break;
+      taken += entries_.front().bytes;
+      if (taken > budget_ / 4) break;
     }
     return stats;
   }
@@ -132,12 +148,12 @@ class PrefixStore {
     std::vector<TokenId> tokens;  // computed: those of the cache
     Snapshot snapshot;
     std::size_t bytes;  // without what it shares
-    std::vector<StateMemory::Shared> shared;
+    std::vector<StateMemory::Shared> parts;
   };
   using Place = typename std::list<Entry>::iterator;
 
   /// Tokens of `read` that the decoder's cache holds and can go back to.
-  static int shared(const D& decoder, std::span<const TokenId> read) noexcept {
+  static int own_beginning(const D& decoder, std::span<const TokenId> read) noexcept {
     const auto& cache = decoder.cache();
     const auto tokens = decoder.tokens().first(idx(cache.size()));
     const auto common = static_cast<int>(
@@ -173,19 +189,13 @@ class PrefixStore {
     const Entry& oldest = entries_.back();
     by_tokens_.erase(oldest.tokens);
     bytes_ -= oldest.bytes;
-    for (const StateMemory::Shared& shared : oldest.shared) {
-      const auto users = users_.find(shared.part);
+    for (const StateMemory::Shared& part : oldest.parts) {
+      const auto users = users_.find(part.part);
       if (--users->second > 0) continue;
-      bytes_ -= shared.bytes;
+      bytes_ -= part.bytes;
       users_.erase(users);
     }
     entries_.pop_back();
-  }
-
-  void add_users(const std::vector<StateMemory::Shared>& parts) {
-    for (const StateMemory::Shared& shared : parts) {
-      if (users_[shared.part]++ == 0) bytes_ += shared.bytes;
-    }
   }
 
   std::size_t budget_;

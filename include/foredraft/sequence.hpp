@@ -122,7 +122,7 @@ class Sequence {
     return common;
   }
 
-  /// @cost a copy of what cache and drafter hold
+  /// @cost as Decoder::snapshot
   Snapshot snapshot() const {
     const auto undelivered = undelivered_.begin() + static_cast<std::ptrdiff_t>(delivered_);
     return {tokens_,

@@ -107,6 +107,8 @@ TEST_CASE("rings are copied whole") {
   fd::RotatingCache<float> cache(shape, 400, 4);
   for (int i = 0; i < 3 * kCopied; ++i) {
     cache.stage(std::vector<fd::Node>{{1, -1}});
+    const std::vector<float> values(kHead, static_cast<float>(i));
+    for (const int layer : {0, 1}) cache.layer(layer).put(0, i, values, values);
     cache.commit(std::vector<fd::NodeIndex>{0});
   }
   const auto first = cache.snapshot();
@@ -115,4 +117,38 @@ TEST_CASE("rings are copied whole") {
   CHECK(cache.snapshot().rows[0] != first.rows[0]);
   cache.restore(first);
   CHECK(cache.size() == 3 * kCopied);
+  std::vector<float> key(kHead);
+  cache.layer(0).get_key(0, 3 * kCopied - 1, key);
+  CHECK(key[0] == static_cast<float>(3 * kCopied - 1));
+}
+
+TEST_CASE("rows in parts fit a cache with rings as long as those have lost none") {
+  const fd::CacheShape shape{{{1, kHead, 150}, {1, kHead}}, 1000};
+  fd::RotatingCache<float> small(shape, 140, 4), large(shape, 1000, 4);
+  const auto write = [](auto& cache, int n) {
+    while (cache.size() < n) {
+      cache.stage(std::vector<fd::Node>{{1, -1}});
+      const std::vector<float> values(kHead, static_cast<float>(cache.size()));
+      for (const int layer : {0, 1}) cache.layer(layer).put(0, cache.size(), values, values);
+      cache.commit(std::vector<fd::NodeIndex>{0});
+    }
+  };
+  write(small, 130);
+  const auto parts = small.snapshot();
+  CHECK(parts.rows.size() == 3);
+  large.restore(parts);
+  write(large, 400);
+  std::vector<float> key(kHead);
+  for (int row = 260; row < 400; ++row) {
+    large.layer(0).get_key(0, row, key);
+    CHECK(key[0] == static_cast<float>(row));
+  }
+  for (int row = 0; row < 400; ++row) {
+    large.layer(1).get_key(0, row, key);
+    CHECK(key[0] == static_cast<float>(row));
+  }
+  fd::LinearCache<float> linear(shape, 400);
+  write(linear, 300);
+  CHECK_THROWS_AS(large.restore(linear.snapshot()), fd::Error);
+  CHECK(large.size() == 400);
 }

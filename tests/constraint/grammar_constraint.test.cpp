@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <foredraft/constraint/gbnf.hpp>
 #include <foredraft/constraint/json_schema.hpp>
 #include <foredraft/foredraft.hpp>
 
@@ -122,6 +123,41 @@ TEST_CASE("inside strings, bounded or not, masks are what brute force finds") {
       std::string text;
       for (int length = 0; length < 14; ++length) {
         CAPTURE(schema, text);
+        const auto mask = constraint.mask(state);
+        Tokens allowed;
+        for (fd::TokenId token = 0; token < static_cast<int>(pieces.size()); ++token) {
+          const std::string& piece = pieces[static_cast<std::size_t>(token)];
+          const bool expected = !piece.empty() && texts.begins(text + piece);
+          CHECK(mask->contains(token) == expected);
+          if (expected) allowed.push_back(token);
+        }
+        if (allowed.empty()) break;
+        const fd::TokenId token = allowed[random() % allowed.size()];
+        text += pieces[static_cast<std::size_t>(token)];
+        state = *constraint.next(state, token);
+      }
+    }
+  }
+}
+
+TEST_CASE("characters that are counted are of several kinds, alike and not") {
+  const std::vector<std::string> pieces{
+      "a", "ab", "abc", "x\xC3\xA9", "\xC3", "\xA9", "\"", "a\"", "\"a", "\\", "\n", "a\n",
+      " ", " a", "-",   "a-",        "ab-1", "1",    "12", "A",   "aA",  "",   "~",  "\x7F"};
+  const auto trie = trie_of(pieces);
+  std::mt19937 random(3);
+  for (const char* rule : {R"(root ::= "\"" [^\n]{1,80})", R"(root ::= [ -~]{8,20} "\n")",
+                           R"(root ::= .{8,30} "x")", R"(root ::= ([a-z]{2,40} "-")+ [0-9]{1,9})",
+                           R"(root ::= [a-zA-Z]{0,9} [a-z]{8,9} "-" [^a]{8,9})"}) {
+    const fd::Grammar grammar = fd::gbnf_grammar(rule);
+    CHECK_FALSE(fd::Automaton(grammar).counted().empty());
+    const fd::GrammarConstraint constraint(grammar, trie);
+    Texts texts(grammar);
+    for (int round = 0; round < 30; ++round) {
+      auto state = constraint.start();
+      std::string text;
+      for (int length = 0; length < 20; ++length) {
+        CAPTURE(rule, text);
         const auto mask = constraint.mask(state);
         Tokens allowed;
         for (fd::TokenId token = 0; token < static_cast<int>(pieces.size()); ++token) {

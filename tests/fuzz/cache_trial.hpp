@@ -240,7 +240,12 @@ class CacheTrial {
     };
     switch (choices_.below(7)) {
       case 0: hostile.size = choices_.take<std::int32_t>(); break;
-      case 1: change([&](auto& copy) { copy.k.resize(choices_.below(copy.k.size() + 9)); }); break;
+      case 1:
+        change([&](auto& copy) {
+          auto& half = choices_.flag() ? copy.k : copy.v;
+          half.resize(choices_.below(half.size() + 9));
+        });
+        break;
       case 2: change([&](auto& copy) { copy.n = choices_.take<std::int32_t>(); }); break;
       case 3: hostile.size += choices_.flag() ? 1 : -1; break;
       case 4: hostile.size = choices_.flag() ? INT_MIN : INT_MAX; break;

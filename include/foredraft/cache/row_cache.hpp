@@ -91,6 +91,7 @@ class RowCache {
   /// @cost a copy of the other rows
   Snapshot snapshot() const {
     Snapshot snapshot{size(), sinks_, copies_.held()};
+    // A ring has only the newest rows: one copy of all that is left.
     const int step = keeps_all() ? RowCopies<value_type>::kRows : size();
     for (int row = static_cast<int>(snapshot.rows.size()) * step; row < size(); row += step) {
       auto copy = std::make_shared<RowCopy<value_type>>();
@@ -98,7 +99,7 @@ class RowCache {
       rows_.copy_to(row, row + copy->n, copy->k, copy->v);
       snapshot.rows.push_back(std::move(copy));
     }
-    if (keeps_all()) copies_.replace(snapshot.rows);
+    if (keeps_all()) copies_.hold(snapshot.rows);
     return snapshot;
   }
 
@@ -116,7 +117,7 @@ class RowCache {
       rows_.append(copy.n, copy.k, copy.v);
     }
     copies_.truncate(0);
-    if (keeps_all()) copies_.replace(snapshot.rows);
+    if (keeps_all()) copies_.hold(snapshot.rows);
   }
 
   // For targets: see KeyValueCache.
@@ -180,23 +181,28 @@ class RowCache {
                   "a snapshot of " + std::to_string(snapshot.size) + " positions",
                   "at most " + std::to_string(capacity_), "");
     }
-    int size = 0;
-    for (const auto& copy : snapshot.rows) {
-      if (copy != nullptr && copy->n > 0 && copy->n <= snapshot.size - size &&
-          (keeps_all() || copy->n == snapshot.size) &&
-          copy->k.size() == rows_.key_elements(copy->n) &&
-          copy->v.size() == rows_.value_elements(copy->n)) {
-        size += copy->n;
-        continue;
-      }
+    const auto refuse = [&] {
       throw Error(ErrorCode::kInvalidOption, "a snapshot of other rows than this cache has",
                   std::to_string(rows_.key_elements(1)) + " elements of keys and " +
                       std::to_string(rows_.value_elements(1)) + " of values a position",
                   "restore it in a cache of the same kind, format and model");
+    };
+    int size = 0;
+    std::size_t keys = 0, values = 0;
+    for (const auto& copy : snapshot.rows) {
+      if (copy == nullptr || copy->n < 1 || copy->n > snapshot.size - size ||
+          copy->k.size() != rows_.key_elements(copy->n) ||
+          copy->v.size() != rows_.value_elements(copy->n)) {
+        refuse();
+      }
+      size += copy->n;
+      keys += copy->k.size();
+      values += copy->v.size();
     }
-    if (size != snapshot.size) {
-      throw Error(ErrorCode::kInvalidOption, "a snapshot of " + std::to_string(size) + " positions",
-                  std::to_string(snapshot.size) + " of them, as it says", "");
+    // Parts fit a ring as long as it has lost none of their rows.
+    if (size != snapshot.size || keys != rows_.key_elements(size) ||
+        values != rows_.value_elements(size)) {
+      refuse();
     }
     if (snapshot.size > 0 && snapshot.sinks != sinks_) {
       throw Error(ErrorCode::kInvalidOption,

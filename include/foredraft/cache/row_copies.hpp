@@ -55,8 +55,9 @@ class RowCopies {
   }
 
   void reserve(std::size_t n) { copies_.reserve(n); }
-  /// These are what the cache holds now. @cost no allocation within what was reserved
-  void replace(const SharedRows<E>& rows) {
+  /// The cache holds these rows now; those in whole copies at their beginning are remembered.
+  /// @cost no allocation within what was reserved
+  void hold(const SharedRows<E>& rows) {
     copies_.clear();
     for (const auto& copy : rows) {
       if (copy->n != kRows) break;

@@ -89,7 +89,7 @@ class Automaton {
 
  private:
   static constexpr std::size_t kMostNodes = std::size_t{1} << 18;
-  static constexpr int kManyTimes = 8;
+  static constexpr int kManyTimes = 8;  // fewer counts are fewer walks than making the kind costs
   static constexpr std::size_t kManyCharacters = 24;  // fewer make few tokens
   static constexpr int kNever = std::numeric_limits<int>::max() / 2;
 

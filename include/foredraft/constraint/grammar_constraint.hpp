@@ -28,9 +28,9 @@ namespace foredraft::inline v0 {
 /// States and masks are kept as they are met, for all texts of all copies, up to about kMostBytes;
 /// beyond that they are made anew.
 /// @cost a mask that was not met before: a walk over the tree of the vocabulary's tokens, as far as
-/// they are allowed, without plain ones where characters are taken alike; else a look-up. Memory for
-/// each counted kind of characters (Automaton::counted), kMostKinds at most: about 4 MiB for 152k
-/// tokens
+/// they are allowed, without plain ones where characters are taken alike; else a look-up. Memory
+/// besides for each of up to four counted kinds of characters (Automaton::counted): about 4 MiB for
+/// 152k tokens
 class GrammarConstraint {
  public:
   static constexpr std::size_t kMostBytes = std::size_t{128} << 20;
@@ -137,10 +137,10 @@ class GrammarConstraint {
   /// What copies share.
   struct Kept {
     void begin() {
-      states = std::make_shared<PushdownStates>(automaton);
+      masks.clear();  // first: states are numbered anew
       runs.clear();
+      states = std::make_shared<PushdownStates>(automaton);
       for (const auto& tokens_of_kind : plain) runs.emplace_back(states, tokens_of_kind->kind());
-      masks.clear();
     }
     /// A state among the newest states; new ones begin where those there are have grown too many.
     State newest(State state) {
@@ -160,8 +160,8 @@ class GrammarConstraint {
       int characters = 0;
       for (std::size_t i = 0; i < runs.size(); ++i) {
         const int n = runs[i].of(state);
-        const bool more = kind == runs.size() || plain[i]->size(n) > plain[kind]->size(characters);
-        if (n == PlainRuns::kUnlike || !more) continue;
+        if (n == PlainRuns::kUnlike) continue;
+        if (kind < runs.size() && plain[i]->size(n) <= plain[kind]->size(characters)) continue;
         kind = i;
         characters = n;
       }

@@ -22,6 +22,7 @@ class PlainRuns {
  public:
   using State = PushdownStates::State;
   static constexpr int kUnlike = -1;
+  static constexpr State kMixed = -3;  // no state
 
   PlainRuns(std::shared_ptr<PushdownStates> states, const CharacterKind& kind)
       : states_(std::move(states)) {
@@ -53,8 +54,8 @@ class PlainRuns {
     return n;
   }
 
-  /// The state behind one such character: PushdownStates::kDead where none is possible, less where it
-  /// depends.
+  /// The state behind one such character; PushdownStates::kDead where none is possible, kMixed where
+  /// it depends on which.
   State behind(State state) {
     if (idx(state) < behind_.size() && behind_[idx(state)] != kUnknown) return behind_[idx(state)];
     State only = kUnknown;
@@ -71,7 +72,6 @@ class PlainRuns {
   using Encoding = std::array<std::pair<int, int>, 4>;
   using Classes = std::vector<std::vector<int>>;  // of the first byte, the second and so on
   static constexpr State kUnknown = -2;
-  static constexpr State kMixed = -3;
 
   /// First and last of each byte. @source RFC 3629, section 4
   static constexpr std::pair<int, int> kNext{0x80, 0xBF};

@@ -208,8 +208,8 @@ class PushdownStates {
     std::sort(places_.begin(), places_.end());
     if (const auto found = state_of_.find(&places_); found != state_of_.end()) return found->second;
     n_places_ += places_.size();
+    steps_.resize((states_.size() + 1) * idx(automaton_->classes()), kUnknown);
     states_.push_back(std::make_unique<const Places>(places_));
-    steps_.resize(steps_.size() + idx(automaton_->classes()), kUnknown);
     const auto made = static_cast<State>(states_.size()) - 1;
     state_of_.emplace(states_.back().get(), made);
     return made;

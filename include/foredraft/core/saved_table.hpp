@@ -159,7 +159,8 @@ inline Header parse(std::span<const std::byte> bytes) {
   if (version != version_of(header.kind)) {
     throw Error(ErrorCode::kUnsupportedModel, "a table of version " + std::to_string(version),
                 "version " + std::to_string(version_of(header.kind)),
-                "learn it again with this foredraft");
+                header.kind == TableKind::kSnapshot ? "save it again with this foredraft"
+                                                    : "learn it again with this foredraft");
   }
   header.vocabulary.n_vocab = reader.take<std::uint32_t>("size of the vocabulary");
   header.vocabulary.used = reader.take<std::uint32_t>("tokens in use");

@@ -27,9 +27,8 @@ namespace foredraft::inline v0 {
 /// and the archives below do their work with that list, so that what is measured, written and read
 /// is the same. Parts are whole numbers, floats, strings, vectors of parts, vectors of elements that
 /// are copied as they lie (keys and values), other snapshots, vectors of shared pointers to parts, and
-/// types without members. A type that
-/// names no parts holds what cannot be written, or is not worth it: what it says is learnt again
-/// from the tokens.
+/// types without members. A type that names no parts holds what cannot be written, or is not worth
+/// it: what it says is learnt again from the tokens.
 template <typename T, typename Archive>
 concept NamesParts =
     requires(T& value, Archive& archive) { std::remove_const_t<T>::parts(value, archive); };
@@ -71,8 +70,7 @@ class StateMemory {
   static std::size_t of(const T& value) {
     StateMemory memory;
     memory.add(value);
-    for (const Shared& shared : memory.shared_) memory.own_ += shared.bytes;
-    return memory.own_;
+    return memory.all();
   }
 
   template <typename T>
@@ -81,6 +79,11 @@ class StateMemory {
     (*this)(value);
   }
 
+  std::size_t all() const noexcept {
+    std::size_t sum = own_;
+    for (const Shared& shared : shared_) sum += shared.bytes;
+    return sum;
+  }
   /// Without shared parts. @units bytes
   std::size_t own() const noexcept { return own_; }
   const std::vector<Shared>& shared() const noexcept { return shared_; }

@@ -33,7 +33,7 @@ class AnyDrafter {
         "this drafter proposes trees: hold it in AnyDrafter<Shape::kTree> and use an acceptance "
         "rule that verifies trees");
     static_assert(
-        !requires(D held) { held.learned(); },
+        !requires(D held) { held.learn_from(held.learned()); },
         "this drafter has a controller, and whoever takes an AnyDrafter adds one: hand it "
         "over as it is, or erase the drafters inside it");
   }
