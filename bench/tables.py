@@ -441,9 +441,24 @@ def constrained(results):
     return "\n\n".join(parts)
 
 
+def masks(results):
+    """What masks of grammars cost: the first of a schema, and those of answers."""
+    path = results / "masks.json"
+    if not path.exists():
+        return ""
+    result = json.loads(path.read_text())
+    rows = [[schema["name"], f"{schema['first_milliseconds']:.1f}", str(round(schema["masks"])),
+             *[f"{schema[when][q]:.1f}" for when in ("met_first_microseconds", "again_microseconds") for q in ("p50", "p99")]]
+            for schema in result["schemas"]]
+    head = [f"{result['tokens']:.0f} tokens", "to the first mask, ms", "masks", "met first: p50, us", "p99, us", "again: p50, us",
+            "p99, us"]
+    folder = results.relative_to(measured.ROOT) if results.is_relative_to(measured.ROOT) else results
+    return f"{result['machine']['cpu']}, one thread. From `{folder}/masks.json`.\n\n{table(head, rows)}"
+
+
 TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmul": matmul, "operators": operators,
           "loading": loading, "perplexity": perplexity, "answers": answers,
-          "constrained": constrained}
+          "constrained": constrained, "masks": masks}
 OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "xsimd": xsimd, "cache_formats": cache_formats}
 MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 

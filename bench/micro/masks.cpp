@@ -3,11 +3,13 @@
 //
 //   bench.masks
 //
+// The result is one JSON object; bench/constrained/masks.py writes it into a file.
+//
 // The vocabulary is made up: words of letters with and without a space before them, as unequal in length as those of
 // a tokenizer, all bytes, and tokens that cross parts of JSON.
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <iostream>
 #include <memory>
 #include <random>
 #include <string>
@@ -15,6 +17,8 @@
 #include <unordered_set>
 #include <utility>
 #include <vector>
+
+#include <nlohmann/json.hpp>
 
 #include <foredraft/constraint/grammar_constraint.hpp>
 #include <foredraft/constraint/json_schema.hpp>
@@ -57,6 +61,9 @@ double quantile(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
   return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1))];
 }
+nlohmann::ordered_json quantiles(const std::vector<double>& values) {
+  return {{"p50", quantile(values, 0.5)}, {"p99", quantile(values, 0.99)}};
+}
 
 /// A random answer, in words rather than in single bytes.
 std::vector<double> masks_of_an_answer(const fd::GrammarConstraint& constraint, unsigned seed) {
@@ -98,10 +105,7 @@ int main() {
   auto begin = Clock::now();
   const auto trie = std::make_shared<const fd::PieceTrie>(
       kVocab, [&](fd::TokenId token) { return pieces[static_cast<std::size_t>(token)]; });
-  std::printf("tree of %d tokens: %.0f ms, once a vocabulary\n", kVocab, micros(begin) / 1000);
-  std::printf(
-      "| schema | to the first mask, ms | masks | met first: p50, us | p99 | again: p50 | p99 |\n");
-  std::printf("|---|---|---|---|---|---|---|\n");
+  nlohmann::ordered_json out{{"tokens", kVocab}, {"tree_milliseconds", micros(begin) / 1000}};
   for (const Schema& schema : kSchemas) {
     begin = Clock::now();
     const fd::GrammarConstraint constraint(fd::json_schema_grammar(schema.text), trie);
@@ -113,8 +117,11 @@ int main() {
         times->insert(times->end(), of_one.begin(), of_one.end());
       }
     }
-    std::printf("| %s | %.1f | %zu | %.1f | %.1f | %.1f | %.1f |\n", schema.name, first,
-                fresh.size(), quantile(fresh, 0.5), quantile(fresh, 0.99), quantile(again, 0.5),
-                quantile(again, 0.99));
+    out["schemas"].push_back({{"name", schema.name},
+                              {"masks", fresh.size()},
+                              {"first_milliseconds", first},
+                              {"met_first_microseconds", quantiles(fresh)},
+                              {"again_microseconds", quantiles(again)}});
   }
+  std::cout << out.dump(1) << '\n';
 }
