@@ -47,7 +47,8 @@ def micro(args):
     programs = args.build / "bench"
     head = measured.origin(programs / "bench.matmul")
     benchmarks = {}
-    for program, pattern in (("matmul", MATMUL_FILTER + "|peak"), ("operators", ".")):
+    chosen = [("operators", args.filter)] if args.filter else [("matmul", MATMUL_FILTER + "|peak"), ("operators", ".")]
+    for program, pattern in chosen:
         out = run_json([programs / f"bench.{program}", f"--benchmark_filter={pattern}", "--benchmark_format=json",
                         f"--benchmark_repetitions={3 if args.quick else 7}",
                         f"--benchmark_min_time={0.02 if args.quick else 0.1}"])
@@ -173,6 +174,7 @@ def main():
     parser.add_argument("--models", default="qwen2.5-coder-1.5b,qwen2.5-coder-0.5b,smollm2-135m")
     parser.add_argument("--perplexity-models", default="smollm2-135m,qwen2.5-coder-0.5b")
     parser.add_argument("--steps", default=",".join(STEPS))
+    parser.add_argument("--filter", help="a regular expression: of the step micro these operators alone")
     parser.add_argument("-t", "--threads", type=int, default=0, help="0: as many as the machine grants")
     parser.add_argument("--isa", help="instruction set of the step goals [the widest there is]")
     parser.add_argument("--reference", type=int, default=256, help="tokens of the slow reference backend; 0: none")
