@@ -3,6 +3,7 @@
 
 #include <foredraft/models.hpp>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
