@@ -196,7 +196,7 @@ class Files(CliTest):
             ("longer", good + b"x", "[corrupt-file]"),
             ("bit", good[:middle] + bytes([good[middle] ^ 1]) + good[middle + 1:], "[corrupt-file]"),
             ("header", good[:40] + bytes([good[40] ^ 1]) + good[41:], "[corrupt-file]"),
-            ("version", good[:8] + b"\x02" + good[9:], "version 2"),
+            ("version", good[:8] + b"\x01" + good[9:], "version 1"),
             ("text", b"what was said\n" * 20, "[corrupt-file]"),
         ]:
             file = self.write(name, data)
