@@ -35,8 +35,9 @@ def source(results, pattern, files):
     machine = first["machine"]
     busy = machine.get("busy_before", 0)
     disturbed = f" {100 * busy:.0f} % of the machine was busy with something else." if busy > 0.05 else ""
+    kernels = f", {engine['isa']}" if "isa" in engine else ""
     folder = results.relative_to(measured.ROOT) if results.is_relative_to(measured.ROOT) else results
-    return (f"{machine['cpu']}, {machine['cores']} cores, threads: {engine['threads']}, {engine['isa']}. "
+    return (f"{machine['cpu']}, {machine['cores']} cores, threads: {engine['threads']}{kernels}. "
             f"From `{folder}/{pattern}`.{disturbed}")
 
 
@@ -452,8 +453,7 @@ def masks(results):
             for schema in result["schemas"]]
     head = [f"{result['tokens']:.0f} tokens", "to the first mask, ms", "masks", "met first: p50, us", "p99, us", "again: p50, us",
             "p99, us"]
-    folder = results.relative_to(measured.ROOT) if results.is_relative_to(measured.ROOT) else results
-    return f"{result['machine']['cpu']}, one thread. From `{folder}/masks.json`.\n\n{table(head, rows)}"
+    return source(results, "masks.json", {"masks": {**result, "threads": 1}}) + "\n\n" + table(head, rows)
 
 
 TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmul": matmul, "operators": operators,

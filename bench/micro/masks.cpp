@@ -23,6 +23,8 @@
 #include <foredraft/constraint/grammar_constraint.hpp>
 #include <foredraft/constraint/json_schema.hpp>
 
+#include "../support/summary.hpp"
+
 namespace {
 
 namespace fd = foredraft;
@@ -57,12 +59,8 @@ std::vector<std::string> vocabulary() {
 double micros(Clock::time_point since) {
   return std::chrono::duration<double, std::micro>(Clock::now() - since).count();
 }
-double quantile(std::vector<double> values, double q) {
-  std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1))];
-}
 nlohmann::ordered_json quantiles(const std::vector<double>& values) {
-  return {{"p50", quantile(values, 0.5)}, {"p99", quantile(values, 0.99)}};
+  return {{"p50", bench::median(values)}, {"p99", bench::quantile(values, 0.99)}};
 }
 
 /// A random answer, in words rather than in single bytes.

@@ -52,6 +52,32 @@ fd::Grammar arbitrary_grammar(std::mt19937& random) {
 const std::vector<std::string> kPieces{"a",  "b",   "c",   "ab", "ba",   "ca",  "abc", "cab",
                                        "aa", "bcb", "ccc", "",   "aabb", "bab", "acb", "<end>"};
 
+/// Random texts, and at each token of them the mask beside what brute force finds.
+void check_masks(const fd::Grammar& grammar, const std::vector<std::string>& pieces,
+                 std::mt19937& random, int n_texts, int n_tokens) {
+  const fd::GrammarConstraint constraint(grammar, trie_of(pieces));
+  Texts texts(grammar);
+  for (int i = 0; i < n_texts; ++i) {
+    auto state = constraint.start();
+    std::string text;
+    for (int length = 0; length < n_tokens; ++length) {
+      CAPTURE(text);
+      const auto mask = constraint.mask(state);
+      Tokens allowed;
+      for (fd::TokenId token = 0; token < static_cast<int>(pieces.size()); ++token) {
+        const std::string& piece = pieces[static_cast<std::size_t>(token)];
+        const bool expected = !piece.empty() && texts.begins(text + piece);
+        CHECK(mask->contains(token) == expected);
+        if (expected) allowed.push_back(token);
+      }
+      if (allowed.empty()) break;
+      const fd::TokenId token = allowed[random() % allowed.size()];
+      text += pieces[static_cast<std::size_t>(token)];
+      state = *constraint.next(state, token);
+    }
+  }
+}
+
 }  // namespace
 
 TEST_CASE("masks are what brute force finds: for each token, whether its bytes go on") {
@@ -104,7 +130,6 @@ TEST_CASE("inside strings, bounded or not, masks are what brute force finds") {
       "\"",       "a\"",    "\", ", "\":",      "{\"",  "\\",   "\\n",        "\n",
       "a\n",      "aaaaaa", "}",    "]",        "\"}",  "[\"",  " ",          "12",
       "\xE4\xB8", "\xAD\"", "",     "<",        "<<<",  "t"};
-  const auto trie = trie_of(pieces);
   std::mt19937 random(9);
   for (
       const char* schema :
@@ -116,27 +141,8 @@ TEST_CASE("inside strings, bounded or not, masks are what brute force finds") {
        R"({"type":"string","pattern":"^([a-zA-Z]{0,9}[ab]{0,9} ){2}$"})",
        R"({"type":"string","pattern":"a.{3}b"})"}) {
     const fd::Grammar grammar = fd::json_schema_grammar(schema);
-    const fd::GrammarConstraint constraint(grammar, trie);
-    Texts texts(grammar);
-    for (int round = 0; round < 40; ++round) {
-      auto state = constraint.start();
-      std::string text;
-      for (int length = 0; length < 14; ++length) {
-        CAPTURE(schema, text);
-        const auto mask = constraint.mask(state);
-        Tokens allowed;
-        for (fd::TokenId token = 0; token < static_cast<int>(pieces.size()); ++token) {
-          const std::string& piece = pieces[static_cast<std::size_t>(token)];
-          const bool expected = !piece.empty() && texts.begins(text + piece);
-          CHECK(mask->contains(token) == expected);
-          if (expected) allowed.push_back(token);
-        }
-        if (allowed.empty()) break;
-        const fd::TokenId token = allowed[random() % allowed.size()];
-        text += pieces[static_cast<std::size_t>(token)];
-        state = *constraint.next(state, token);
-      }
-    }
+    CAPTURE(schema);
+    check_masks(grammar, pieces, random, 40, 14);
   }
 }
 
@@ -144,34 +150,14 @@ TEST_CASE("characters that are counted are of several kinds, alike and not") {
   const std::vector<std::string> pieces{
       "a", "ab", "abc", "x\xC3\xA9", "\xC3", "\xA9", "\"", "a\"", "\"a", "\\", "\n", "a\n",
       " ", " a", "-",   "a-",        "ab-1", "1",    "12", "A",   "aA",  "",   "~",  "\x7F"};
-  const auto trie = trie_of(pieces);
   std::mt19937 random(3);
   for (const char* rule : {R"(root ::= "\"" [^\n]{1,80})", R"(root ::= [ -~]{8,20} "\n")",
                            R"(root ::= .{8,30} "x")", R"(root ::= ([a-z]{2,40} "-")+ [0-9]{1,9})",
                            R"(root ::= [a-zA-Z]{0,9} [a-z]{8,9} "-" [^a]{8,9})"}) {
     const fd::Grammar grammar = fd::gbnf_grammar(rule);
     CHECK_FALSE(fd::Automaton(grammar).counted().empty());
-    const fd::GrammarConstraint constraint(grammar, trie);
-    Texts texts(grammar);
-    for (int round = 0; round < 30; ++round) {
-      auto state = constraint.start();
-      std::string text;
-      for (int length = 0; length < 20; ++length) {
-        CAPTURE(rule, text);
-        const auto mask = constraint.mask(state);
-        Tokens allowed;
-        for (fd::TokenId token = 0; token < static_cast<int>(pieces.size()); ++token) {
-          const std::string& piece = pieces[static_cast<std::size_t>(token)];
-          const bool expected = !piece.empty() && texts.begins(text + piece);
-          CHECK(mask->contains(token) == expected);
-          if (expected) allowed.push_back(token);
-        }
-        if (allowed.empty()) break;
-        const fd::TokenId token = allowed[random() % allowed.size()];
-        text += pieces[static_cast<std::size_t>(token)];
-        state = *constraint.next(state, token);
-      }
-    }
+    CAPTURE(rule);
+    check_masks(grammar, pieces, random, 30, 20);
   }
 }
 

@@ -1,6 +1,5 @@
 #include <foredraft/constraint/plain_tokens.hpp>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -16,21 +15,6 @@ Tokens up_to(const fd::PlainTokens& plain, int n) {
   Tokens tokens;
   plain.up_to(n).for_each([&](fd::TokenId token) { tokens.push_back(token); });
   CHECK(plain.size(n) == static_cast<int>(tokens.size()));
-  return tokens;
-}
-
-/// Tokens whose bytes behind `characters` of the kind `text` begins with.
-Tokens behind(const fd::PlainTokens& plain, int characters, const std::string& text) {
-  Tokens tokens;
-  plain.behind(characters)
-      .walk(
-          0,
-          [&](int at, std::uint8_t byte) {
-            const auto i = static_cast<std::size_t>(at);
-            return i < text.size() && static_cast<std::uint8_t>(text[i]) == byte ? at + 1 : -1;
-          },
-          [&](fd::TokenId token) { tokens.push_back(token); });
-  std::sort(tokens.begin(), tokens.end());
   return tokens;
 }
 
@@ -58,11 +42,11 @@ TEST_CASE("the others stand by what follows their characters of the kind") {
   const auto plain = trie_of(pieces)->plain(letters);
   CHECK(plain.kind() == letters);
   CHECK(up_to(plain, fd::PlainTokens::kMost) == Tokens{4});
-  CHECK(behind(plain, 0, "-") == Tokens{2});
-  CHECK(behind(plain, 0, "\xC3\xA9") == Tokens{6});
-  CHECK(behind(plain, 1, "-r") == Tokens{3});
-  CHECK(behind(plain, 1, "B") == Tokens{5});
-  CHECK(behind(plain, 1, "\xC3\xA9") == Tokens{8});
-  CHECK(behind(plain, 2, "-") == Tokens{0, 1});
-  CHECK(behind(plain, fd::PlainTokens::kMost, "a") == Tokens{7});
+  CHECK(walked(plain.behind(0), "-") == Tokens{2});
+  CHECK(walked(plain.behind(0), "\xC3\xA9") == Tokens{6});
+  CHECK(walked(plain.behind(1), "-r") == Tokens{3});
+  CHECK(walked(plain.behind(1), "B") == Tokens{5});
+  CHECK(walked(plain.behind(1), "\xC3\xA9") == Tokens{8});
+  CHECK(walked(plain.behind(2), "-") == Tokens{0, 1});
+  CHECK(walked(plain.behind(fd::PlainTokens::kMost), "a") == Tokens{7});
 }

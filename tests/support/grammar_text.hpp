@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,6 +46,21 @@ inline std::shared_ptr<const foredraft::PieceTrie> trie_of(const std::vector<std
   return std::make_shared<const foredraft::PieceTrie>(
       static_cast<int>(pieces.size()),
       [&pieces](foredraft::TokenId token) { return pieces[static_cast<std::size_t>(token)]; });
+}
+
+/// Tokens of a tree whose bytes there `text` begins with, ascending.
+inline std::vector<foredraft::TokenId> walked(const foredraft::TokenTree& tree,
+                                              std::string_view text) {
+  std::vector<foredraft::TokenId> found;
+  tree.walk(
+      0,
+      [&](int at, std::uint8_t byte) {
+        const auto i = static_cast<std::size_t>(at);
+        return i < text.size() && static_cast<std::uint8_t>(text[i]) == byte ? at + 1 : -1;
+      },
+      [&](foredraft::TokenId token) { found.push_back(token); });
+  std::sort(found.begin(), found.end());
+  return found;
 }
 
 /// A token for each byte.

@@ -57,10 +57,11 @@ concept RowStorage = std::movable<R> && std::default_initializable<R> &&
 ///  2. stage(n) says that the next n rows behind the committed ones may be written from now on;
 ///  3. holds(n): rows behind the first n, of at most size(), can still see all they may read. It
 ///     is true of 0 and of size(), and truncate(n) is for such n alone;
-///  4. keeps_all() says that no layer is a ring. Else all rows are copied at once and appended to none;
-///     copies, and the counts of their elements, have of each ring the newest rows: one less than its
-///     window, which is what the next row sees beside itself; and the first shape.sinks rows, which
-///     it sees as well and which are never written over.
+///  4. keeps_all() says that no layer is a ring. Else all rows are copied at once, and copies are
+///     appended to others only as long as no ring lacks a row; copies, and the counts of their
+///     elements, have of each ring the newest rows: one less than its window, which is what the next
+///     row sees beside itself; and the first shape.sinks rows, which it sees as well and which are
+///     never written over.
 /// @see cpu::Rows, RotatingCache
 template <typename R>
 concept RingStorage =

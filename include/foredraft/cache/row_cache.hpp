@@ -116,7 +116,6 @@ class RowCache {
       const RowCopy<value_type>& copy = *snapshot.rows[i];
       rows_.append(copy.n, copy.k, copy.v);
     }
-    copies_.truncate(0);
     if (keeps_all()) copies_.hold(snapshot.rows);
   }
 

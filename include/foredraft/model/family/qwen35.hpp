@@ -81,15 +81,6 @@ struct Qwen35 : Llama {
     return weights;
   }
 
-  /// Some rows of each of n_runs that have `length` rows.
-  static std::vector<int> rows_of_runs(int n_runs, int length, int first, int count) {
-    std::vector<int> rows;
-    for (int run = 0; run < n_runs; ++run) {
-      for (int i = 0; i < count; ++i) rows.push_back(run * length + first + i);
-    }
-    return rows;
-  }
-
   /// Without what lies in tensors that Qwen 3 Next takes apart.
   template <typename B, typename Reader>
   static GatedDeltaNetWeights<B> delta_net_weights(Reader& reader, const ModelConfig& c, int n) {

@@ -37,17 +37,16 @@ inline void read_expert_shapes(const ConfigReader& reader, ModelConfig& config) 
   }
 }
 
-/// Rows of one half of a tensor in which each expert has those of its gate and then those of `up`.
-inline std::vector<int> rows_of_half(const FeedForwardShape& f, int half) {
-  const int d_ff = f.d_ff;
+/// Some rows of each of n_runs that have `length` rows.
+inline std::vector<int> rows_of_runs(int n_runs, int length, int first, int count) {
   std::vector<int> rows;
-  for (int expert = 0; expert < f.n_experts; ++expert) {
-    for (int i = 0; i < d_ff; ++i) rows.push_back((2 * expert + half) * d_ff + i);
+  for (int run = 0; run < n_runs; ++run) {
+    for (int i = 0; i < count; ++i) rows.push_back(run * length + first + i);
   }
   return rows;
 }
 
-/// Gate and up are tensors of their own, or one.
+/// Gate and up are tensors of their own, or one, in which each expert has its gate first.
 /// @param layer  what the names of its tensors begin with
 template <typename B, typename Reader>
 void read_experts(Reader& reader, Dim d_model, const FeedForwardShape& f, const std::string& layer,
@@ -56,8 +55,11 @@ void read_experts(Reader& reader, Dim d_model, const FeedForwardShape& f, const 
   const Dim all_model = ConfigReader::all_heads(f.n_experts, d_model);
   if (const std::string both = layer + "ffn_gate_up_exps.weight"; reader.has(both)) {
     const Dim all_rows = all_ff + all_ff;
-    to.gate = reader.picked(both, all_rows, d_model, rows_of_half(f, 0), false);
-    to.up = reader.picked(both, all_rows, d_model, rows_of_half(f, 1), true);
+    const auto half = [&](int first) {
+      return rows_of_runs(f.n_experts, 2 * int{f.d_ff}, first, f.d_ff);
+    };
+    to.gate = reader.picked(both, all_rows, d_model, half(0), false);
+    to.up = reader.picked(both, all_rows, d_model, half(f.d_ff), true);
   } else {
     to.gate = reader.matrix(layer + "ffn_gate_exps.weight", all_ff, d_model);
     to.up = reader.matrix(layer + "ffn_up_exps.weight", all_ff, d_model);
