@@ -44,20 +44,22 @@ if [[ $install == yes ]]; then
 fi
 
 build=build/aarch64
+[[ $all == yes ]] && united= || united='backend[.]cpu[.].*'
 launcher=()
 if command -v ccache >/dev/null; then
   launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 fi
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_TOOLCHAIN_FILE="$PWD/tests/support/aarch64.cmake" \
-  -DFOREDRAFT_CUDA=OFF -DFOREDRAFT_BENCH=OFF "${launcher[@]}" "${configure[@]}"
+  -DFOREDRAFT_CUDA=OFF -DFOREDRAFT_BENCH=OFF "-DFOREDRAFT_UNITE_TESTS=$united" "${launcher[@]}" "${configure[@]}"
 if [[ $all == yes ]]; then
   targets=(tests.backend tests.model tests.io foredraft_program)
   select=(-L '^(backend|model|io)$')
 else
-  mapfile -t targets < <(cmake --build "$build" --target help | grep -oE '^test[.]backend[.]cpu[.][a-z0-9_.]+')
+  mapfile -t targets < <(cmake --build "$build" --target help |
+    grep -oE '^(test[.]backend[.]cpu[.][a-z0-9_.]+|tests[.]united)')
   # Operators against the reference: the reference's Eigen is what takes minutes.
-  select=(-R '^backend[.]cpu[.]' -E '^backend[.]cpu[.]worker:(qkv|feed-forward|head)')
+  select=(-R '^(united[.]backend|backend[.]cpu)[.]' -E ':(qkv|feed-forward|head)( |$)')
 fi
 cmake --build "$build" -j "$jobs" --target "${targets[@]}"
 ctest --test-dir "$build" -j "$jobs" --output-on-failure --no-tests=error "${select[@]}"

@@ -17,7 +17,7 @@ themselves; ctest's summary names them.
                   kernels of portable and avx2; clang (CXX=clang++) compiles it in half the time
   --threads       build with ThreadSanitizer, into build/tsan, likewise
   --werror        treat warnings as errors
-  --from-nothing  compile what most tests include once: a build from nothing is quicker, and ccache keeps none of it
+  --from-nothing  compile the tests of a folder several at once: a build from nothing takes half the time
   --only FOLDER   build and run the tests of tests/FOLDER alone; may be repeated
   --match REGEX   build and run the programs test.REGEX alone, such as 'model[.].*|decoder'
   --no-install    install no packages
@@ -32,14 +32,14 @@ TEXT
 }
 
 preset=release install=yes models=(smollm2-135m) jobs=$(nproc)
-only=() configure=() select=() match=
+only=() configure=() select=() match= from_nothing=
 while (( $# > 0 )); do
   case $1 in
     --fast) (( ${#models[@]} > 1 )) || models=(); select+=(-LE '^(golden|differential|property)$') ;;
     --sanitize) preset=dev ;;
     --threads) preset=tsan ;;
     --werror) configure+=(-DFOREDRAFT_WERROR=ON) ;;
-    --from-nothing) configure+=(-DFOREDRAFT_PRECOMPILE_TESTS=ON) ;;
+    --from-nothing) from_nothing=yes ;;
     --only) [[ $# -ge 2 ]] || { usage >&2; exit 2; }; only+=("$2"); shift ;;
     --match) [[ $# -ge 2 ]] || { usage >&2; exit 2; }; match=$2; shift ;;
     --no-install) install=no ;;
@@ -61,6 +61,7 @@ if [[ $install == yes ]]; then
 fi
 
 build=build/$preset
+configure+=("-DFOREDRAFT_UNITE_TESTS=${from_nothing:+${match:-.*}}")
 configure_preset "$preset" "${configure[@]}"
 targets=()
 if (( ${#only[@]} > 0 )); then
@@ -68,11 +69,11 @@ if (( ${#only[@]} > 0 )); then
   select+=(-L "^($(IFS='|'; echo "${only[*]}"))\$")
 fi
 if [[ -n $match ]]; then
-  mapfile -t matching < <(cmake --build "$build" --target help | grep -oE '^test[.][a-z0-9_.]+' |
-    grep -xE "test[.]($match)")
+  mapfile -t matching < <(cmake --build "$build" --target help | grep -oE '^tests?[.][a-z0-9_.]+' |
+    grep -xE "test[.]($match)${from_nothing:+|tests[.]united}")
   (( ${#matching[@]} > 0 )) || { echo "tests/run.sh: no program test.$match" >&2; exit 2; }
   targets=(--target "${matching[@]}")
-  select+=(-R "^($match):")
+  select+=(-R "^($match${from_nothing:+|united[.].*}):")
 fi
 cmake --build "$build" -j "$jobs" "${targets[@]}"
 

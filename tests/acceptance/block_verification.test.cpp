@@ -109,7 +109,7 @@ TEST_CASE("without a draft the token is drawn from p") {
   CHECK(verify(drawn({}), {}, 1).questions[0].ids == std::vector<fd::TokenId>{0, 1});
 }
 
-TEST_CASE("a q that the token cannot have been drawn from is refused") {
+TEST_CASE("block verification: a q that the token cannot have been drawn from is refused") {
   fd::DraftTree draft;
   draft.reset(0);
   draft.drawn_from(0) = {{1}, {1.0}};

@@ -114,7 +114,7 @@ TEST_CASE("every token after a rejection is in range, at vocabulary sizes around
   }
 }
 
-TEST_CASE("a q that the token cannot have been drawn from is refused") {
+TEST_CASE("rejection sampling: a q that the token cannot have been drawn from is refused") {
   fd::Philox rng;
   for (const fd::Law& q :
        {fd::Law{{1, 2}, {0.5, 0.5}}, fd::Law{{0, 1}, {0.0, 1.0}}, fd::Law{{0}, {std::nan("")}}}) {

@@ -114,7 +114,8 @@ TEST_CASE(
             .tokens == result.tokens);
 }
 
-TEST_CASE("a draft cache that is shorter than the text stops drafting and harms nothing") {
+TEST_CASE(
+    "model drafter: a draft cache that is shorter than the text stops drafting and harms nothing") {
   toy::Target target(16, 0);
   fd::Decoder plain{target, toy::TokenCache{}, fd::NoDraft{}, fd::Greedy{}};
   const auto truth = plain.generate(kPrompt, {.max_tokens = 100}).tokens;

@@ -266,7 +266,9 @@ TEST_CASE("what was not read yet is counted in the draft model's tokens") {
   CHECK(propose(text, {.depth = 3, .nodes = 3}) > 0);
 }
 
-TEST_CASE("a draft cache that is shorter than the text stops drafting and harms nothing") {
+TEST_CASE(
+    "model heterogeneous: a draft cache that is shorter than the text stops drafting and harms "
+    "nothing") {
   Pair pair;
   const Tokens prompt = pair.target.codec().encode(kText);
   fd::Decoder plain{pair.target, toy::TokenCache{}, fd::NoDraft{}, fd::Greedy{}};

@@ -163,13 +163,13 @@ TEST_CASE("what was cut off is not proposed, and another text begins anew") {
   CHECK(proposed(cache, {6, 7, 1, 2}, 1).empty());
 }
 
-TEST_CASE("no token outside the target's vocabulary is proposed") {
+TEST_CASE("n-gram cache: no token outside the target's vocabulary is proposed") {
   fd::NgramCache cache(nullptr, static_level({1, 2, 900, 1, 2, 900}));
   CHECK(proposed(cache, {5, 1, 2}, 1, 901) == Tokens{900});
   CHECK(proposed(cache, {5, 1, 2}, 1, 900).empty());
 }
 
-TEST_CASE("a million tokens take no more memory than is said") {
+TEST_CASE("n-gram cache: a million tokens take no more memory than is said") {
   const auto dynamic = std::make_shared<fd::SharedNgramCounts>(fd::NgramCounts(1 << 12));
   fd::NgramCache cache(dynamic, nullptr, {.context_entries = 1 << 12});
   Tokens text = ascending(0, 1'000'000);

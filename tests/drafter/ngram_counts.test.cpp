@@ -165,7 +165,7 @@ TEST_CASE("merged counts are sums") {
   CHECK(sum(first, {1, 2}) == 13);
 }
 
-TEST_CASE("a saved table comes back") {
+TEST_CASE("n-gram counts: a saved table comes back") {
   NgramCounts counts(1 << 10);
   std::mt19937 random(8);
   Tokens text;
@@ -178,7 +178,7 @@ TEST_CASE("a saved table comes back") {
   CHECK(loaded(saved(NgramCounts())).size() == 0);
 }
 
-TEST_CASE("files that lie are refused") {
+TEST_CASE("n-gram counts: files that lie are refused") {
   const auto refused = [](const std::string& file) {
     return code_of([&] { loaded(file); }) == fd::ErrorCode::kCorruptFile;
   };

@@ -57,7 +57,7 @@ TEST_CASE("rounds without a draft teach, too") {
   CHECK(proposed(drafter, text, 8).size() == 1);
 }
 
-TEST_CASE("cuts, snapshots and resets") {
+TEST_CASE("k map: cuts, snapshots and resets") {
   fd::NgramMapK drafter({.size_n = 3, .size_m = 20});
   Tokens text = text_with();
   const Tokens before = text;
@@ -77,7 +77,7 @@ TEST_CASE("cuts, snapshots and resets") {
   CHECK_THROWS_AS(fd::NgramMapK({.size_n = 0}), fd::Error);
 }
 
-TEST_CASE("a million tokens take no more memory than is said") {
+TEST_CASE("k map: a million tokens take no more memory than is said") {
   fd::NgramMapK drafter;
   const Tokens text = joined({ascending(0, 1'000'000), ascending(500, 12)});
   CHECK(proposed(drafter, text, 3) == Tokens{512, 513, 514});

@@ -93,7 +93,7 @@ TEST_CASE("a continuation proposes no more than what was right of it, and is not
   CHECK(proposed(drafter, text, 8) == Tokens{100, 101});  // 4 of 6
 }
 
-TEST_CASE("cuts, snapshots and resets") {
+TEST_CASE("k4v map: cuts, snapshots and resets") {
   fd::NgramMapK4V drafter(kShort);
   Tokens text = followed_by({100, 100});
   const Tokens before = text;
@@ -110,7 +110,7 @@ TEST_CASE("cuts, snapshots and resets") {
   CHECK(proposed(drafter, followed_by({300}), 2) == Tokens{300, 301});
 }
 
-TEST_CASE("a million tokens take no more memory than is said") {
+TEST_CASE("k4v map: a million tokens take no more memory than is said") {
   fd::NgramMapK4V drafter;
   const Tokens text = joined({ascending(0, 1'000'000), ascending(500, 12)});
   CHECK(proposed(drafter, text, 3) == Tokens{512, 513, 514});

@@ -142,14 +142,14 @@ TEST_CASE("cuts and snapshots: the text is entered as it is") {
   CHECK(proposed(drafter, {1, 2, 3, 4, 5, 1, 2, 3}, 2) == Tokens{4, 5});
 }
 
-TEST_CASE("no token outside the target's vocabulary is proposed") {
+TEST_CASE("n-gram mod: no token outside the target's vocabulary is proposed") {
   fd::NgramMod drafter(table_of());
   proposed(drafter, ascending(10, 20), 0);
   drafter.reset();
   CHECK(proposed(drafter, {1, 10, 11, 12}, 5, 15) == Tokens{13, 14});
 }
 
-TEST_CASE("settings out of range are refused") {
+TEST_CASE("n-gram mod: settings out of range are refused") {
   const auto make = [](fd::NgramMod::Settings settings) { fd::NgramMod(table_of(), settings); };
   CHECK_NOTHROW(make({}));
   CHECK_THROWS_AS(make({.n_min = -1}), fd::Error);

@@ -100,7 +100,7 @@ TEST_CASE("threads may read, write and empty one table") {
   CHECK(table.epoch() == 16);
 }
 
-TEST_CASE("a saved table comes back") {
+TEST_CASE("n-gram mod table: a saved table comes back") {
   fd::NgramModTable table(3, 1 << 10);
   for (fd::TokenId i = 0; i < 300; ++i) table.put(table.hash(Tokens{i, 1, 2}), 999 - i);
   std::istringstream in(saved(table));
@@ -112,7 +112,7 @@ TEST_CASE("a saved table comes back") {
   CHECK(loaded->find(loaded->hash(Tokens{299, 1, 2})) == 999 - 299);
 }
 
-TEST_CASE("files that lie are refused") {
+TEST_CASE("n-gram mod table: files that lie are refused") {
   using fd::ErrorCode;
   CHECK_FALSE(error_of(file_with({3, 16, 2, 0, 0, 5, 15, 999})));
   CHECK(error_of(file_with({0, 16, 0, 0})) == ErrorCode::kCorruptFile);

@@ -70,7 +70,7 @@ TEST_CASE("an n-gram at the very beginning is found, and a text of one n-gram ha
   CHECK(found(places, Tokens{7, 8}).empty());
 }
 
-TEST_CASE("a million tokens take no more memory than is said") {
+TEST_CASE("n-gram places: a million tokens take no more memory than is said") {
   fd::NgramPlaces places(3);
   Tokens text;
   for (fd::TokenId i = 0; i < 1'000'000; ++i) {

@@ -47,7 +47,7 @@ TEST_CASE("a longer match makes surer") {
   CHECK(confidence(8) > confidence(3));
 }
 
-TEST_CASE("what was cut off is not proposed, whatever comes in its place") {
+TEST_CASE("n-gram simple: what was cut off is not proposed, whatever comes in its place") {
   fd::NgramSimple drafter({.size_n = 2});
   CHECK(proposed(drafter, {1, 2, 3, 4, 5, 6, 1, 2}, 2) == Tokens{3, 4});
   drafter.truncate(2);
@@ -60,7 +60,7 @@ TEST_CASE("what was cut off is not proposed, whatever comes in its place") {
   CHECK(proposed(drafter, {1, 2, 4, 4, 1, 2}, 2) == Tokens{4, 4});
 }
 
-TEST_CASE("settings out of range are refused") {
+TEST_CASE("n-gram simple: settings out of range are refused") {
   for (const fd::NgramSettings& settings :
        {fd::NgramSettings{.size_n = 0}, fd::NgramSettings{.size_n = 1025},
         fd::NgramSettings{.size_m = 0}, fd::NgramSettings{.size_m = 64}}) {
@@ -68,7 +68,7 @@ TEST_CASE("settings out of range are refused") {
   }
 }
 
-TEST_CASE("a million tokens take no more memory than is said") {
+TEST_CASE("n-gram simple: a million tokens take no more memory than is said") {
   fd::NgramSimple drafter;
   const Tokens text = joined({ascending(0, 1'000'000), ascending(500, 12)});
   CHECK(proposed(drafter, text, 3) == Tokens{512, 513, 514});

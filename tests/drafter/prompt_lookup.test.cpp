@@ -168,7 +168,7 @@ TEST_CASE("a history longer than the table of hashes is searched to its beginnin
   CHECK(proposed({.max_candidates = 1000}, text, 4) == Tokens{5, 100, 101, 102});
 }
 
-TEST_CASE("what was cut off is not proposed, whatever comes in its place") {
+TEST_CASE("prompt lookup: what was cut off is not proposed, whatever comes in its place") {
   fd::PromptLookup lookup;
   CHECK(proposed(lookup, {1, 2, 3, 4, 5, 6, 1, 2}, 2) == Tokens{3, 4});
   lookup.truncate(2);
@@ -181,7 +181,7 @@ TEST_CASE("what was cut off is not proposed, whatever comes in its place") {
   CHECK(proposed(lookup, {5, 6, 5, 6}, 2) == Tokens{5, 6});
 }
 
-TEST_CASE("settings out of range are refused") {
+TEST_CASE("prompt lookup: settings out of range are refused") {
   for (const Settings& settings :
        {Settings{.min_match = 0}, Settings{.min_match = 5, .max_match = 4},
         Settings{.max_candidates = 0}, Settings{.tokens_per_match = 0.0},

@@ -105,7 +105,7 @@ TEST_CASE("a longer match is a surer one") {
   CHECK(draft.confidence(2) == Approx(3.0 / 4));
 }
 
-TEST_CASE("a long text is searched back to its newest half at least") {
+TEST_CASE("suffix automaton: a long text is searched back to its newest half at least") {
   std::mt19937 random(6);
   fd::SuffixAutomaton automaton({.min_match = 1, .max_history = 64});
   Tokens text;
@@ -127,7 +127,7 @@ TEST_CASE("a long text is searched back to its newest half at least") {
   }
 }
 
-TEST_CASE("what was cut off is not proposed, whatever comes in its place") {
+TEST_CASE("suffix automaton: what was cut off is not proposed, whatever comes in its place") {
   fd::SuffixAutomaton automaton;
   CHECK(proposed(automaton, {1, 2, 3, 4, 5, 6, 1, 2}, 2) == Tokens{3, 4});
   automaton.truncate(2);

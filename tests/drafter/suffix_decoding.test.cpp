@@ -161,7 +161,7 @@ TEST_CASE("sequences on threads share a cache") {
   for (const int n : drafts) CHECK(n > 100);
 }
 
-TEST_CASE("what was cut off is not proposed, whatever comes in its place") {
+TEST_CASE("suffix decoding: what was cut off is not proposed, whatever comes in its place") {
   Chain chain({.max_cached_requests = 0});
   CHECK(proposed(chain, {1, 2, 3, 4, 5, 6, 1, 2}, 2) == Tokens{3, 4});
   chain.truncate(2);
@@ -190,7 +190,7 @@ TEST_CASE("history and outputs stay within their bounds, for a million tokens") 
   CHECK(drafter.cache()->held().requests == 1);  // outputs of at most 300 tokens
 }
 
-TEST_CASE("a long text is searched back to its newest half at least") {
+TEST_CASE("suffix decoding: a long text is searched back to its newest half at least") {
   Chain chain({.max_cached_requests = 0, .max_history = 32});
   Tokens text;
   for (fd::TokenId i = 0; i < 100; ++i) {

@@ -69,7 +69,7 @@ fd::LayerStack<B> stack(B& backend, int first, int last) {
   return {kModel, 1e-5f, turns(), std::move(shapes), std::move(of_layers)};
 }
 
-Cache cache() {
+Cache make_cache() {
   fd::CacheShape shape({}, 32);
   for (const auto& [attention, feed_forward, recurrent] : kShapes) {
     shape.layers.push_back({attention.n_kv_heads, attention.d_head});
@@ -84,7 +84,7 @@ struct Part {
 /// A prompt of four rows, then a tree, through the layers cut into parts.
 template <typename B>
 std::vector<float> run(B& backend, const std::vector<Part>& parts) {
-  Cache cache = ::cache();
+  Cache cache = make_cache();
   std::vector<float> x = mini::normals(9 * kModel, 7);
   const auto pass = [&](int n_rows, float* rows) {
     fd::Scores unread;

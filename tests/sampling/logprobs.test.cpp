@@ -77,7 +77,7 @@ TEST_CASE("the token's own value is that of the ranking to the bit, and needs no
   }
 }
 
-TEST_CASE("ties go to the lower id") {
+TEST_CASE("logprobs: ties go to the lower id") {
   const std::vector<float> row(50, 2.0f);
   const auto top = fd::top_logprobs(row, 3);
   REQUIRE(top.size() == 3);

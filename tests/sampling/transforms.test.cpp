@@ -16,7 +16,7 @@ using Ids = std::vector<fd::TokenId>;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-fd::Law apply(const fd::SamplingOptions& options, const std::vector<float>& logits) {
+fd::Law transformed(const fd::SamplingOptions& options, const std::vector<float>& logits) {
   fd::Transforms transforms;
   fd::Law p;
   transforms.apply(options, logits, {}, p);
@@ -175,54 +175,55 @@ TEST_CASE("top-p of flat and of steep rows, near its ends") {
     for (const float top_p : {1e-7f, 0.001f, 0.3f, 0.5f, 0.95f, 0.999999f}) {
       CAPTURE(spread, top_p);
       const fd::SamplingOptions options{.temperature = 1.0f, .top_p = top_p};
-      CHECK(error(::apply(options, logits), law::p_of(logits, options)) < 1e-13);
+      CHECK(error(transformed(options, logits), law::p_of(logits, options)) < 1e-13);
     }
   }
 }
 
 TEST_CASE("a tiny temperature and top-k 1 pick the best token, without overflow") {
   const std::vector<float> logits{-3e38f, 2.0f, 3e38f, 2.0f};
-  CHECK(apply({.temperature = 1e-8f}, logits).ids == std::vector<fd::TokenId>{2});
-  CHECK(apply({.temperature = std::numeric_limits<float>::denorm_min()}, logits).ids ==
+  CHECK(transformed({.temperature = 1e-8f}, logits).ids == std::vector<fd::TokenId>{2});
+  CHECK(transformed({.temperature = std::numeric_limits<float>::denorm_min()}, logits).ids ==
         std::vector<fd::TokenId>{2});
-  CHECK(apply({.temperature = 5.0f, .top_k = 1}, logits).ids == std::vector<fd::TokenId>{2});
-  CHECK(apply({}, logits).ids == std::vector<fd::TokenId>{2});
+  CHECK(transformed({.temperature = 5.0f, .top_k = 1}, logits).ids == std::vector<fd::TokenId>{2});
+  CHECK(transformed({}, logits).ids == std::vector<fd::TokenId>{2});
 }
 
 TEST_CASE("an enormous temperature leaves all that is possible") {
   const std::vector<float> logits{3.0f, -kInfinity, -3e38f, 0.0f};
-  CHECK(apply({.temperature = 3e38f, .min_p = 0.1f}, logits).ids == Ids{0, 2, 3});
-  CHECK(apply({.temperature = 3e38f, .top_p = 0.99f}, logits).ids == Ids{0, 2, 3});
+  CHECK(transformed({.temperature = 3e38f, .min_p = 0.1f}, logits).ids == Ids{0, 2, 3});
+  CHECK(transformed({.temperature = 3e38f, .top_p = 0.99f}, logits).ids == Ids{0, 2, 3});
 }
 
-TEST_CASE("ties go to the lower id") {
+TEST_CASE("transforms: ties go to the lower id") {
   const std::vector<float> logits{0.0f, 1.0f, 1.0f, 1.0f, 0.0f};
-  CHECK(apply({}, logits).ids == Ids{1});
-  CHECK(apply({.temperature = 1.0f, .top_k = 2}, logits).ids == Ids{1, 2});
-  CHECK(apply({.temperature = 1.0f, .top_k = 4}, logits).ids == Ids{0, 1, 2, 3});
-  CHECK(apply({.temperature = 1.0f, .top_p = 0.4f}, logits).ids == Ids{1, 2});
-  CHECK(apply({.temperature = 1.0f, .min_p = 1.0f}, logits).ids == Ids{1, 2, 3});
+  CHECK(transformed({}, logits).ids == Ids{1});
+  CHECK(transformed({.temperature = 1.0f, .top_k = 2}, logits).ids == Ids{1, 2});
+  CHECK(transformed({.temperature = 1.0f, .top_k = 4}, logits).ids == Ids{0, 1, 2, 3});
+  CHECK(transformed({.temperature = 1.0f, .top_p = 0.4f}, logits).ids == Ids{1, 2});
+  CHECK(transformed({.temperature = 1.0f, .min_p = 1.0f}, logits).ids == Ids{1, 2, 3});
 }
 
 TEST_CASE("min-p keeps a token at its border, whatever it drops beside it") {
-  CHECK(apply({.temperature = 1.0f, .min_p = 1.0f}, {2.0f, 1.9999f, 2.0f}).ids == Ids{0, 2});
-  CHECK(apply({.temperature = 1.0f, .top_k = 3, .min_p = 1.0f}, {2, 1, 2, 0}).ids == Ids{0, 2});
+  CHECK(transformed({.temperature = 1.0f, .min_p = 1.0f}, {2.0f, 1.9999f, 2.0f}).ids == Ids{0, 2});
+  CHECK(transformed({.temperature = 1.0f, .top_k = 3, .min_p = 1.0f}, {2, 1, 2, 0}).ids ==
+        Ids{0, 2});
 }
 
 TEST_CASE("each transform sees the law that the one before left") {
   // Probabilities .4 .3 .2 .1: top-p .7 keeps two of them, but after top-k 2 it is .57 and .43.
   const std::vector<float> logits{std::log(0.4f), std::log(0.3f), std::log(0.2f), std::log(0.1f)};
-  CHECK(apply({.temperature = 1.0f, .top_p = 0.55f}, logits).size() == 2);
-  CHECK(apply({.temperature = 1.0f, .top_k = 2, .top_p = 0.55f}, logits).size() == 1);
+  CHECK(transformed({.temperature = 1.0f, .top_p = 0.55f}, logits).size() == 2);
+  CHECK(transformed({.temperature = 1.0f, .top_k = 2, .top_p = 0.55f}, logits).size() == 1);
   // The temperature comes first: at 4 the law is flat, and min-p 0.6 keeps all.
-  CHECK(apply({.temperature = 1.0f, .min_p = 0.6f}, logits).size() == 2);
-  CHECK(apply({.temperature = 4.0f, .min_p = 0.6f}, logits).size() == 4);
+  CHECK(transformed({.temperature = 1.0f, .min_p = 0.6f}, logits).size() == 2);
+  CHECK(transformed({.temperature = 4.0f, .min_p = 0.6f}, logits).size() == 4);
 }
 
 TEST_CASE("a token that the row forbids never comes back") {
   const std::vector<float> logits{-kInfinity, 1.0f, -kInfinity, 0.0f};
   for (const fd::SamplingOptions& options : kOptions) {
-    const fd::Law p = apply(options, logits);
+    const fd::Law p = transformed(options, logits);
     CHECK(p(0) == 0.0);
     CHECK(p(2) == 0.0);
     CHECK(p(1) > 0.0);
@@ -323,7 +324,7 @@ TEST_CASE("equal logits have equal weights wherever they stand in the row") {
     for (float& x : logits) x = static_cast<float>(random() % 1000) / 100.0f;
     const std::size_t a = random() % (n - 1);
     logits[n - 1] = logits[a];
-    const fd::Law p = apply({.temperature = 0.7f}, logits);
+    const fd::Law p = transformed({.temperature = 0.7f}, logits);
     CHECK(p.p[a] == p.p[n - 1]);
   }
 }
