@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+#include <foredraft/sampling/greatest_logit.hpp>
+
 #include "support/catch.hpp"
 
 namespace fd = foredraft;

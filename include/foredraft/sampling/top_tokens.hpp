@@ -9,7 +9,7 @@
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/scores.hpp>
 #include <foredraft/core/types.hpp>
-#include <foredraft/sampling/greatest_logit.hpp>
+#include <foredraft/sampling/at_least.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -49,27 +49,32 @@ struct Greatest {
 template <int K>
 int top_tokens(std::span<const float> logits, std::span<const float> maxima,
                std::array<TokenId, idx(K)>& best) noexcept {
-  const auto n_runs = static_cast<int>((logits.size() + Scores::kRun - 1) / Scores::kRun);
+  const std::size_t n_runs = (logits.size() + Scores::kRun - 1) / Scores::kRun;
+  const auto run_at = [&](std::size_t run) {
+    const std::size_t begin = run * Scores::kRun;
+    return logits.subspan(begin, std::min(Scores::kRun, logits.size() - begin));
+  };
   detail::Greatest<K> tokens;
-  const auto look_into = [&](int run) {
-    const std::size_t begin = idx(run) * Scores::kRun;
-    const std::size_t end = std::min(begin + Scores::kRun, logits.size());
-    for (std::size_t i = begin; i < end; ++i) tokens.offer(logits[i], static_cast<int>(i));
+  float bar = std::numeric_limits<float>::lowest();
+  const auto look_into = [&](std::size_t run) {
+    for_each_at_least(run_at(run), bar, [&](std::size_t i) {
+      const std::size_t token = run * Scores::kRun + i;
+      tokens.offer(logits[token], static_cast<int>(token));
+      bar = std::max(bar, tokens.least());
+    });
   };
   if (maxima.empty()) {
-    for (int run = 0; run < n_runs; ++run) {
-      const std::size_t begin = idx(run) * Scores::kRun;
-      bool valid = true;
-      const float greatest = detail::greatest_of(
-          logits.subspan(begin, std::min(Scores::kRun, logits.size() - begin)), valid);
-      if (!valid || greatest > tokens.least()) look_into(run);
-    }
+    for (std::size_t run = 0; run < n_runs; ++run) look_into(run);
   } else {
-    // A token outside of the K best runs has K better ones, the best of those runs.
+    // A token outside of the K best runs has K better ones, the best of those runs; so has one that is
+    // less than each of these.
     detail::Greatest<K> runs;
-    for (int run = 0; run < n_runs; ++run) runs.offer(maxima[idx(run)], run);
+    for_each_at_least(maxima, bar, [&](std::size_t run) {
+      runs.offer(maxima[run], static_cast<int>(run));
+      bar = std::max(bar, runs.least());
+    });
     std::sort(runs.ids.begin(), runs.ids.begin() + runs.size);  // ties go to the lower id
-    for (int i = 0; i < runs.size; ++i) look_into(runs.ids[idx(i)]);
+    for (int i = 0; i < runs.size; ++i) look_into(idx(runs.ids[idx(i)]));
   }
   for (int i = 0; i < tokens.size; ++i) best[idx(i)] = TokenId{tokens.ids[idx(i)]};
   return tokens.size;

@@ -20,6 +20,7 @@
 #include <foredraft/core/rng.hpp>
 #include <foredraft/core/scores.hpp>
 #include <foredraft/detail/exponentials.hpp>
+#include <foredraft/sampling/at_least.hpp>
 #include <foredraft/sampling/greatest_logit.hpp>
 #include <foredraft/sampling/history.hpp>
 #include <foredraft/sampling/logit_adjustments.hpp>
@@ -160,22 +161,15 @@ class Transforms {
   }
 
   /// f(id) for the tokens whose logit is at least `bar`, which f may raise; ascending. Runs whose
-  /// maximum is below the bar are passed over, and groups of tokens that are all below it.
+  /// maximum is below the bar are passed over.
   template <typename F>
   static void for_each_above(const PenalisedRow& row, const float& bar, F&& f) {
-    constexpr std::size_t kGroup = 16;
     for (std::size_t run = 0; run < row.runs.maxima.size(); ++run) {
       if (row.runs.maxima[run] < bar) continue;
-      const std::size_t end = std::min((run + 1) * Scores::kRun, row.logits.size());
-      for (std::size_t begin = run * Scores::kRun; begin < end; begin += kGroup) {
-        const auto group = row.logits.subspan(begin, std::min(kGroup, end - begin));
-        int n_above = 0;  // without a branch, so that compilers compare whole vectors
-        for (const float logit : group) n_above += logit >= bar;
-        if (n_above == 0) continue;
-        for (std::size_t i = 0; i < group.size(); ++i) {
-          if (group[i] >= bar) f(static_cast<TokenId>(begin + i));
-        }
-      }
+      const std::size_t begin = run * Scores::kRun;
+      const std::size_t n = std::min(Scores::kRun, row.logits.size() - begin);
+      for_each_at_least(row.logits.subspan(begin, n), bar,
+                        [&](std::size_t i) { f(static_cast<TokenId>(begin + i)); });
     }
   }
 

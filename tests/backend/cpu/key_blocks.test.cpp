@@ -1,7 +1,6 @@
 #include <foredraft/backend/cpu/key_blocks.hpp>
 
 #include <cstring>
-#include <numeric>
 #include <random>
 #include <vector>
 
@@ -31,21 +30,6 @@ TEST_CASE("whole blocks of committed keys lie by dimensions, the others by rows"
   CHECK(fd::cpu::key_place(33, 5, 8, 64) == 32 * 8 + 5 * 32 + 1);
   CHECK(fd::cpu::key_place(33, 5, 8, 63) == 33 * 8 + 5);  // its block is not whole
   CHECK(fd::cpu::key_place(64, 5, 8, 64) == 64 * 8 + 5);  // staged
-}
-
-TEST_CASE("transpose, and back") {
-  std::vector<int> rows(32 * 6);
-  std::iota(rows.begin(), rows.end(), 0);
-  std::vector<int> turned(rows.size());
-  fd::cpu::transpose(rows.data(), 32, 6, turned.data());
-  for (int row = 0; row < 32; ++row) {
-    for (int d = 0; d < 6; ++d)
-      CHECK(turned[fd::cpu::key_place(row, d, 6, 32)] ==
-            rows[static_cast<std::size_t>(row * 6 + d)]);
-  }
-  std::vector<int> back(rows.size());
-  fd::cpu::transpose(turned.data(), 6, 32, back.data());
-  CHECK(back == rows);
 }
 
 TEST_CASE("a block of keys in q8_0 is two panels of a matrix in Q8_0, and can be turned back") {

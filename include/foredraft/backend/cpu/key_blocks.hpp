@@ -5,6 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include <foredraft/backend/cpu/transpose.hpp>
 #include <foredraft/backend/row_format.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/q8_0.hpp>
@@ -43,15 +44,6 @@ constexpr std::size_t key_place(int row, int d, int d_head, Position size) noexc
   const int first = in_block ? row / kKeyBlock * kKeyBlock : row;
   const int within = in_block ? d * kKeyBlock + row - first : d;
   return idx(first) * idx(d_head) + idx(within);
-}
-
-/// Rows become dimensions: the matrix [rows, columns] at `from` is written to `to` as
-/// [columns, rows].
-template <typename T>
-void transpose(const T* from, int rows, int columns, T* to) noexcept {
-  for (int column = 0; column < columns; ++column) {
-    for (int row = 0; row < rows; ++row) *to++ = from[row * columns + column];
-  }
 }
 
 /// Walks over a whole block of keys in q8_0. For each 16 positions, and of these for each 64
