@@ -72,6 +72,7 @@ class Answers {
     return {{"seconds", seconds.count()},
             {"tokens", result.tokens},
             {"text", result.text},
+            {"finish_reason", std::string(fd::name_of(result.finish_reason))},
             {"prompt_tokens", s.prompt_tokens},
             {"reused_tokens", s.reused_tokens},
             {"rounds", s.rounds},

@@ -1,56 +1,81 @@
-"""Answers of a model under the schemas of schemas.jsonl: python3 answers.py PROGRAM MODEL [NAME ...]
+"""Answers of a model under the schemas of schemas.jsonl, with each drafter at each depth and without drafts:
 
-Each is written without drafts, and with them at several depths, greedily and sampled with one seed: the texts must be
-equal, and those that end by themselves valid (PyPI `jsonschema`). NAMEs choose some of the schemas.
+    python3 tests/constraint/answers.py MODEL --program build/release/bench/bench.answers --draft OTHER_MODEL
+
+Greedily, and sampled with one seed, all texts of a schema must be equal, and those that end by themselves valid (PyPI
+`jsonschema`). A drafter keeps its session from schema to schema, and so all that it has learned.
 """
 
+import argparse
 import json
 import pathlib
-import subprocess
 import sys
 
 import jsonschema
 
-DRAFTS = [("--spec-type", "none"), (), ("--spec-draft-n-max", "1"), ("--spec-draft-n-max", "4"), ("--spec-draft-n-max", "16")]
-LAWS = [(), ("--temp", "0.7", "--seed", "3")]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "bench/speculate"))
+import engines
+
+# Those of the program foredraft; "auto" is all that it takes by itself.
+DRAFTERS = ["auto", "lookup", "ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache", "suffix",
+            "suffix-automaton", "recycling", "lookahead"]
+LAWS = {"greedy": 0.0, "temperature .7": 0.7}
 
 
-def answer(program, model, entry, how):
-    command = [program, "generate", "-m", model, "-p", f"{entry['prompt']} Answer in JSON.", "-n", "160", "--json", "-j",
-               json.dumps(entry["schema"]), *how]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{entry['name']}: {done.stderr}")
-    return json.loads(done.stdout)
+def answer(engine, entry, **asked):
+    return engine.ask(prompt=f"{entry['prompt']} Answer in JSON.", n=160, schema=json.dumps(entry["schema"]), **asked)
 
 
-def main(program, model, names):
-    wrong = ended = texts = 0
-    for line in (pathlib.Path(__file__).parent / "schemas.jsonl").read_text().splitlines():
-        entry = json.loads(line)
-        if names and entry["name"] not in names:
-            continue
-        for law in LAWS:
-            answers = [answer(program, model, entry, (*law, *drafts)) for drafts in DRAFTS]
-            problems = []
-            if any((a["text"], a["finish_reason"]) != (answers[0]["text"], answers[0]["finish_reason"]) for a in answers):
-                problems.append("another text with drafts")
-            if answers[0]["finish_reason"] == "stop":
-                ended += 1
-                try:
-                    jsonschema.Draft202012Validator(
-                        entry["schema"], format_checker=jsonschema.Draft202012Validator.FORMAT_CHECKER).validate(
-                            json.loads(answers[0]["text"]))
-                except (ValueError, jsonschema.ValidationError) as error:
-                    problems.append(str(error).splitlines()[0])
-            texts += 1
-            wrong += bool(problems)
-            rounds = [a["stats"]["rounds"] for a in answers]
-            print(f"{entry['name']} {' '.join(law) or 'greedy'}: {answers[0]['finish_reason']}, rounds {rounds}",
-                  *problems, flush=True)
-    print(f"{texts} texts, {ended} of them ended by themselves, {wrong} wrong")
+def problem_of(plain, schema):
+    """What is wrong with an answer that ended by itself, or None."""
+    try:
+        checker = jsonschema.Draft202012Validator.FORMAT_CHECKER
+        jsonschema.Draft202012Validator(schema, format_checker=checker).validate(json.loads(plain["text"]))
+    except (ValueError, jsonschema.ValidationError) as error:
+        return str(error).splitlines()[0]
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model")
+    parser.add_argument("--program", default=ROOT / "build/release/bench/bench.answers", type=pathlib.Path)
+    parser.add_argument("--draft", help="a model that drafts, too")
+    parser.add_argument("--depths", type=int, default=16, help="every depth to this one")
+    parser.add_argument("--every", type=int, default=1, help="N: at each depth every Nth schema, at the next one others")
+    parser.add_argument("--only", nargs="+", help="drafters")
+    args = parser.parse_args()
+    lines = (pathlib.Path(__file__).parent / "schemas.jsonl").read_text().splitlines()
+    entries = [json.loads(line) for line in lines]
+    engine = engines.Foredraft(args.program, args.model, args.draft, 0)
+    drafters = args.only or [*DRAFTERS, *(["draft"] if args.draft else [])]
+    # A new number begins with new sessions.
+    sessions = compared = drafted = accepted = wrong = 0
+    for law, temperature in LAWS.items():
+        sessions += 1
+        plain = [answer(engine, entry, speculation="none", temperature=temperature, round=sessions) for entry in entries]
+        ended = [i for i, text in enumerate(plain) if text["finish_reason"] == "stop"]
+        for i in ended:
+            if problem := problem_of(plain[i], entries[i]["schema"]):
+                wrong += 1
+                print(f"{law}, {entries[i]['name']}: {problem}", flush=True)
+        print(f"{law}: {len(entries)} texts, {len(ended)} of them ended by themselves", flush=True)
+        for drafter in drafters:
+            for depth in range(1, args.depths + 1):
+                sessions += 1
+                for i in range(depth % args.every, len(entries), args.every):
+                    got = answer(engine, entries[i], speculation=drafter, model=drafter == "draft", depth=depth,
+                                 temperature=temperature, round=sessions)
+                    compared, drafted = compared + 1, drafted + got["drafted"]
+                    accepted += got["accepted"]
+                    if any(got[key] != plain[i][key] for key in ("tokens", "text", "finish_reason")):
+                        wrong += 1
+                        print(f"{law}, {entries[i]['name']}: another text with {drafter}, depth {depth}", flush=True)
+            print(f"{law}: {drafter} to depth {args.depths}", flush=True)
+    print(f"{compared} texts with drafts, {drafted} tokens drafted, {accepted} of them accepted, {wrong} wrong")
     return 1 if wrong else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2], sys.argv[3:]))
+    sys.exit(main())
