@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
-#include <utility>
 
 #include <foredraft/core/index.hpp>
 
@@ -19,13 +18,14 @@ struct TransposedSquare {
   using Row [[gnu::vector_size(16)]] = Bits;
 
   static void write(const T* from, std::size_t from_stride, T* to, std::size_t to_stride) noexcept {
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      Rows rows{load(from + I * from_stride)...};
-      for (std::size_t side = kSide; side > 1; side /= 2) {
-        rows = {half<I % 2>(rows.at[I / 2], rows.at[I / 2 + kSide / 2])...};
-      }
-      (std::memcpy(static_cast<void*>(to + I * to_stride), &rows.at[I], sizeof(Row)), ...);
-    }(std::make_index_sequence<kSide>());
+    Rows rows;
+    for (std::size_t i = 0; i < kSide; ++i) {
+      std::memcpy(&rows.at[i], from + i * from_stride, sizeof(Row));
+    }
+    for (std::size_t side = kSide; side > 1; side /= 2) rows = interleaved(rows);
+    for (std::size_t i = 0; i < kSide; ++i) {
+      std::memcpy(static_cast<void*>(to + i * to_stride), &rows.at[i], sizeof(Row));
+    }
   }
 
  private:
@@ -33,17 +33,28 @@ struct TransposedSquare {
     Row at[kSide];
   };
 
-  static Row load(const T* from) noexcept {
-    Row row;
-    std::memcpy(&row, from, sizeof row);
-    return row;
+  static Rows interleaved(const Rows& rows) noexcept {
+    Rows out;
+    for (std::size_t i = 0; i < kSide / 2; ++i) {
+      out.at[2 * i] = first_half(rows.at[i], rows.at[i + kSide / 2]);
+      out.at[2 * i + 1] = second_half(rows.at[i], rows.at[i + kSide / 2]);
+    }
+    return out;
   }
-  /// Of a0 b0 a1 b1 ... the first or the second half.
-  template <std::size_t Second>
-  static Row half(Row a, Row b) noexcept {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) {
-      return __builtin_shufflevector(a, b, (Second * kSide / 2 + I / 2 + I % 2 * kSide)...);
-    }(std::make_index_sequence<kSide>());
+  // Of a0 b0 a1 b1 and so on. Written down, because nvcc reads this header and expands no packs here.
+  static Row first_half(Row a, Row b) noexcept {
+    if constexpr (kSide == 8) {
+      return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);
+    } else {
+      return __builtin_shufflevector(a, b, 0, 4, 1, 5);
+    }
+  }
+  static Row second_half(Row a, Row b) noexcept {
+    if constexpr (kSide == 8) {
+      return __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15);
+    } else {
+      return __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    }
   }
 };
 
