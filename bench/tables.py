@@ -456,9 +456,28 @@ def masks(results):
     return source(results, "masks.json", {"masks": {**result, "threads": 1}}) + "\n\n" + table(head, rows)
 
 
+def recurrent(results):
+    """Passes of models with recurrent layers, and what their states cost."""
+    path = results / "recurrent.json"
+    if not path.exists():
+        return ""
+    result = json.loads(path.read_text())
+    rows = []
+    for model, ways in result["models"].items():
+        for way in ("replay", "slots"):
+            one = ways[way]
+            rows.append([f"{model}, {way.capitalize()}", f"{one['tokens_per_s']['median']:.0f}",
+                         *[f"{one['of_one_row'][m]['median']:.2f}" for m in ("2", "4", "8", "16")],
+                         *[f"{one['behind_a_commit'][n]['median']:.2f}" for n in ("1", "4", "8")],
+                         f"{1e6 * one['stage_and_commit_seconds']['8']['median']:.1f}", f"{one['cache_bytes'] / 1e6:.0f}"])
+    head = ["random weights, Q4_K", "tokens/s", "T(2)/T(1)", "T(4)", "T(8)", "T(16)", "8 rows behind 1", "behind 4",
+            "behind 8", "stage and commit, us", "cache, MB"]
+    return source(results, "recurrent.json", {"recurrent": result}) + "\n\n" + table(head, rows)
+
+
 TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmul": matmul, "operators": operators,
           "loading": loading, "perplexity": perplexity, "answers": answers,
-          "constrained": constrained, "masks": masks}
+          "constrained": constrained, "masks": masks, "recurrent": recurrent}
 OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "xsimd": xsimd, "cache_formats": cache_formats}
 MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 

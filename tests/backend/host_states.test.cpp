@@ -25,7 +25,7 @@ std::string walked(auto& states, const fd::SequenceRows& rows, const fd::StateRo
   std::string text;
   const auto layer = states.layer(1);
   std::vector<float> scratch(3);
-  layer.walk(rows, of, 1, scratch.data(), [&](float* state, std::int32_t row, int i) {
+  layer.walk(rows, of, layer.whole(1), scratch.data(), [&](float* state, std::int32_t row, int i) {
     state[2] = 10 * state[2] + *layer.row(row);
     if (i >= 0) text += std::to_string(static_cast<int>(state[2])) + " ";
   });
@@ -45,6 +45,37 @@ const std::vector<std::int32_t> kBegin{0, 1, 2, 4, 6, 9};
 const std::vector<std::int32_t> kStaged{1, 2, 3, 4, 5};
 
 }  // namespace
+
+TEMPLATE_TEST_CASE("a state that is computed in parts is the same", "", fd::Slots, fd::Replay) {
+  const auto state_behind = [](const std::vector<std::size_t>& borders) {
+    auto states = storage<TestType>();
+    const auto layer = states.layer(1);
+    std::vector<float> scratch(3);
+    const auto walk = [&](const fd::SequenceRows& rows, const fd::StateRows& of) {
+      for (std::size_t i = 0; i + 1 < borders.size(); ++i) {
+        const std::size_t first = borders[i];
+        const std::size_t n = borders[i + 1] - first;
+        layer.walk(rows, of, {1, first, n}, scratch.data(),
+                   [&](float* state, std::int32_t row, int) {
+                     for (std::size_t k = 0; k < n; ++k) {
+                       state[k] = 10 * state[k] + static_cast<float>(first + k) + *layer.row(row);
+                     }
+                   });
+      }
+    };
+    walk({0, 5, 0, 0, kPath, kBegin}, {{}, kStaged, 0, true});
+    // What the first two rows put in is committed now.
+    const auto committed = std::span(kStaged).first(2);
+    walk({0, 0, 0, 2, {}, {}}, {committed, {}, 2, true});
+    std::vector<float> values;
+    states.copy_to(committed, true, values);
+    return std::vector<float>(values.end() - 3, values.end());  // nobody wrote the rest
+  };
+  const std::vector<float> whole = state_behind({0, 3});
+  CHECK(whole.back() != 0.0f);
+  CHECK(state_behind({0, 1, 3}) == whole);
+  CHECK(state_behind({0, 2, 3}) == whole);
+}
 
 TEMPLATE_TEST_CASE("every row of a tree takes in its own path", "", fd::Slots, fd::Replay) {
   auto states = storage<TestType>();
@@ -94,9 +125,11 @@ TEMPLATE_TEST_CASE("what is copied out can be put back in other rows", "", fd::S
     const auto layer = states.layer(1);
     const auto nothing = [](float*, std::int32_t, int) {};
     if (TestType::replays) {
-      layer.walk({0, 0, 0, 2, {}, {}}, {staged, {}, 2, true}, head, scratch.data(), nothing);
+      layer.walk({0, 0, 0, 2, {}, {}}, {staged, {}, 2, true}, layer.whole(head), scratch.data(),
+                 nothing);
     } else {
-      layer.walk({0, 2, 0, 0, {}, {}}, {{}, staged, 0, true}, head, scratch.data(), nothing);
+      layer.walk({0, 2, 0, 0, {}, {}}, {{}, staged, 0, true}, layer.whole(head), scratch.data(),
+                 nothing);
     }
   }
   std::vector<float> values;

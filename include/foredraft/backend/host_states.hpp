@@ -28,14 +28,23 @@ struct HostStateLayer {
   std::size_t n_heads = 0;
   std::size_t d_state = 0;
 
+  /// A part of one head's state. Parts that do not depend on each other are computed one after the other,
+  /// each for all rows, so that it stays in the processor's nearest cache.
+  struct Part {
+    int head = 0;
+    std::size_t first = 0;  // of the state's elements
+    std::size_t size = 0;
+  };
+  Part whole(int head) const noexcept { return {head, 0, d_state}; }
+
   /// What a token put in; null for none, row -1.
   float* row(std::int32_t row) const noexcept {
     return row < 0 ? nullptr : inputs + idx(row) * n_inputs;
   }
 
  protected:
-  float* state(std::int32_t slot, int head) const noexcept {
-    return states + (idx(slot) * n_heads + idx(head)) * d_state;
+  float* state(std::int32_t slot, const Part& part) const noexcept {
+    return states + (idx(slot) * n_heads + idx(part.head)) * d_state + part.first;
   }
 };
 
@@ -43,21 +52,21 @@ struct HostStateLayer {
 struct SlotsLayer : HostStateLayer {
   static constexpr bool replays = false;
 
-  /// Compute the states of one head for the rows of a sequence, in their order.
+  /// Compute a part of the states of one head for the rows of a sequence, in their order.
   /// step(state, row, i): let the state take in what storage row `row` holds; it is that behind row
   /// i of the sequence then, or, where i is -1, one whose result nobody wants
-  /// @shape state [d_state]
+  /// @shape state [part.size]
   template <typename Step>
-  void walk(const SequenceRows& rows, const StateRows& states_of, int head, float*,
+  void walk(const SequenceRows& rows, const StateRows& states_of, const Part& part, float*,
             Step&& step) const noexcept {
     for (int i = 0; i < rows.n_rows; ++i) {
       const std::int32_t own = states_of.own(rows, i);
       const std::int32_t parent = states_of.before(rows, i, 1);
-      float* const to = state(own, head);
+      float* const to = state(own, part);
       if (parent < 0) {
-        std::fill_n(to, d_state, 0.0f);
+        std::fill_n(to, part.size, 0.0f);
       } else {
-        std::copy_n(state(parent, head), d_state, to);
+        std::copy_n(state(parent, part), part.size, to);
       }
       step(to, own, i);
     }
@@ -71,18 +80,18 @@ struct ReplayLayer : HostStateLayer {
   /// As in SlotsLayer. First the state takes in the committed tokens that it lacks, for good; those
   /// of staged tokens are computed in `scratch`. A row that does not follow the one before it begins
   /// with the tokens of its path again.
-  /// @shape scratch [d_state]
+  /// @shape scratch [part.size]
   template <typename Step>
-  void walk(const SequenceRows& rows, const StateRows& states_of, int head, float* scratch,
+  void walk(const SequenceRows& rows, const StateRows& states_of, const Part& part, float* scratch,
             Step&& step) const noexcept {
-    float* const kept = state(0, head);
-    if (states_of.empty) std::fill_n(kept, d_state, 0.0f);
+    float* const kept = state(0, part);
+    if (states_of.empty) std::fill_n(kept, part.size, 0.0f);
     for (const std::int32_t row : states_of.committed.last(idx(states_of.unapplied))) {
       step(kept, row, -1);
     }
     for (int i = 0; i < rows.n_rows; ++i) {
       if (i == 0 || states_of.before(rows, i, 1) != states_of.own(rows, i - 1)) {
-        std::copy_n(kept, d_state, scratch);
+        std::copy_n(kept, part.size, scratch);
         const int above = rows.visible(i) - 1 - rows.size;
         for (int back = above; back > 0; --back) {
           step(scratch, states_of.before(rows, i, back), -1);

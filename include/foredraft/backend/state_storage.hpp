@@ -23,7 +23,8 @@ namespace foredraft::inline v0 {
 ///  3. layer(i) is what operators are given of a layer, good as long as the storage. They write the
 ///     rows and states of staged tokens, and apply StateRows::unapplied;
 ///  4. copy_to(rows, with_state, values) appends what these rows hold in all layers and, asked for
-///     it, the state, that of the last row; restore() takes back what elements() counts.
+///     it, the state, that of the last row; restore() takes back what elements() counts. How a state lies
+///     is its backend's business, so a snapshot comes back on that backend alone.
 /// @see Slots, Replay
 template <typename V>
 concept StateStorage =

@@ -21,15 +21,16 @@ namespace {
 
 constexpr int kModel = 96;
 
-/// Widths that a quantized matrix takes, and a state that is no multiple of a vector; two groups, and
-/// nothing behind the second layer.
+/// Widths that a quantized matrix takes, and a state that is no multiple of a vector and is computed in
+/// two parts; two groups, and nothing behind the second layer.
 const fd::ShortConvShape kConv{.width = 96, .kernel = 3};
 const fd::SelectiveScanShape kScan{
-    .width = 96, .n_heads = 6, .d_head = 16, .d_state = 24, .n_groups = 2, .kernel = 4};
+    .width = 96, .n_heads = 6, .d_head = 16, .d_state = 300, .n_groups = 2, .kernel = 4};
 
-/// Keys of neighbours, and states that are not square; heads are no multiple of a vector.
+/// Keys of neighbours, and states that are not square; heads are no multiple of a vector, and are computed
+/// in two parts.
 const fd::GatedDeltaNetShape kDelta{
-    .width = 96, .n_heads = 4, .n_key_heads = 2, .d_key = 20, .d_value = 24, .kernel = 4};
+    .width = 288, .n_heads = 4, .n_key_heads = 2, .d_key = 20, .d_value = 72, .kernel = 4};
 
 std::vector<fd::LayerShape> shapes() {
   return {{.feed_forward = {fd::Activation::kSilu, 128}, .recurrent = kConv},

@@ -55,32 +55,64 @@ struct ScanStep {
   float* y = nullptr;        // written [d_head], or null where nobody wants it
 };
 
+/// Some rows of a state side by side, from row p on: what they share is loaded once, and no sum waits for
+/// itself.
+template <class Arch, int kRows, bool kWanted>
+[[gnu::always_inline]] inline void scan_rows(const ScanStep& t, int p) noexcept {
+  using V = Vec16<Arch>;
+  const V decay = V::broadcast(t.decay);
+  const auto row_of = [&](int i) __attribute__((always_inline)) {
+    return t.state + static_cast<std::size_t>(p + i) * static_cast<std::size_t>(t.d_state);
+  };
+  V u[kRows];
+  V sums[kRows];
+  unroll<kRows>([&](auto i) __attribute__((always_inline)) {
+    u[i] = V::broadcast(t.dt) * V::broadcast(t.u[p + i]);
+    sums[i] = V::zero();
+  });
+  const auto step = [&](int at, auto&& load, auto&& store) __attribute__((always_inline)) {
+    const V b = load(t.b + at);
+    const V c = kWanted ? load(t.c + at) : V::zero();
+    unroll<kRows>([&](auto i) __attribute__((always_inline)) {
+      float* const state = row_of(i) + at;
+      const V value = fma(u[i], b, decay * load(state));
+      store(value, state);
+      if constexpr (kWanted) sums[i] = fma(value, c, sums[i]);
+    });
+  };
+  int k = 0;
+  for (; k + 16 <= t.d_state; k += 16) {
+    step(
+        k, [](const float* from) __attribute__((always_inline)) { return V::load(from); },
+        [](const V& v, float* to) __attribute__((always_inline)) { v.store(to); });
+  }
+  if (k < t.d_state) {
+    const int n = t.d_state - k;
+    step(
+        k,
+        [n](const float* from)
+            __attribute__((always_inline)) { return V::load_first(from, n, 0.0f); },
+        [n](const V& v, float* to) __attribute__((always_inline)) { v.store_first(to, n); });
+  }
+  if constexpr (kWanted) {
+    unroll<kRows>([&](auto i) __attribute__((always_inline)) { t.y[p + i] = sums[i].sum(); });
+  }
+}
+
+template <class Arch, bool kWanted>
+[[gnu::always_inline]] inline void scan_state(const ScanStep& t) noexcept {
+  constexpr int kRows = 4;
+  int p = 0;
+  for (; p + kRows <= t.d_head; p += kRows) scan_rows<Arch, kRows, kWanted>(t, p);
+  for (; p < t.d_head; ++p) scan_rows<Arch, 1, kWanted>(t, p);
+}
+
 /// @cost one pass over the state
 template <class Arch>
 void scan_step(const ScanStep& t) noexcept {
   using V = Vec16<Arch>;
-  const V decay = V::broadcast(t.decay);
-  const V dt = V::broadcast(t.dt);
-  for (int p = 0; p < t.d_head; ++p) {
-    float* const row = t.state + static_cast<std::size_t>(p) * static_cast<std::size_t>(t.d_state);
-    const V u = dt * V::broadcast(t.u[p]);
-    V sum = V::zero();
-    int k = 0;
-    for (; k + 16 <= t.d_state; k += 16) {
-      const V value = fma(u, V::load(t.b + k), decay * V::load(row + k));
-      value.store(row + k);
-      sum = fma(value, V::load(t.c + k), sum);
-    }
-    if (k < t.d_state) {
-      const int n = t.d_state - k;
-      const V value =
-          fma(u, V::load_first(t.b + k, n, 0.0f), decay * V::load_first(row + k, n, 0.0f));
-      value.store_first(row + k, n);
-      sum = fma(value, V::load_first(t.c + k, n, 0.0f), sum);
-    }
-    if (t.y != nullptr) t.y[p] = sum.sum();
-  }
-  if (t.y == nullptr) return;
+  if (t.y == nullptr) return scan_state<Arch, false>(t);
+  scan_state<Arch, true>(t);
   const V skip = V::broadcast(t.skip);
   for (int p = 0; p < t.d_head; p += 16) {
     const int n = t.d_head - p < 16 ? t.d_head - p : 16;
@@ -104,7 +136,7 @@ struct DeltaStep {
 
 /// The columns of a state do not depend on each other. Some of them, kVectors times 16, or the last n:
 /// sums over the rows, in their order, whichever columns are taken together.
-template <class Arch, int kVectors, typename Load, typename Store>
+template <class Arch, int kVectors, bool kWanted, typename Load, typename Store>
 [[gnu::always_inline]] inline void delta_columns(const DeltaStep& t, int first, Load&& load,
                                                  Store&& store) noexcept {
   using V = Vec16<Arch>;
@@ -128,22 +160,22 @@ template <class Arch, int kVectors, typename Load, typename Store>
   });
   for (int row = 0; row < t.d_key; ++row) {
     const V k = V::broadcast(t.k[row]);
-    const V q = V::broadcast(t.q[row]);
+    const V q = kWanted ? V::broadcast(t.q[row]) : V::zero();
     unroll<kVectors>([&](auto i) __attribute__((always_inline)) {
       float* const at = row_of(row) + 16 * i;
       const V value = fma(k, correction[i], decay * load(at));
       store(value, at);
-      y[i] = fma(value, q, y[i]);
+      if constexpr (kWanted) y[i] = fma(value, q, y[i]);
     });
   }
-  if (t.y == nullptr) return;
-  unroll<kVectors>([&](auto i)
-                       __attribute__((always_inline)) { store(y[i], t.y + first + 16 * i); });
+  if constexpr (kWanted) {
+    unroll<kVectors>([&](auto i)
+                         __attribute__((always_inline)) { store(y[i], t.y + first + 16 * i); });
+  }
 }
 
-/// @cost two passes over the state
-template <class Arch>
-void delta_step(const DeltaStep& t) noexcept {
+template <class Arch, bool kWanted>
+[[gnu::always_inline]] inline void delta_state(const DeltaStep& t) noexcept {
   using V = Vec16<Arch>;
   const auto load = [](const float* from) __attribute__((always_inline)) { return V::load(from); };
   const auto store = [](const V& v, float* to) __attribute__((always_inline)) { v.store(to); };
@@ -151,16 +183,22 @@ void delta_step(const DeltaStep& t) noexcept {
   constexpr int kVectors = 4;
   int c = 0;
   for (; c + 16 * kVectors <= t.d_value; c += 16 * kVectors) {
-    delta_columns<Arch, kVectors>(t, c, load, store);
+    delta_columns<Arch, kVectors, kWanted>(t, c, load, store);
   }
-  for (; c + 16 <= t.d_value; c += 16) delta_columns<Arch, 1>(t, c, load, store);
+  for (; c + 16 <= t.d_value; c += 16) delta_columns<Arch, 1, kWanted>(t, c, load, store);
   if (c == t.d_value) return;
   const int n = t.d_value - c;
-  delta_columns<Arch, 1>(
+  delta_columns<Arch, 1, kWanted>(
       t, c,
       [n](const float* from)
           __attribute__((always_inline)) { return V::load_first(from, n, 0.0f); },
       [n](const V& v, float* to) __attribute__((always_inline)) { v.store_first(to, n); });
+}
+
+/// @cost two passes over the state
+template <class Arch>
+void delta_step(const DeltaStep& t) noexcept {
+  t.y == nullptr ? delta_state<Arch, false>(t) : delta_state<Arch, true>(t);
 }
 
 }  // namespace foredraft::inline v0::cpu

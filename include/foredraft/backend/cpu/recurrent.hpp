@@ -17,6 +17,12 @@
 /// step. So the order of the steps of a row is the same in every pass.
 namespace foredraft::inline v0::cpu {
 
+// What of a state is computed at once: floats of a scan's rows, and columns of a delta net's state, which
+// is kept by such columns, [d_value / kStateColumns][d_key][kStateColumns]. Fewer columns would make sums
+// wait for themselves.
+inline constexpr int kStatePart = 4096;
+inline constexpr int kStateColumns = 64;
+
 /// w * norm(x) of all rows, for all matrices side by side. @return [n_rows, sum of their n_out]
 template <StateStorage V>
 float* Worker::project(const RecurrentArgs<Worker, V>& a,
@@ -144,21 +150,26 @@ void Worker::selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
   barrier();
   const Intermediate mixed = shared_.intermediate(a.out->type(), a.n_rows, width);
   const Range heads = share(a.shape.n_heads, index_, count());
+  const int rows_at_once = std::max(kStatePart / d_state / 4 * 4, 4);
   for (int head = heads.begin; head < heads.end; ++head) {
     const int group = head / (a.shape.n_heads / a.shape.n_groups);
-    for (std::size_t s = 0; s < a.sequences.size(); ++s) {
-      a.kept[s].walk(a.sequences[s], a.states[s], head, own_.state.data(),
-                     [&](float* state, std::int32_t row, int i) {
-                       const float* const in = a.kept[s].row(row) + d_conv;
-                       const float* const b = in + width + group * d_state;
-                       const float dt = in[d_conv + head];
-                       float* const y =
-                           i < 0 ? nullptr
-                                 : mixed.row(a.sequences[s].first_row + i) + offset(head, d_head);
-                       kernels_.scan_step({state, d_head, d_state, std::exp(dt * a.decay[head]), dt,
-                                           a.skip[head], in + offset(head, d_head), b,
-                                           b + offset(a.shape.n_groups, d_state), y});
-                     });
+    for (int p = 0; p < d_head; p += rows_at_once) {
+      const int n = std::min(rows_at_once, d_head - p);
+      for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+        a.kept[s].walk(a.sequences[s], a.states[s], {head, offset(p, d_state), offset(n, d_state)},
+                       own_.state.data(), [&](float* state, std::int32_t row, int i) {
+                         const float* const in = a.kept[s].row(row) + d_conv;
+                         const float* const u = in + offset(head, d_head) + p;
+                         const float* const b = in + width + group * d_state;
+                         const float* const c = b + offset(a.shape.n_groups, d_state);
+                         const float dt = in[d_conv + head];
+                         float* const y = i < 0 ? nullptr
+                                                : mixed.row(a.sequences[s].first_row + i) +
+                                                      offset(head, d_head) + p;
+                         kernels_.scan_step({state, n, d_state, std::exp(dt * a.decay[head]), dt,
+                                             a.skip[head], u, b, c, y});
+                       });
+      }
     }
   }
   barrier();
@@ -253,17 +264,22 @@ void Worker::gated_delta_net(const GatedDeltaNetArgs<Worker, V>& a) noexcept {
   const Range heads = share(a.shape.n_heads, index_, count());
   for (int head = heads.begin; head < heads.end; ++head) {
     const int column = head * d_value;
-    for (std::size_t s = 0; s < a.sequences.size(); ++s) {
-      a.kept[s].walk(
-          a.sequences[s], a.states[s], head, own_.state.data(),
-          [&](float* state, std::int32_t row, int i) {
-            const float* const in = a.kept[s].row(row);
-            const float* const q = in + d_conv + a.shape.key_head(head) * d_key;
-            const float* const of_head = in + 2 * d_conv + head;
-            float* const y = i < 0 ? nullptr : mixed.row(a.sequences[s].first_row + i) + column;
-            kernels_.delta_step({state, d_key, d_value, of_head[0], of_head[a.shape.n_heads], q,
-                                 q + all_keys, in + d_conv + 2 * all_keys + column, y});
-          });
+    for (int first = 0; first < d_value; first += kStateColumns) {
+      const int n = std::min(kStateColumns, d_value - first);
+      for (std::size_t s = 0; s < a.sequences.size(); ++s) {
+        a.kept[s].walk(a.sequences[s], a.states[s], {head, offset(first, d_key), offset(n, d_key)},
+                       own_.state.data(), [&](float* state, std::int32_t row, int i) {
+                         const float* const in = a.kept[s].row(row);
+                         const float* const q = in + d_conv + a.shape.key_head(head) * d_key;
+                         const float* const v = in + d_conv + 2 * all_keys + column + first;
+                         const float* const of_head = in + 2 * d_conv + head;
+                         float* const y =
+                             i < 0 ? nullptr
+                                   : mixed.row(a.sequences[s].first_row + i) + column + first;
+                         kernels_.delta_step({state, d_key, n, of_head[0], of_head[a.shape.n_heads],
+                                              q, q + all_keys, v, y});
+                       });
+      }
     }
     for (int row = 0; row < a.n_rows; ++row) {
       float* const y = mixed.row(row) + column;
