@@ -17,7 +17,7 @@ themselves; ctest's summary names them.
                   kernels of portable and avx2; clang (CXX=clang++) compiles it in half the time
   --threads       build with ThreadSanitizer, into build/tsan, likewise
   --werror        treat warnings as errors
-  --from-nothing  compile the tests of a folder several at once: a build from nothing takes half the time
+  --from-nothing  compile several tests of a folder at once: a build from nothing is quicker
   --only FOLDER   build and run the tests of tests/FOLDER alone; may be repeated
   --match REGEX   build and run the programs test.REGEX alone, such as 'model[.].*|decoder'
   --no-install    install no packages

@@ -42,11 +42,6 @@ std::vector<fd::Node> chain(int n) {
   for (int i = 0; i < n; ++i) nodes.push_back({100 + i * 37 % 1000, i - 1});
   return nodes;
 }
-std::vector<fd::NodeIndex> first_nodes(int n) {
-  std::vector<fd::NodeIndex> path;
-  for (int i = 0; i < n; ++i) path.push_back(i);
-  return path;
-}
 
 /// One text of a model, with a cache that keeps states as V does.
 template <fd::StateStorage V>
@@ -65,7 +60,7 @@ class Text {
   /// A pass of `rows` rows of which the first `accepted` are committed.
   Seconds pass(int rows, int accepted) {
     const auto nodes = chain(rows);
-    const auto path = first_nodes(accepted);
+    const auto path = fd::first_nodes(accepted);
     fd::Request<Cache> request{&cache_, 0, rows, {fd::RowNeed::kArgmax, {}}, &scores_};
     const auto t0 = Clock::now();
     cache_.stage(nodes);

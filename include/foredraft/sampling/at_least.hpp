@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 
@@ -12,16 +13,14 @@ template <typename F>
 void for_each_at_least(std::span<const float> values, const float& bar, F&& f) {
   constexpr std::size_t kGroup = 16;
   std::size_t i = 0;
-  for (; i + kGroup <= values.size(); i += kGroup) {
+  for (; i < values.size(); i += kGroup) {
+    const auto group = values.subspan(i, std::min(kGroup, values.size() - i));
     int n_reached = 0;  // without a branch, so that compilers compare whole vectors
-    for (std::size_t k = 0; k < kGroup; ++k) n_reached += values[i + k] >= bar;
+    for (const float value : group) n_reached += value >= bar;
     if (n_reached == 0) continue;
-    for (std::size_t k = i; k < i + kGroup; ++k) {
-      if (values[k] >= bar) f(k);
+    for (std::size_t k = 0; k < group.size(); ++k) {
+      if (group[k] >= bar) f(i + k);
     }
-  }
-  for (; i < values.size(); ++i) {
-    if (values[i] >= bar) f(i);
   }
 }
 
