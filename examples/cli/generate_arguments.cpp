@@ -68,7 +68,8 @@ Method GenerateArguments::resolve() {
   Method method{.speculation = chosen_speculation(),
                 .rule = acceptance ? rule_named(*acceptance) : rules().front(),
                 .cache = {cache_format_named(cache_type_k), cache_format_named(cache_type_v)},
-                .draft_cache = chosen_draft_cache()};
+                .draft_cache = chosen_draft_cache(),
+                .sinks = sinks};
   if (raw && !chat_format.empty()) {
     throw UsageError("--chat-format with --raw", "turns of a chat, or none",
                      "leave one of them out");
@@ -100,6 +101,7 @@ Method GenerateArguments::resolve() {
   check_ngram_files(method);
   check_lookup(method);
   method.lookup_min = lookup_min.value_or(0);
+  method.layers = chosen_layers(method);
   check_state(method);
   check_shift();
   draft_load.check(!draft.empty());
@@ -144,6 +146,15 @@ void GenerateArguments::check_lookup(const Method& method) const {
   if (!lookup_min || method.asks(*drafter_named("lookup"))) return;
   throw UsageError("--spec-lookup-min with --spec-type " + method.speculation,
                    "--spec-type " + kAuto + " or lookup", "leave one of them out");
+}
+
+LayerList GenerateArguments::chosen_layers(const Method& method) const {
+  if (layers.empty()) return {};
+  if (!method.asks(*drafter_named(kSelf))) {
+    throw UsageError("--spec-layers with --spec-type " + method.speculation,
+                     "--spec-type " + kSelf + ", for which they are", "leave one of them out");
+  }
+  return LayerList::parse(layers);
 }
 
 void GenerateArguments::check_state(const Method& method) const {
@@ -367,6 +378,9 @@ void GenerateArguments::add_caches(CLI::App& command) {
   add("--cache-type-v", cache_type_v, "the target's values");
   add("--cache-type-k-draft", draft_cache_type_k, "the draft model's keys");
   add("--cache-type-v-draft", draft_cache_type_v, "the draft model's values");
+  add_number(command, "--sinks N", sinks, 0, kMostInt,
+             "first tokens that layers with a sliding window see besides it; the text is another "
+             "than without [0]");
 }
 
 void GenerateArguments::add_sampling(CLI::App& command) {
@@ -436,6 +450,9 @@ void GenerateArguments::add_speculation(CLI::App& command) {
   draft_load.add_to(command);
   add_number(command, "--spec-lookup-min N", lookup_min, 1, 32,
              "tokens of the shortest match that lookup drafts from [2]");
+  require_text(add_value(command, "--spec-layers LIST", layers,
+                         "layers of the target that draft under --spec-type self: how many, evenly "
+                         "spread, or which, such as 0-7,20-27 [three quarters of them]"));
   require_text(add_value(command, "--spec-state FILE", state,
                          "what the controller learns of costs and acceptance: read where it "
                          "exists, and written behind the last text"));

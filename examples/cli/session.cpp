@@ -1,5 +1,6 @@
 #include "session.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,12 +16,24 @@ namespace cli {
 
 namespace {
 
+/// What the target's cache is made for.
+/// @errors UsageError for sinks that no layer would see
+fd::CacheShape target_shape(const Models& models, const Method& method) {
+  fd::CacheShape shape = with_formats(models.target.shape(), method.cache);
+  const auto has_window = [](const fd::KeyValueShape& layer) { return layer.window > 0; };
+  if (method.sinks > 0 && std::ranges::none_of(shape.layers, has_window)) {
+    throw UsageError("--sinks with a model whose layers see all of the text",
+                     "a model with sliding windows", "leave it out");
+  }
+  shape.sinks = method.sinks;
+  return shape;
+}
+
 template <fd::Shape S, typename Rule>
 class SessionIn final : public Session {
  public:
   SessionIn(Models& models, const Method& method, Rule rule)
-      : decoder_(models.target,
-                 Cache(with_formats(models.target.shape(), method.cache), method.n_ctx),
+      : decoder_(models.target, Cache(target_shape(models, method), method.n_ctx),
                  make_drafters<S>(models, method), std::move(rule)),
         recurrent_(!models.target.shape().states.empty()) {}
 
@@ -102,7 +115,7 @@ class SessionIn final : public Session {
 
 std::unique_ptr<Session> make_session(Models& models, const Method& method) {
   // Looked at when the models were loaded, too, but there the context was known only with -c.
-  double bytes = Cache::full_bytes(with_formats(models.target.shape(), method.cache), method.n_ctx);
+  double bytes = Cache::full_bytes(target_shape(models, method), method.n_ctx);
   if (models.draft) {
     bytes += Cache::full_bytes(with_formats(models.draft->shape(), method.draft_cache),
                                models.draft_context(method.n_ctx));

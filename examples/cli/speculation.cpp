@@ -11,6 +11,7 @@
 #include <foredraft/drafter/lookahead.hpp>
 #include <foredraft/drafter/model_drafter.hpp>
 #include <foredraft/drafter/model_heterogeneous.hpp>
+#include <foredraft/drafter/model_self.hpp>
 #include <foredraft/drafter/model_tree_drafter.hpp>
 #include <foredraft/drafter/ngram_cache.hpp>
 #include <foredraft/drafter/ngram_map_k.hpp>
@@ -61,6 +62,11 @@ TreeDrafter model_drafter(Models& models, const Method& method) {
       *models.draft, std::move(cache), {.branching = method.tree, .law = method.draft_law}};
 }
 
+TreeDrafter self_drafter(Models& models, const Method& method) {
+  const auto n_layers = static_cast<int>(models.target.config().layers.size());
+  return fd::SelfDrafter<fd::Cpu, Cache>{models.target, method.layers.of(n_layers)};
+}
+
 TreeDrafter lookup(Models&, const Method& method) {
   fd::PromptLookup::Settings settings;
   if (method.lookup_min > 0) settings.min_match = method.lookup_min;
@@ -87,6 +93,7 @@ const DrafterKind kDrafters[] = {
     {"suffix-automaton", "", false, true, make<fd::SuffixAutomaton>},
     {"recycling", "", false, true, make<fd::TokenRecycling<kTree>>},
     {"lookahead", "", false, false, make<fd::Lookahead>},
+    {kSelf, "", false, false, self_drafter},
     {"draft", "draft-simple", true, true, model_drafter},
 };
 

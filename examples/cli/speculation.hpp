@@ -14,6 +14,7 @@
 #include <foredraft/drafter/shared_ngram_counts.hpp>
 
 #include "cache_format.hpp"
+#include "layer_list.hpp"
 #include "usage.hpp"
 
 /// The ways to draft and to accept that the program offers. Options with their help and errors,
@@ -36,6 +37,7 @@ struct DrafterKind {
 // What --spec-type takes besides a drafter.
 inline const std::string kAuto = "auto";  ///< every drafter that there is, the best one each round
 inline const std::string kNone = "none";
+inline const std::string kSelf = "self";  ///< a drafter: some of the target's own layers
 
 struct RuleKind {
   std::string name;   ///< as --spec-acceptance spells it
@@ -70,14 +72,16 @@ struct Method {
   std::string speculation;  ///< kAuto, kNone or names of drafters with commas between
   const RuleKind& rule;
   int n_ctx = 0;
-  fd::RowFormats cache = {};                          ///< of the target
-  fd::RowFormats draft_cache = {};                    ///< of the draft model
+  fd::RowFormats cache = {};        ///< of the target
+  fd::RowFormats draft_cache = {};  ///< of the draft model
+  int sinks = 0;  ///< first positions that the target's layers with a window read besides
   std::optional<fd::SamplingOptions> draft_law = {};  ///< absent: as the target is sampled
   bool with_model = true;                             ///< kAuto uses a draft model that is there
   std::vector<int> tree = {};  ///< the draft model's children by depth; empty: it drafts chains
   fd::Translation translation = fd::Translation::kAuto;  ///< where the tokenizers differ
   NgramTables ngrams = {};
   bool constrained = false;  ///< what the constraint forces is drafted, before all others
+  LayerList layers = {};     ///< of the target, which draft under kSelf
   int lookup_min = 0;  ///< tokens of the shortest match that lookup drafts from; 0: its default
 
   /// A drafter of that name takes part, given the models that it needs.

@@ -9,11 +9,13 @@
 #include <foredraft/cache/rotating.hpp>
 #include <foredraft/drafter/model_drafter.hpp>
 #include <foredraft/drafter/model_heterogeneous.hpp>
+#include <foredraft/drafter/model_self.hpp>
 #include <foredraft/drafter/model_tree_drafter.hpp>
 #include <foredraft/foredraft.hpp>
 #include <foredraft/io/tokenizer_codec.hpp>
 #include <foredraft/model/load.hpp>
 #include <foredraft/model/model.hpp>
+#include <foredraft/model/partial_model.hpp>
 
 #if defined(FOREDRAFT_COMPILED_LOAD)
 namespace foredraft::inline v0 {

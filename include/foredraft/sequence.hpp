@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -64,7 +65,9 @@ class Sequence {
         cache_(std::move(cache)),
         drafter_(std::move(drafter)),
         acceptance_(std::move(acceptance)) {
-    drafter_.attach(info_of(target));
+    TargetInfo info = info_of(target);
+    info.cache = &typeid(C);
+    drafter_.attach(info);
   }
 
   T& target() const noexcept { return target_; }
@@ -196,7 +199,7 @@ class Sequence {
   friend class PromptTurn<Sequence>;
   friend class Turn<Sequence>;
 
-  Context context(Call& call) const {
+  Context context(Call& call) {
     const SamplingOptions sampling = call.sampling(static_cast<Position>(tokens_.size()));
     return {tokens_,
             {},
@@ -206,7 +209,8 @@ class Sequence {
             target_.vocab_size(),
             call.options().constraint ? &constraint_of(call) : nullptr,
             mirostat_.most_surprise(sampling),
-            std::min(call.tokens_left(), context_left())};
+            std::min(call.tokens_left(), context_left()),
+            AnyRef(cache_)};
   }
 
   /// Where the text stands under the call's constraint: at its beginning, if an earlier call had

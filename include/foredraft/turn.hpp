@@ -97,7 +97,11 @@ class Turn {
       throw Error(ErrorCode::kInvalidDraft, "a draft that is not complete",
                   "advance() until draft_request() is empty", "");
     }
-    if (s_.cache_.staged() == 0) s_.cache_.stage(s_.draft_.nodes());
+    if (!staged_) {
+      s_.cache_.discard();  // a drafter may have staged rows of its own there
+      s_.cache_.stage(s_.draft_.nodes());
+      staged_ = true;
+    }
     return {&s_.cache_,
             0,
             s_.draft_.size(),
@@ -205,6 +209,7 @@ class Turn {
   Context context_;
   Limit limit_;
   bool drafting_ = false;  // in steps, and passes are left
+  bool staged_ = false;    // the draft
   Mirostat mirostat_;      // behind the round
 };
 
@@ -218,6 +223,7 @@ class PromptTurn {
         begin_(s_.cache_.size()),
         path_(first_nodes(std::min({static_cast<int>(s_.tokens_.size()) - 1 - begin_,
                                     call_->options().prefill_block, s_.cache_.max_staged()}))) {
+    s_.cache_.discard();  // of a round that failed while it was drafted
     s_.cache_.stage(chain_of(s_.tokens_, begin_, count()));
   }
   PromptTurn(const PromptTurn&) = delete;

@@ -2,7 +2,7 @@
 
 import support
 import tiny_gguf
-from support import CliTest
+from support import CliTest, real_model
 
 
 class Ngrams(CliTest):
@@ -155,6 +155,47 @@ class OwnFile(CliTest):
         link = self.folder / "link.gguf"
         link.symlink_to(self.alphabet())
         self.fails(2, "target's own file", *base[:4], link, *base[5:], "--quantize-draft", "none")
+
+
+class OwnLayers(CliTest):
+    def test_text_is_the_same(self):
+        model = self.endless_alphabet()
+        for sampling in ((), ("--temp", 3, "--seed", 5)):
+            base = ("generate", "-m", model, "--raw", "-p", "ab", "-n", 50, *sampling)
+            plain = self.json_of(*base, "--spec-type", "none")
+            for more in ((), ("--spec-layers", "0-0"), ("--spec-layers", 1, "--spec-draft-n-max", 5)):
+                found = self.json_of(*base, "--spec-type", "self", *more)
+                self.assertEqual(found["tokens"], plain["tokens"], more)
+            # All layers of this model, which has one.
+            self.assertEqual(found["stats"]["accepted"], found["stats"]["drafted"])
+            self.assertGreater(found["stats"]["drafted"], 30)
+            both = self.json_of(*base, "--spec-type", "lookup,self")
+            self.assertEqual(both["tokens"], plain["tokens"])
+
+    def test_usage(self):
+        base = ("generate", "-m", self.alphabet(), "--raw", "-p", "ab")
+        self.fails(2, "--spec-type self", *base, "--spec-layers", "4")
+        for bad in ("0", "a", "-1", "3-1", "0,0", "1,0", "0-2,2", "1,", "1.5", "99999999"):
+            self.fails(2, "--spec-layers", *base, "--spec-type", "self", f"--spec-layers={bad}")
+        self.fails(1, "[invalid-option]", *base, "--spec-type", "self", "--spec-layers", "2")
+        self.fails(1, "[invalid-option]", *base, "--spec-type", "self", "--spec-layers", "0-1")
+
+
+class Sinks(CliTest):
+    def test_windows_with_first_tokens(self):
+        model = real_model("gemma-3-270m")
+        text = self.write("long.txt", " ".join(f"{i} times {i} is {i * i}." for i in range(90)).encode())
+        base = ("generate", "-m", model, "--raw", "-f", text, "-n", 16, "--logprobs", 0)
+        without = self.json_of(*base, "--spec-type", "none")
+        self.assertGreater(without["stats"]["prompt_tokens"], 600)  # beyond the window of 512
+        plain = self.json_of(*base, "--spec-type", "none", "--sinks", 4)
+        self.assertNotEqual(plain["logprobs"], without["logprobs"])
+        drafted = self.json_of(*base, "--spec-type", "lookup", "--spec-draft-n-max", 7, "--sinks", 4)
+        self.assertEqual(drafted["tokens"], plain["tokens"])
+        self.assertEqual(drafted["logprobs"], plain["logprobs"])
+
+    def test_usage(self):
+        self.fails(2, "sliding windows", "generate", "-m", self.alphabet(), "-p", "a", "--sinks", 4)
 
 
 if __name__ == "__main__":

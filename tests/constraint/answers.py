@@ -19,7 +19,7 @@ import engines
 
 # Those of the program foredraft; "auto" is all that it takes by itself.
 DRAFTERS = ["auto", "lookup", "ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache", "suffix",
-            "suffix-automaton", "recycling", "lookahead"]
+            "suffix-automaton", "recycling", "lookahead", "self"]
 LAWS = {"greedy": 0.0, "temperature .7": 0.7}
 
 
@@ -45,14 +45,17 @@ def main():
     parser.add_argument("--depths", type=int, default=16, help="every depth to this one")
     parser.add_argument("--every", type=int, default=1, help="N: at each depth every Nth schema, at the next one others")
     parser.add_argument("--only", nargs="+", help="drafters")
+    parser.add_argument("--laws", nargs="+", choices=LAWS, default=list(LAWS))
+    parser.add_argument("-t", "--threads", type=int, default=0, help="0: as many as the machine grants")
     args = parser.parse_args()
     lines = (pathlib.Path(__file__).parent / "schemas.jsonl").read_text().splitlines()
     entries = [json.loads(line) for line in lines]
-    engine = engines.Foredraft(args.program, args.model, args.draft, 0)
+    engine = engines.Foredraft(args.program, args.model, args.draft, args.threads)
     drafters = args.only or [*DRAFTERS, *(["draft"] if args.draft else [])]
     # A new number begins with new sessions.
     sessions = compared = drafted = accepted = wrong = 0
-    for law, temperature in LAWS.items():
+    for law in args.laws:
+        temperature = LAWS[law]
         sessions += 1
         plain = [answer(engine, entry, speculation="none", temperature=temperature, round=sessions) for entry in entries]
         ended = [i for i, text in enumerate(plain) if text["finish_reason"] == "stop"]

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <foredraft/acceptance/sample_and_match.hpp>
+#include <foredraft/backend/cpu/thread_pool.hpp>
 #include <foredraft/decoder.hpp>
 #include <foredraft/drafter/no_draft.hpp>
 #include <foredraft/testing/law.hpp>
@@ -124,13 +125,26 @@ void enter(fd::BatchedSampler& sampler, Sequence& one, std::mt19937& random) {
   sampler.extend(one.slot, std::span(text).subspan(n));
 }
 
+/// Workers of an engine's own: one after the other, the last one first.
+struct Backwards {
+  int n;
+  int size() const { return n; }
+  template <typename Body>
+  void run(Body&& body) const {
+    for (int worker = n - 1; worker >= 0; --worker) body(worker);
+  }
+};
+
 /// One step of some of those in `open`. @return whether all tokens are those of the loop
 bool step_some(fd::BatchedSampler& sampler, const std::vector<Sequence*>& open,
-               const toy::Target& target, std::mt19937& random) {
+               const toy::Target& target, std::mt19937& random, fd::cpu::ThreadPool& pool) {
   Step step;
   const std::size_t n = 1 + random() % open.size();
   for (std::size_t i = 0; i < n; ++i) step.add(*open[i], target, random);
-  const auto drawn = sampler.step(step.rows);
+  const unsigned who = random() % 4;
+  const auto drawn = who == 0   ? sampler.step(step.rows, pool)
+                     : who == 1 ? sampler.step(step.rows, Backwards{5})
+                                : sampler.step(step.rows);
   bool same = drawn.size() == n;
   for (std::size_t i = 0; i < n; ++i) {
     Sequence& one = *open[i];
@@ -152,10 +166,11 @@ TEST_CASE("every token is that of the loop alone, whatever comes together, in wh
   for (const int n_vocab : {8, 300}) {
     toy::Target target(n_vocab, 2, 1.5);
     std::vector<Sequence> all = sequences(target);
+    fd::cpu::ThreadPool pool(3);
     for (unsigned schedule = 0; schedule < 4; ++schedule) {
       CAPTURE(n_vocab, schedule);
       std::mt19937 random(schedule);
-      fd::BatchedSampler sampler(n_vocab, 64);
+      fd::BatchedSampler sampler(n_vocab, 64, 1 + static_cast<int>(schedule));
       for (Sequence& one : all) one.slot = -1, one.made = 0;
       bool same = true;
       for (int steps = 0; steps < 400 && same; ++steps) {
@@ -172,7 +187,7 @@ TEST_CASE("every token is that of the loop alone, whatever comes together, in wh
           if (one.slot >= 0) open.push_back(&one);
         }
         CHECK(sampler.size() == static_cast<int>(open.size()));
-        if (!open.empty()) same = step_some(sampler, open, target, random);
+        if (!open.empty()) same = step_some(sampler, open, target, random, pool);
       }
       CHECK(same);
       CHECK(std::all_of(all.begin(), all.end(), [](const Sequence& one) { return one.done(); }));
@@ -245,7 +260,8 @@ TEST_CASE("a step allocates nothing, not even the first") {
   fd::TokenSet allowed(kVocab);
   for (fd::TokenId token = 0; token < kVocab; token += 2) allowed.add(token);
   std::vector<std::vector<float>> logits;
-  fd::BatchedSampler sampler(kVocab, 64);
+  fd::cpu::ThreadPool pool(2);
+  fd::BatchedSampler sampler(kVocab, 64, pool.size());
   for (const fd::SamplingOptions& sampling : all) {
     sampler.add({sampling, logits.size(), 0, static_cast<int>(logits.size()) % 6 - 1},
                 Tokens(30, 1));
@@ -258,7 +274,8 @@ TEST_CASE("a step allocates nothing, not even the first") {
   }
   const auto before = memory::allocations.load();
   for (std::size_t n = 1; n <= 30; ++n) {
-    for (const fd::SlotToken& drawn : sampler.step(std::span(rows).first(1 + n % rows.size()))) {
+    const auto some = std::span(rows).first(1 + n % rows.size());
+    for (const fd::SlotToken& drawn : n % 2 == 0 ? sampler.step(some) : sampler.step(some, pool)) {
       sampler.commit(drawn.slot);
     }
   }
@@ -310,6 +327,34 @@ TEST_CASE("a step that throws names the slot and has drawn nothing; the others g
   rows[2] = {1, good, {}, &nothing};
   CHECK(code_of([&] { sampler.step(rows); }) == fd::ErrorCode::kInvalidConstraint);
   CHECK(sampler.step(std::span(rows).first(2)).size() == 2);
+}
+
+TEST_CASE("of several rows that fail the same one is named, however many workers there are") {
+  constexpr int kSlots = 9;
+  const Tokens prompt{0};
+  const std::vector<float> good{0.0f, 1.0f, 2.0f};
+  const std::vector<float> bad{0.0f, std::nanf(""), 2.0f};
+  fd::cpu::ThreadPool pool(3);
+  fd::BatchedSampler sampler(3, 8, 3);
+  std::vector<fd::SlotRow> rows;
+  for (int slot = 0; slot < kSlots; ++slot) {
+    sampler.add({.sampling = {.temperature = 1.0f}}, prompt);
+    rows.push_back({slot, slot >= 4 ? bad : good});
+  }
+  const auto failing = [&](auto&& workers) {
+    try {
+      sampler.step(rows, workers);
+    } catch (const fd::Error& error) {
+      return error.found();
+    }
+    return std::string();
+  };
+  const std::string alone = failing(fd::OneWorker{});
+  CHECK(alone.find("of slot 4") != std::string::npos);
+  for (int i = 0; i < 100; ++i) CHECK(failing(pool) == alone);
+  CHECK(failing(Backwards{3}) == alone);
+  for (fd::SlotRow& row : rows) row.logits = good;
+  CHECK(sampler.step(rows, pool).size() == kSlots);  // nothing is left of the failure
 }
 
 TEST_CASE("what does not fit is refused") {
@@ -366,4 +411,5 @@ TEST_CASE("a step that fails leaves nothing to commit, nor does an empty slot") 
   CHECK(sampler.size() == 1);
   CHECK_THROWS_AS(fd::BatchedSampler(4, 0), fd::Error);
   CHECK_THROWS_AS(fd::BatchedSampler(0, 4), fd::Error);
+  CHECK_THROWS_AS(fd::BatchedSampler(4, 4, 0), fd::Error);
 }

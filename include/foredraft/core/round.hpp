@@ -5,6 +5,7 @@
 #include <limits>
 #include <span>
 
+#include <foredraft/core/any_ref.hpp>
 #include <foredraft/core/constraint_path.hpp>
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/index.hpp>
@@ -38,6 +39,10 @@ struct Context {
   double most_surprise = std::numeric_limits<double>::infinity();
   /// The call makes no more tokens than this: for who has to know what an investment may bring.
   int tokens_left = std::numeric_limits<int>::max();
+  /// The target's cache, with all of `tokens` but the anchor committed and nothing staged, for a
+  /// drafter that reads it through an Overlay. What is staged in it is dropped before the target's
+  /// turn.
+  AnyRef cache = {};
 
   TokenId anchor() const noexcept { return tokens.back(); }
   /// Behind which the draft begins.

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <typeinfo>
 
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/quoted.hpp>
@@ -23,8 +24,9 @@ struct VocabularyInfo {
 struct TargetInfo {
   int n_vocab = 0;
   VocabularyInfo vocabulary = {};
-  int d_model = 0;   ///< of the taps
-  int n_layers = 0;  ///< that can be tapped
+  int d_model = 0;                        ///< of the taps
+  int n_layers = 0;                       ///< that can be tapped
+  const std::type_info* cache = nullptr;  ///< the type of what Context::cache will refer to
 };
 
 /// The first id that does not stand for the same bytes in two vocabularies.

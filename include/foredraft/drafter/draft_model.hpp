@@ -83,6 +83,7 @@ class DraftModel {
   /// Nodes of one draft that expand() can take.
   int max_nodes() const noexcept { return std::min(cache_.max_staged(), DraftTree::kMaxNodes); }
   const C& cache() const noexcept { return cache_; }
+  C& cache() noexcept { return cache_; }
 
   /// @errors kVocabularyMismatch, naming the first piece in which the two vocabularies differ
   void attach(const TargetInfo& target) const { require_same_vocabulary(target, info_of(*model_)); }

@@ -136,6 +136,9 @@ class ModelTreeDrafter : public DrafterBase {
   const C& cache() const noexcept { return model_.cache(); }
   const DraftChoice& choice() const noexcept { return way_.choice(); }
 
+ protected:
+  C& draft_cache() noexcept { return model_.cache(); }
+
  private:
   /// What is left to be drafted, level by level. Every node has a place in the planned tree; a
   /// narrow q leaves places empty, and those below them, but moves nobody. Children of place i of a

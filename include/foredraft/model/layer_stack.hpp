@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -180,6 +181,7 @@ class LayerStack {
     std::vector<typename V::Layer> kept = {};   // [recurrent layers, n_sequences] or empty
     Out<Worker> inputs = nullptr;  // [n_rows, n_layers, d_input] or null: see EmbedLayersArgs
     int d_input = 0;
+    std::span<const std::uint8_t> runs = {};  // [n_layers], or empty: all
 
     /// @param place  of a layer among those with keys and values
     std::span<const typename R::Layer> kv_of(int place) const noexcept {
@@ -231,12 +233,14 @@ class LayerStack {
     return pass;
   }
 
-  /// Run all layers over x. @param after  called as after(layer) between one layer and the next
+  /// Run the pass's layers over x. @param after  called as after(layer) between one layer and the
+  /// next
   /// @shape x [n_rows, d_model]
   template <typename R, typename V, typename F>
     requires detail::RunsOver<Worker, R, V>
   void run(Worker& worker, const Pass<R, V>& pass, Out<Worker> x, F&& after) const noexcept {
     for (int layer = 0; layer < size(); ++layer) {
+      if (!pass.runs.empty() && pass.runs[idx(layer)] == 0) continue;
       std::visit(
           [&](const auto& shape) noexcept {
             if constexpr (is_attention<decltype(shape)>) {

@@ -1,29 +1,28 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <exception>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/result.hpp>
 #include <foredraft/core/rng.hpp>
 #include <foredraft/core/sampling_checks.hpp>
 #include <foredraft/core/sampling_options.hpp>
-#include <foredraft/core/scores.hpp>
-#include <foredraft/core/token_set.hpp>
 #include <foredraft/sampling/history.hpp>
 #include <foredraft/sampling/logit_adjustments.hpp>
 #include <foredraft/sampling/logprobs.hpp>
 #include <foredraft/sampling/mirostat.hpp>
-#include <foredraft/sampling/transforms.hpp>
+#include <foredraft/sampling/row_draw.hpp>
 
 namespace foredraft::inline v0 {
 
@@ -36,19 +35,29 @@ struct SlotOptions {
   Rng* rng = nullptr;          ///< where to draw from; null: Philox, of the seed
 };
 
-/// The row of a slot: logits of the token that follows its text.
-struct SlotRow {
-  int slot = 0;
-  std::span<const float> logits = {};  ///< @shape [n_vocab]
-  Runs runs = {};                      ///< of the row, where the target hands them over
-  const TokenSet* allowed = nullptr;   ///< what a constraint lets through; null: all
-};
-
 /// What a slot's row says, until the next step.
 struct SlotToken {
   int slot = 0;
   TokenId token = -1;
   const Logprobs* logprobs = nullptr;  ///< of the row as it came; null where nobody asked
+};
+
+/// Threads that share the work of a step: `run(body)` calls body(worker) once for each number below
+/// `size()`, and returns when all are done. cpu::ThreadPool is one; so is any engine's pool behind
+/// these two functions. The body does not throw.
+template <typename W>
+concept Workers = requires(W& workers, void (&body)(int)) {
+  { workers.size() } -> std::convertible_to<int>;
+  workers.run(body);
+};
+
+/// The thread that calls, alone.
+struct OneWorker {
+  static constexpr int size() noexcept { return 1; }
+  template <typename Body>
+  void run(Body&& body) const {
+    body(0);
+  }
 };
 
 /// Tokens one after the other for many sequences, each in a slot of its own: for an engine that
@@ -58,20 +67,25 @@ struct SlotToken {
 /// the bit, whatever the other slots do, whichever rows come together and in whatever order. (It
 /// knows no target: tokens that one suppresses belong into the slot's logit_bias.) Nothing
 /// drawn moves a slot before commit() says that it is final: step() may be repeated or left alone.
-/// Rows of equal options follow each other, so that what options need (the index of DRY's breakers)
-/// is made once for all of them.
-/// @cost of a row that of RowSampler::draw; a slot has a ring of the tokens that its options look
-/// back on. The memory of all else, O(n_vocab), is shared. Only add() and extend() allocate.
+/// A step is one region of all workers. Rows of equal options lie side by side in it, so that what
+/// options need (the index of DRY's breakers) is made once a worker, and each row is read once for
+/// all transforms that its options have.
+/// @cost of a row that of RowSampler::draw, of a step that of its rows over the workers; a slot has
+/// a ring of the tokens that its options look back on, a worker O(n_vocab) of memory. Only add() and
+/// extend() allocate.
 class BatchedSampler {
  public:
   /// @param n_ctx  tokens that a text may have: what looks back on all of a text has room for these
+  /// @param n_workers  most workers of a step; of more than these the others do nothing
   /// @errors kInvalidOption where there is none
-  BatchedSampler(int n_vocab, int n_ctx) : n_vocab_(n_vocab), n_ctx_(idx(std::max(n_ctx, 0))) {
-    if (n_vocab < 1 || n_ctx < 1) {
-      detail::refuse("a sampler for " + std::to_string(n_vocab) + " tokens and texts of " +
-                         std::to_string(n_ctx),
+  BatchedSampler(int n_vocab, int n_ctx, int n_workers = 1)
+      : n_vocab_(n_vocab), n_ctx_(idx(std::max(n_ctx, 0))) {
+    if (n_vocab < 1 || n_ctx < 1 || n_workers < 1) {
+      detail::refuse("a sampler for " + std::to_string(n_vocab) + " tokens, texts of " +
+                         std::to_string(n_ctx) + " and " + std::to_string(n_workers) + " workers",
                      "1 or more of each", "");
     }
+    lanes_.resize(idx(n_workers));
   }
 
   /// A sequence that begins with `prompt`.
@@ -90,9 +104,8 @@ class BatchedSampler {
     check_tokens(prompt, 0);
     Slot slot(options, group_of(options.sampling), std::min(lookback_of(options.sampling), n_ctx_));
     slot.push(prompt);
-    transforms_.reserve(options.sampling, idx(n_vocab_), slot.text.capacity(), law_);
-    lazy_.reserve(idx(n_vocab_));
-    masked_.reserve(idx(n_vocab_));
+    for (Lane& lane : lanes_)
+      lane.draw.reserve(options.sampling, idx(n_vocab_), slot.text.capacity());
     auto place = std::find_if(slots_.begin(), slots_.end(), [](const auto& s) { return !s; });
     if (place == slots_.end()) place = slots_.emplace(place);
     order_.reserve(slots_.size());
@@ -110,13 +123,21 @@ class BatchedSampler {
 
   /// Draw the next token of each row's slot.
   /// @param rows  of different slots, any of those in use, in any order
+  /// @param workers  that share the rows; the tokens are the same. Where there are several, no two
+  /// slots may have one Rng of their own in common
   /// @return in the order of the rows; good until the next step, add() or remove()
   /// @errors kInvalidOption for slots or rows that do not fit; kContextOverflow for a full text;
   /// kInvalidLogits, and kInvalidConstraint where nothing is both possible and allowed, which name the
   /// slot. A step that throws has drawn nothing; the others can be stepped without that row
-  std::span<const SlotToken> step(std::span<const SlotRow> rows) {
+  template <Workers W = OneWorker>
+  std::span<const SlotToken> step(std::span<const SlotRow> rows, W&& workers = {}) {
     begin(rows);
-    for (const std::size_t i : order_) drawn_[i] = draw(used(rows[i].slot), rows[i]);
+    std::atomic<std::size_t> next{0};
+    const auto draw_some = [&](int worker) {
+      if (idx(worker) < lanes_.size()) draw_until_none_is_left(rows, next, lanes_[idx(worker)]);
+    };
+    workers.run(draw_some);
+    refuse_failed();
     for (const SlotToken& drawn : drawn_) used(drawn.slot).drawn = drawn.token;
     return drawn_;
   }
@@ -180,6 +201,14 @@ class BatchedSampler {
   struct Group {
     SamplingOptions options;
     int slots = 0;
+  };
+
+  /// What a worker has of its own, on cache lines of its own.
+  struct alignas(64) Lane {
+    RowDraw draw;
+    // Of the last step: the row that failed, as a place in the order, and why.
+    std::size_t failed = 0;
+    std::exception_ptr why = nullptr;
   };
 
   bool in_use(int slot) const noexcept {
@@ -250,9 +279,41 @@ class BatchedSampler {
     }
   }
 
-  SlotToken draw(Slot& slot, const SlotRow& row) {
+  /// Rows are taken in order, one at a time, because some cost a multiple of others.
+  void draw_until_none_is_left(std::span<const SlotRow> rows, std::atomic<std::size_t>& next,
+                               Lane& lane) noexcept {
+    std::size_t i = 0;
     try {
-      const TokenId token = token_of(slot, row);
+      while ((i = next.fetch_add(1, std::memory_order_relaxed)) < order_.size()) {
+        drawn_[order_[i]] = draw(rows[order_[i]], lane.draw);
+      }
+    } catch (...) {
+      lane.failed = i;
+      lane.why = std::current_exception();
+    }
+  }
+
+  /// The first row that failed: all before it were drawn, whoever was to draw them.
+  void refuse_failed() {
+    std::exception_ptr why;
+    std::size_t first = order_.size();
+    for (Lane& lane : lanes_) {
+      if (lane.why && lane.failed < first) {
+        first = lane.failed;
+        why = lane.why;
+      }
+      lane.why = nullptr;
+    }
+    if (why) std::rethrow_exception(why);
+  }
+
+  SlotToken draw(const SlotRow& row, RowDraw& draw) {
+    Slot& slot = *slots_[idx(row.slot)];
+    try {
+      slot.mirostat_behind = slot.mirostat;
+      Rng& rng = slot.rng != nullptr ? *slot.rng : slot.philox;
+      const TokenId token =
+          draw(groups_[idx(slot.group)].options, row, slot.text, slot.mirostat_behind, rng);
       if (slot.n_logprobs < 0) return {row.slot, token, nullptr};
       logprobs_of(row.logits, token, slot.n_logprobs, slot.logprobs);
       return {row.slot, token, &slot.logprobs};
@@ -260,46 +321,6 @@ class BatchedSampler {
       throw Error(error.code(), error.found() + ", of slot " + std::to_string(row.slot),
                   error.expected(), error.hint());
     }
-  }
-
-  TokenId token_of(Slot& slot, const SlotRow& row) {
-    const SamplingOptions& options = groups_[idx(slot.group)].options;
-    const std::span<const float> logits = row.allowed != nullptr ? masked(row) : row.logits;
-    const Runs runs = row.allowed != nullptr ? Runs{} : row.runs;  // of the whole row
-    const std::span<const TokenId> newest = slot.text.newest();
-    const History history{.tokens = newest,
-                          .most_surprise = slot.mirostat.most_surprise(options),
-                          .forgotten = slot.text.size() - newest.size()};
-    Rng& rng = slot.rng != nullptr ? *slot.rng : slot.philox;
-    const RngKey key{Purpose::kTargetSample, slot.position(), 0};
-    if (options.tempered()) {
-      transforms_.apply_lazily(options, logits, history, lazy_, runs);
-      return rng.pick(key, lazy_);
-    }
-    transforms_.apply(options, logits, history, law_, runs);
-    if (options.greedy()) return law_.ids.front();
-    const std::size_t drawn = rng.categorical(key, law_.ids, law_.p);
-    if (options.mirostat != 0) {
-      slot.mirostat_behind = slot.mirostat;
-      slot.mirostat_behind.observe(options, law_.p[drawn]);
-    }
-    return law_.ids[drawn];
-  }
-
-  /// The row without what is not allowed.
-  std::span<const float> masked(const SlotRow& row) {
-    constexpr float kImpossible = -std::numeric_limits<float>::infinity();
-    masked_.assign(row.logits.size(), kImpossible);
-    bool any = false;
-    row.allowed->for_each([&](TokenId token) {
-      if (idx(token) >= row.logits.size()) return;
-      masked_[idx(token)] = row.logits[idx(token)];
-      any = any || masked_[idx(token)] != kImpossible;
-    });
-    if (any) return masked_;
-    throw Error(ErrorCode::kInvalidConstraint,
-                "a row in which no token is both possible and allowed",
-                "a token that the constraint allows", "");
   }
 
   int n_vocab_;
@@ -310,10 +331,7 @@ class BatchedSampler {
   // Buffers, overwritten by every step.
   std::vector<std::size_t> order_;  // places of the rows
   std::vector<SlotToken> drawn_;    // [rows]
-  Transforms transforms_;
-  TemperedRow lazy_;
-  Law law_;
-  std::vector<float> masked_;  // [n_vocab]
+  std::vector<Lane> lanes_;         // [workers]
 };
 
 }  // namespace foredraft::inline v0
