@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMostLayers = 1 << 16;
 
-std::optional<int> number(std::string_view text) {
+std::optional<int> layer_number(std::string_view text) {
   int n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   const bool whole = error == std::errc() && end == text.data() + text.size();
@@ -33,14 +33,14 @@ LayerList LayerList::parse(const std::string& text) {
   LayerList list;
   list.text_ = text;
   if (text.find_first_of(",-") == std::string::npos) {
-    list.count_ = number(text).value_or(0);
+    list.count_ = layer_number(text).value_or(0);
     if (list.count_ == 0) refuse();
     return list;
   }
   for (const std::string& part : parts_of(text)) {
     const std::size_t dash = part.find('-');
-    const auto first = number(std::string_view(part).substr(0, dash));
-    const auto last = dash == std::string::npos ? first : number(part.substr(dash + 1));
+    const auto first = layer_number(std::string_view(part).substr(0, dash));
+    const auto last = dash == std::string::npos ? first : layer_number(part.substr(dash + 1));
     const int behind = list.ranges_.empty() ? -1 : list.ranges_.back().last;
     if (!first || !last || *first > *last || *first <= behind) refuse();
     list.ranges_.push_back({*first, *last});
