@@ -402,27 +402,11 @@ class AnyRows {
     });
   }
 
-  /// Rewrite the keys of the block that begins at `row`, in all layers and heads. Other threads wrote
-  /// them, so they lie in other caches: each block is asked for while the one before it is changed.
+  /// Rewrite the keys of the block that begins at `row`, in all layers and heads.
   void change_block(int row, ChangeBlock f) noexcept {
-    const Place* layer_before = nullptr;
-    std::byte* block_before = nullptr;
     for_each_head([&](const Place& layer, int head) {
-      std::byte* const block = rows_of(keys_, layer).row(head, layer.place(row));
-      fetch(block, idx(kKeyBlock) * row_bytes(keys_.format, layer.d_head));
-      if (layer_before != nullptr) change(*layer_before, block_before, f);
-      layer_before = &layer;
-      block_before = block;
+      change(layer, rows_of(keys_, layer).row(head, layer.place(row)), f);
     });
-    if (layer_before != nullptr) change(*layer_before, block_before, f);
-  }
-  static void fetch(const std::byte* bytes, std::size_t n) noexcept {
-    constexpr std::size_t kCacheLine = 64;
-    constexpr int kToWrite = 1;
-    constexpr int kSecondLevel = 2;
-    for (std::size_t i = 0; i < n; i += kCacheLine) {
-      __builtin_prefetch(bytes + i, kToWrite, kSecondLevel);
-    }
   }
   void change(const Place& layer, std::byte* block, ChangeBlock f) noexcept {
     std::memcpy(scratch_.data(), block, idx(kKeyBlock) * row_bytes(keys_.format, layer.d_head));
