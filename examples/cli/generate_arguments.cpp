@@ -12,6 +12,7 @@
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/io/chat_format.hpp>
 
+#include "layer_list.hpp"
 #include "model_path.hpp"
 #include "survey.hpp"
 
@@ -148,13 +149,13 @@ void GenerateArguments::check_lookup(const Method& method) const {
                    "--spec-type " + kAuto + " or lookup", "leave one of them out");
 }
 
-LayerList GenerateArguments::chosen_layers(const Method& method) const {
+std::vector<int> GenerateArguments::chosen_layers(const Method& method) const {
   if (layers.empty()) return {};
   if (!method.asks(*drafter_named(kSelf))) {
     throw UsageError("--spec-layers with --spec-type " + method.speculation,
                      "--spec-type " + kSelf + ", for which they are", "leave one of them out");
   }
-  return LayerList::parse(layers);
+  return parse_layers(layers);
 }
 
 void GenerateArguments::check_state(const Method& method) const {
@@ -450,9 +451,10 @@ void GenerateArguments::add_speculation(CLI::App& command) {
   draft_load.add_to(command);
   add_number(command, "--spec-lookup-min N", lookup_min, 1, 32,
              "tokens of the shortest match that lookup drafts from [2]");
-  require_text(add_value(command, "--spec-layers LIST", layers,
-                         "layers of the target that draft under --spec-type self: how many, evenly "
-                         "spread, or which, such as 0-7,20-27 [three quarters of them]"));
+  require_text(
+      add_value(command, "--spec-layers LIST", layers,
+                "layers of the target that draft under --spec-type self, such as 0-7,20-27 "
+                "[all but the second quarter]"));
   require_text(add_value(command, "--spec-state FILE", state,
                          "what the controller learns of costs and acceptance: read where it "
                          "exists, and written behind the last text"));

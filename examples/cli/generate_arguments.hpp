@@ -33,7 +33,7 @@ struct GenerateArguments {
   std::string lookup_dynamic;
   std::string state;              ///< file of the controller's state; empty: none
   std::optional<int> lookup_min;  ///< tokens; absent: the default of lookup
-  std::string layers;             ///< "20" or "0-7,20-27": layers of the target that draft
+  std::string layers;             ///< "0-7,20-27": layers of the target that draft
   TextArgument prompt;
   MachineArguments machine;
   bool raw = false;
@@ -81,7 +81,7 @@ struct GenerateArguments {
   fd::RowFormats chosen_draft_cache() const;
   void check_ngram_files(const Method& method) const;
   void check_lookup(const Method& method) const;
-  LayerList chosen_layers(const Method& method) const;
+  std::vector<int> chosen_layers(const Method& method) const;
   void check_state(const Method& method) const;
   void check_shift() const;
   void check_penalties() const;

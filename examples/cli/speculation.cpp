@@ -64,7 +64,9 @@ TreeDrafter model_drafter(Models& models, const Method& method) {
 
 TreeDrafter self_drafter(Models& models, const Method& method) {
   const auto n_layers = static_cast<int>(models.target.config().layers.size());
-  return fd::SelfDrafter<fd::Cpu, Cache>{models.target, method.layers.of(n_layers)};
+  const auto most = fd::layers_without_second_quarter(n_layers);
+  return fd::SelfDrafter<fd::Cpu, Cache>{models.target,
+                                         method.layers.empty() ? most : method.layers};
 }
 
 TreeDrafter lookup(Models&, const Method& method) {

@@ -14,7 +14,6 @@
 #include <foredraft/drafter/shared_ngram_counts.hpp>
 
 #include "cache_format.hpp"
-#include "layer_list.hpp"
 #include "usage.hpp"
 
 /// The ways to draft and to accept that the program offers. Options with their help and errors,
@@ -80,8 +79,8 @@ struct Method {
   std::vector<int> tree = {};  ///< the draft model's children by depth; empty: it drafts chains
   fd::Translation translation = fd::Translation::kAuto;  ///< where the tokenizers differ
   NgramTables ngrams = {};
-  bool constrained = false;  ///< what the constraint forces is drafted, before all others
-  LayerList layers = {};     ///< of the target, which draft under kSelf
+  bool constrained = false;      ///< what the constraint forces is drafted, before all others
+  std::vector<int> layers = {};  ///< of the target, which draft under kSelf; empty: the default
   int lookup_min = 0;  ///< tokens of the shortest match that lookup drafts from; 0: its default
 
   /// A drafter of that name takes part, given the models that it needs.

@@ -52,7 +52,7 @@ StateFile::StateFile(std::string file, const Models& models, const Run& run)
   vocabulary_ = fingerprint(models.target.tokenizer());
   setup_ = describe(run.target) + ", cache " + spelled(run.method.cache) + ", " + processor_name() +
            ", " + models.isa() + ", " + std::to_string(models.cpu.threads()) + " threads";
-  if (!run.method.layers.empty()) setup_ += ", drafts with layers " + run.method.layers.text();
+  for (const int layer : run.method.layers) setup_ += ", layer " + std::to_string(layer);
   if (!run.draft.empty()) draft_model_ = describe_draft(run);
   if (!std::filesystem::exists(file_)) return;
   known_ = read_saved(file_, "a file of --spec-state",

@@ -163,7 +163,7 @@ class OwnLayers(CliTest):
         for sampling in ((), ("--temp", 3, "--seed", 5)):
             base = ("generate", "-m", model, "--raw", "-p", "ab", "-n", 50, *sampling)
             plain = self.json_of(*base, "--spec-type", "none")
-            for more in ((), ("--spec-layers", "0-0"), ("--spec-layers", 1, "--spec-draft-n-max", 5)):
+            for more in ((), ("--spec-layers", "0-0"), ("--spec-layers", 0, "--spec-draft-n-max", 5)):
                 found = self.json_of(*base, "--spec-type", "self", *more)
                 self.assertEqual(found["tokens"], plain["tokens"], more)
             # All layers of this model, which has one.
@@ -175,9 +175,9 @@ class OwnLayers(CliTest):
     def test_usage(self):
         base = ("generate", "-m", self.alphabet(), "--raw", "-p", "ab")
         self.fails(2, "--spec-type self", *base, "--spec-layers", "4")
-        for bad in ("0", "a", "-1", "3-1", "0,0", "1,0", "0-2,2", "1,", "1.5", "99999999"):
+        for bad in ("", "a", "-1", "3-1", "0,0", "1,0", "0-2,2", "1,", "1.5", "99999999"):
             self.fails(2, "--spec-layers", *base, "--spec-type", "self", f"--spec-layers={bad}")
-        self.fails(1, "[invalid-option]", *base, "--spec-type", "self", "--spec-layers", "2")
+        self.fails(1, "[invalid-option]", *base, "--spec-type", "self", "--spec-layers", "1")
         self.fails(1, "[invalid-option]", *base, "--spec-type", "self", "--spec-layers", "0-1")
 
 

@@ -97,9 +97,8 @@ TEST_CASE("layers that the model does not have, or cannot do without, are refuse
   CHECK(making(delta_net.model, {0}) == ErrorCode::kUnsupportedModel);
 }
 
-TEST_CASE("layers are spread evenly, with the first and the last among them") {
-  CHECK(fd::spread_layers(8, 8) == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
-  CHECK(fd::spread_layers(9, 5) == std::vector<int>{0, 2, 4, 6, 8});
-  CHECK(fd::spread_layers(9, 2) == std::vector<int>{0, 8});
-  CHECK(fd::spread_layers(9, 1) == std::vector<int>{0});
+TEST_CASE("without its second quarter a model keeps its first layers and its last half") {
+  CHECK(fd::layers_without_second_quarter(8) == std::vector<int>{0, 1, 4, 5, 6, 7});
+  CHECK(fd::layers_without_second_quarter(7) == std::vector<int>{0, 3, 4, 5, 6});
+  CHECK(fd::layers_without_second_quarter(1) == std::vector<int>{0});
 }

@@ -31,7 +31,7 @@ struct OwnedPart {
 /// the target's own keys and values (Overlay).
 ///
 ///   auto cache = target.make_cache();
-///   fd::SelfDrafter drafter{target, cache, fd::spread_layers(28, 20)};
+///   fd::SelfDrafter drafter{target, cache, fd::layers_without_second_quarter(28)};
 ///   fd::Decoder decoder{target, std::move(cache), std::move(drafter), fd::Greedy{}};
 ///
 /// A draft token costs the share of the target's weights that these layers and the head have. So it
