@@ -75,10 +75,15 @@ TEST_CASE("a target drafts with its first layer what a model of that layer draft
 
 TEST_CASE("a target that drafts with all of its layers is never wrong") {
   TinyPair pair;
-  auto cache = pair.target.make_cache();
-  fd::SelfDrafter drafter{pair.target, cache, {0, 1}};
-  const auto result = run(pair.target, std::move(cache), std::move(drafter),
-                          {.max_tokens = 200, .n_draft = 5, .ignore_end = true});
+  Model& target = pair.target;
+  const Layers layers{0, 1};
+  // docs/design/drafting-with-own-layers.md: begin
+  auto cache = target.make_cache();
+  fd::SelfDrafter drafter{target, cache, layers};  // such as {0, 1, 2, 3, 4, 5, 6, 7}
+  fd::Decoder decoder{target, std::move(cache), std::move(drafter), fd::Greedy{}};
+  // docs/design/drafting-with-own-layers.md: end
+  const auto result =
+      decoder.generate(kPrompt, {.max_tokens = 200, .n_draft = 5, .ignore_end = true});
   CHECK(result.stats.drafted > 100);
   CHECK(result.stats.accepted == result.stats.drafted);
 }
