@@ -26,6 +26,7 @@ using Model = fd::Model<fd::Cpu>;
 template <typename C>
 struct Setting {
   using ByModel = fd::ModelDrafter<Model, C>;
+  using BySelf = fd::SelfDrafter<fd::Cpu, C>;
 
   Setting(fd::Cpu& cpu, const fd::Gguf& target_file, const fd::Gguf& draft_file)
       : target(fd::load(cpu, target_file)), draft(fd::load(cpu, draft_file)) {}
@@ -70,6 +71,8 @@ void check_equality(const TinyModel& tiny, int threads, const std::vector<int>& 
 
     Drafted by_lookup;
     Drafted by_model;
+    Drafted by_self;
+    const bool attends = setting.target.shape().states.empty();
     const auto check = [&](const fd::Result& result, Drafted& by) {
       CHECK(result.tokens == truth);
       by.add(result);
@@ -81,6 +84,10 @@ void check_equality(const TinyModel& tiny, int threads, const std::vector<int>& 
       check(setting.run(lookup, fd::Greedy{}, options), by_lookup);
       typename Setting<C>::ByModel model{setting.draft};
       check(setting.run(model, fd::Greedy{}, options), by_model);
+      if (attends) {
+        typename Setting<C>::BySelf self{setting.target, {0}};
+        check(setting.run(self, fd::Greedy{}, options), by_self);
+      }
       for (const int branches : {1, 3}) {
         auto oracle = OracleDrafter::sweeping(after_prompt(truth), tiny.n_vocab, branches);
         CHECK(setting.run(oracle, fd::Greedy{}, options).tokens == truth);
@@ -89,6 +96,7 @@ void check_equality(const TinyModel& tiny, int threads, const std::vector<int>& 
     }
     CHECK(by_lookup.drafted > 0);  // random weights may repeat themselves always or never
     CHECK(by_model.both());
+    CHECK(by_self.both() == attends);
 
     // A seed has one text, whatever is drafted.
     fd::Options sampled{.max_tokens = 128,
