@@ -3,8 +3,8 @@
     python3 bench/constrained/compare.py FOLDER --program build/release/bench/bench.answers
 
 A turn is one schema of tests/constraint/schemas.jsonl and its prompt, answered plainly and without the schema, plainly under
-it, and under it with drafts: what the schema forces, and lookups. All are greedy; with drafts and without, the text has to
-be the same. Time is that behind the prompt's reading; masks are new for each answer. FOLDER/constrained-MODEL.json is the
+an expression that any text matches, plainly under the schema, and under it with drafts: what the schema forces, and lookups.
+All are greedy; the first two texts have to be the same, and the last two. Time is that behind the prompt's reading; masks are new for each answer. FOLDER/constrained-MODEL.json is the
 result. Nothing else may run meanwhile.
 """
 import argparse
@@ -19,7 +19,8 @@ import engines
 import measured
 from run_all import model_file
 
-WAYS = {"free": {"speculation": "none"}, "plain": {"speculation": "none"}, "drafted": {"speculation": "auto"}}
+ANY_TEXT = {"regex": r"[\s\S]*"}
+WAYS = {"free": {"speculation": "none"}, "any": {"speculation": "none"}, "plain": {"speculation": "none"}, "drafted": {"speculation": "auto"}}
 
 
 def main():
@@ -41,7 +42,9 @@ def main():
 
     def answer(entry, way):
         asked = dict(WAYS[way])
-        if way != "free":
+        if way == "any":
+            asked |= ANY_TEXT
+        elif way != "free":
             asked["schema"] = json.dumps(entry["schema"])
         engine.forget(asked)
         return engine.answer(f"{entry['prompt']} Answer in JSON.", None, args.max_tokens, asked)
@@ -56,14 +59,15 @@ def main():
         for entry, record in zip(entries, records):
             order = random.Random(f"{number} {entry['name']}").sample(list(WAYS), len(WAYS))
             turn = {way: answer(entry, way) for way in order}
-            if turn["plain"]["tokens"] != turn["drafted"]["tokens"]:
+            if any(turn[a]["tokens"] != turn[b]["tokens"] for a, b in [("free", "any"), ("plain", "drafted")]):
                 differ.append(entry["name"])
             for way, told in turn.items():
                 record["ways"][way]["seconds"].append(told["decode_seconds"])
                 record["ways"][way]["tokens"].append(len(told["tokens"]))
                 record["ways"][way]["rounds"].append(told["rounds"])
             speed = {way: len(told["tokens"]) / told["decode_seconds"] for way, told in turn.items()}
-            print(f"{number} {entry['name']}: free {speed['free']:.1f} tokens/s, plain {speed['plain'] / speed['free']:.2f},"
+            print(f"{number} {entry['name']}: free {speed['free']:.1f} tokens/s,"
+                  f" any text {speed['any'] / speed['free']:.2f}, plain {speed['plain'] / speed['free']:.2f},"
                   f" drafted {speed['drafted'] / speed['plain']:.2f} of plain", file=sys.stderr, flush=True)
     measured.write(args.folder / f"constrained-{args.target}.json", {**head, "schemas": records})
     if differ:

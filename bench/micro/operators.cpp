@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <foredraft/acceptance/residual.hpp>
+#include <foredraft/backend/cpu/thread_pool.hpp>
 #include <foredraft/core/half.hpp>
 #include <foredraft/core/pages.hpp>
 #include <foredraft/core/rng.hpp>
@@ -270,25 +271,42 @@ void sample(benchmark::State& state, fd::SamplingOptions options) {
   }
 }
 
-/// The same for rows that come without what a head knows of them, one of eight slots after the
-/// other, so that a row is not in the nearest cache.
-void batched_sample(benchmark::State& state, fd::SamplingOptions options) {
-  constexpr int kSlots = 8;
-  const int n_vocab = static_cast<int>(state.range(0));
-  fd::BatchedSampler sampler(n_vocab, 16);
+/// Slots with the same options, whose rows come without what a head knows of them.
+struct Slots {
+  static constexpr int kSlots = 8;
+
+  Slots(int n_vocab, int n_workers, const fd::SamplingOptions& options)
+      : sampler(n_vocab, 16, n_workers) {
+    for (unsigned seed = 0; seed < kSlots; ++seed) {
+      logits.push_back(zipf_logits(n_vocab, seed));
+      const int slot = sampler.add({options, seed}, std::vector<fd::TokenId>{0});
+      rows.push_back({slot, logits.back()});
+    }
+  }
+
+  fd::BatchedSampler sampler;
   std::vector<std::vector<float>> logits;
   std::vector<fd::SlotRow> rows;
-  for (unsigned seed = 0; seed < kSlots; ++seed) {
-    logits.push_back(zipf_logits(n_vocab, seed));
-    const int slot = sampler.add({options, seed}, std::vector<fd::TokenId>{0});
-    rows.push_back({slot, logits.back()});
-  }
+};
+
+/// One slot after the other, so that a row is not in the nearest cache.
+void batched_sample(benchmark::State& state, fd::SamplingOptions options) {
+  const int n_vocab = static_cast<int>(state.range(0));
+  Slots slots(n_vocab, 1, options);
   std::size_t next = 0;
   for (auto _ : state) {
-    benchmark::DoNotOptimize(sampler.step({&rows[next], 1})[0].token);
-    next = (next + 1) % kSlots;
+    benchmark::DoNotOptimize(slots.sampler.step({&slots.rows[next], 1})[0].token);
+    next = (next + 1) % Slots::kSlots;
   }
   bench::count_bytes(state, 4.0 * n_vocab, false);
+}
+
+/// All slots in one step, which some threads share.
+void batched_step(benchmark::State& state, fd::SamplingOptions options) {
+  fd::cpu::ThreadPool pool(static_cast<int>(state.range(0)));
+  Slots slots(kVocab, pool.size(), options);
+  for (auto _ : state) benchmark::DoNotOptimize(slots.sampler.step(slots.rows, pool)[0].token);
+  bench::count_bytes(state, 4.0 * kVocab * Slots::kSlots, false);
 }
 
 /// The probability of a drafted token, which is what rejection sampling reads of most rows.
@@ -408,6 +426,10 @@ void register_all() {
     RegisterBenchmark((std::string("batched_sample/") + name).c_str(), batched_sample, options)
         ->Arg(kVocab)
         ->Arg(262144);
+    RegisterBenchmark((std::string("batched_step/") + name).c_str(), batched_step, options)
+        ->Arg(1)
+        ->Arg(2)
+        ->UseRealTime();
   }
   RegisterBenchmark("prompt_lookup/propose", lookup_propose)->Arg(32768);
   RegisterBenchmark("prompt_lookup/insert", lookup_insert)->Arg(32768);

@@ -4,11 +4,11 @@
 //   {"info": true}                         instruction set and threads
 //   {"encode": "..."}                      the tokens of a prompt with its chat template, for other engines
 //   {"prompt": "...", "n": 128, "speculation": "auto", "model": true, "temperature": 0, "acceptance": "match",
-//    "depth": 4, "round": 0, "schema": "{...}"}
+//    "depth": 4, "round": 0, "schema": "{...}", "regex": "..."}
 //   {"forget": true, ...}                  the session that such an answer would use gives up its text
 //
-// `model`: the draft model may be used; `depth`: a fixed one; `schema`: the answer is JSON that is valid under it. The
-// answer has the tokens, the statistics and the seconds from the prompt's text to the last token. Each way keeps its
+// `model`: the draft model may be used; `depth`: a fixed one; `schema`: the answer is JSON that is valid under it;
+// `regex`: it matches. The answer has the tokens, the statistics and the seconds from the prompt's text to the last token. Each way keeps its
 // session, and so what its drafters and its controller have learned. What a prompt shares with the session's last text
 // is not read again, unless it forgot that. Another `round` begins with new sessions.
 
@@ -24,6 +24,7 @@
 #include <foredraft/constraint/grammar_constraint.hpp>
 #include <foredraft/constraint/json_schema.hpp>
 #include <foredraft/constraint/piece_trie.hpp>
+#include <foredraft/constraint/regex.hpp>
 #include <foredraft/io/chat_format.hpp>
 
 #include "../support/program.hpp"
@@ -65,7 +66,7 @@ class Answers {
     fd::Options options{.max_tokens = asked.at("n"), .seed = 1};
     options.sampling.temperature = asked.value("temperature", 0.0f);
     options.n_draft = asked.value("depth", fd::Options::kAutomatic);
-    if (asked.contains("schema")) options.constraint = constraint(asked.at("schema"));
+    if (is_constrained(asked)) options.constraint = constraint(asked);
     const fd::Result result = session(asked).generate(prompt, options, [](const fd::Emitted&) {});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     const fd::Stats& s = result.stats;
@@ -96,15 +97,22 @@ class Answers {
                             {.add_bos = true, .parse_special = true});
   }
 
+  static bool is_constrained(const Json& asked) {
+    return asked.contains("schema") || asked.contains("regex");
+  }
+
   /// Made anew for each answer, as for a program's only one: its masks are no older.
-  fd::AnyConstraint constraint(const std::string& schema) {
+  fd::AnyConstraint constraint(const Json& asked) {
     const fd::Tokenizer& tokenizer = models_.target.tokenizer();
     if (!pieces_) {
       pieces_ = std::make_shared<const fd::PieceTrie>(
           models_.target.vocab_size(),
           [&](fd::TokenId token) { return std::string(tokenizer.piece(token)); });
     }
-    return fd::GrammarConstraint(fd::json_schema_grammar(schema), pieces_);
+    return fd::GrammarConstraint(
+        asked.contains("regex") ? fd::regex_grammar(asked.at("regex").get<std::string>())
+                                : fd::json_schema_grammar(asked.at("schema").get<std::string>()),
+        pieces_);
   }
 
   cli::Session& session(const Json& asked) {
@@ -115,7 +123,7 @@ class Answers {
     const std::string speculation = asked.at("speculation");
     const bool model = asked.value("model", false);
     const std::string rule = asked.value("acceptance", "match");
-    const bool constrained = asked.contains("schema");
+    const bool constrained = is_constrained(asked);
     // A controller that learned at one temperature or depth knows nothing of another.
     auto& session =
         sessions_[Json{speculation, model, rule, asked.value("depth", fd::Options::kAutomatic),
