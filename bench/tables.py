@@ -443,6 +443,18 @@ def constrained(results):
     return "\n\n".join(parts)
 
 
+def second_turn(results):
+    """The first token of a turn of a conversation, beside a prompt that is read anew."""
+    found = measured.load(results, "second-turn")
+    head = ["", "tokens", "new ones", "read anew, ms", "second turn, ms", "of it"]
+    rows = []
+    for model, result in found.items():
+        cold, warm = statistics.median(result["cold_seconds"]), statistics.median(result["second_turn_seconds"])
+        rows.append([model, result["prompt_tokens"], result["new_tokens"], f"{1e3 * cold:.0f}", f"{1e3 * warm:.1f}",
+                     f"{100 * warm / cold:.1f} %"])
+    return source(results, "second-turn-*.json", found) + "\n\n" + table(head, rows)
+
+
 def masks(results):
     """What masks of grammars cost: the first of a schema, and those of answers."""
     path = results / "masks.json"
@@ -478,7 +490,7 @@ def recurrent(results):
 
 TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmul": matmul, "operators": operators,
           "loading": loading, "perplexity": perplexity, "answers": answers,
-          "constrained": constrained, "masks": masks, "recurrent": recurrent}
+          "constrained": constrained, "masks": masks, "recurrent": recurrent, "second_turn": second_turn}
 OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "xsimd": xsimd, "cache_formats": cache_formats}
 MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 
