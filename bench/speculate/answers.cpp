@@ -16,6 +16,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -66,7 +67,7 @@ class Answers {
     fd::Options options{.max_tokens = asked.at("n"), .seed = 1};
     options.sampling.temperature = asked.value("temperature", 0.0f);
     options.n_draft = asked.value("depth", fd::Options::kAutomatic);
-    if (is_constrained(asked)) options.constraint = constraint(asked);
+    if (!constrained_by(asked).empty()) options.constraint = constraint(asked);
     const fd::Result result = session(asked).generate(prompt, options, [](const fd::Emitted&) {});
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     const fd::Stats& s = result.stats;
@@ -97,8 +98,11 @@ class Answers {
                             {.add_bos = true, .parse_special = true});
   }
 
-  static bool is_constrained(const Json& asked) {
-    return asked.contains("schema") || asked.contains("regex");
+  static std::string constrained_by(const Json& asked) {
+    const bool schema = asked.contains("schema");
+    const bool regex = asked.contains("regex");
+    if (schema && regex) throw std::invalid_argument("a schema and an expression");
+    return schema ? "schema" : regex ? "regex" : "";
   }
 
   /// Made anew for each answer, as for a program's only one: its masks are no older.
@@ -123,7 +127,7 @@ class Answers {
     const std::string speculation = asked.at("speculation");
     const bool model = asked.value("model", false);
     const std::string rule = asked.value("acceptance", "match");
-    const bool constrained = is_constrained(asked);
+    const std::string constrained = constrained_by(asked);
     // A controller that learned at one temperature or depth knows nothing of another.
     auto& session =
         sessions_[Json{speculation, model, rule, asked.value("depth", fd::Options::kAutomatic),
@@ -134,7 +138,7 @@ class Answers {
                                             .rule = cli::rule_named(rule),
                                             .n_ctx = kContext,
                                             .with_model = model,
-                                            .constrained = constrained});
+                                            .constrained = !constrained.empty()});
     }
     return *session;
   }

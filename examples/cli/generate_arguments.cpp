@@ -175,6 +175,20 @@ void GenerateArguments::check_shift() const {
   }
 }
 
+void GenerateArguments::check_sinks(const fd::ModelConfig& config) const {
+  if (sinks == 0) return;
+  const std::string found = "--sinks " + std::to_string(sinks);
+  const auto has_window = [](const fd::LayerShape& layer) { return layer.attention.window > 0; };
+  if (std::ranges::none_of(config.layers, has_window)) {
+    throw UsageError(found + " with a model that has no sliding windows", "a model that has some",
+                     "leave it out");
+  }
+  if (sinks > config.n_ctx) {
+    throw UsageError(found, "at most the " + std::to_string(config.n_ctx) + " of the context",
+                     "a few are enough: 4");
+  }
+}
+
 ModelSettings GenerateArguments::models(const Method& method) const {
   const auto isa = machine.isa();
   return {.target = find_model(model),
@@ -185,7 +199,11 @@ ModelSettings GenerateArguments::models(const Method& method) const {
           .n_ctx = n_ctx,
           .cache = method.cache,
           .draft_cache = method.draft_cache,
-          .check = [this](const fd::ModelConfig& c) { check_context(n_ctx, c.n_ctx); },
+          .check =
+              [this](const fd::ModelConfig& c) {
+                check_context(n_ctx, c.n_ctx);
+                check_sinks(c);
+              },
           .keep_packed = machine.keep_packed};
 }
 

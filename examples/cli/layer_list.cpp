@@ -1,6 +1,7 @@
 #include "layer_list.hpp"
 
 #include <charconv>
+#include <cstddef>
 #include <optional>
 #include <string_view>
 
@@ -30,12 +31,24 @@ std::vector<int> parse_layers(const std::string& text) {
     const auto last = dash == std::string::npos ? first : layer_number(part.substr(dash + 1));
     const int behind = layers.empty() ? -1 : layers.back();
     if (!first || !last || *first > *last || *first <= behind) {
-      throw UsageError("--spec-layers " + text, "layers in ascending order",
+      throw UsageError("--spec-layers " + text, "numbers of layers, or ranges of them, ascending",
                        "0-7,20-27: the first eight of 28, and the last eight");
     }
     for (int layer = *first; layer <= *last; ++layer) layers.push_back(layer);
   }
   return layers;
+}
+
+std::string spelled_layers(const std::vector<int>& layers) {
+  std::string text;
+  for (std::size_t i = 0; i < layers.size();) {
+    std::size_t last = i;
+    while (last + 1 < layers.size() && layers[last + 1] == layers[last] + 1) ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(layers[i]);
+    if (last > i) text += "-" + std::to_string(layers[last]);
+    i = last + 1;
+  }
+  return text;
 }
 
 }  // namespace cli

@@ -1,6 +1,5 @@
 #include "session.hpp"
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -17,14 +16,8 @@ namespace cli {
 namespace {
 
 /// What the target's cache is made for.
-/// @errors UsageError for sinks that no layer would see
 fd::CacheShape target_shape(const Models& models, const Method& method) {
   fd::CacheShape shape = with_formats(models.target.shape(), method.cache);
-  const auto has_window = [](const fd::KeyValueShape& layer) { return layer.window > 0; };
-  if (method.sinks > 0 && std::ranges::none_of(shape.layers, has_window)) {
-    throw UsageError("--sinks with a model whose layers see all of the text",
-                     "a model with sliding windows", "leave it out");
-  }
   shape.sinks = method.sinks;
   return shape;
 }

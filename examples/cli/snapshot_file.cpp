@@ -2,6 +2,7 @@
 
 #include <istream>
 #include <ostream>
+#include <string>
 
 #include <foredraft/io/gguf.hpp>
 #include <foredraft/io/model_fingerprint.hpp>
@@ -20,7 +21,11 @@ SnapshotFile::SnapshotFile(const Models& models, const StateFile::Run& run, Sess
   owner_.target = run.target.stem().string() + " (" +
                   formatted("%016llx", static_cast<unsigned long long>(print)) + "), cache " +
                   spelled(run.method.cache) + ", " + models.isa();
-  for (const std::string& name : session.drafter_names()) owner_.drafters += name + ", ";
+  if (run.method.sinks > 0) owner_.target += ", sinks " + std::to_string(run.method.sinks);
+  for (const std::string& name : session.drafter_names()) {
+    const bool self = name == kSelf;
+    owner_.drafters += (self ? StateFile::describe_self(models, run.method) : name) + ", ";
+  }
   if (!run.draft.empty()) owner_.drafters += StateFile::describe_draft(run);
 }
 

@@ -63,11 +63,9 @@ TreeDrafter model_drafter(Models& models, const Method& method) {
 }
 
 TreeDrafter self_drafter(Models& models, const Method& method) {
-  const auto n_layers = static_cast<int>(models.target.config().layers.size());
-  const auto most = fd::layers_without_second_quarter(n_layers);
-  return fd::SelfDrafter<fd::Cpu, Cache>{models.target,
-                                         method.layers.empty() ? most : method.layers};
+  return fd::SelfDrafter<fd::Cpu, Cache>{models.target, self_layers(models, method)};
 }
+bool only_attends(const Models& models) { return models.target.shape().states.empty(); }
 
 TreeDrafter lookup(Models&, const Method& method) {
   fd::PromptLookup::Settings settings;
@@ -95,7 +93,7 @@ const DrafterKind kDrafters[] = {
     {"suffix-automaton", "", false, true, make<fd::SuffixAutomaton>},
     {"recycling", "", false, true, make<fd::TokenRecycling<kTree>>},
     {"lookahead", "", false, false, make<fd::Lookahead>},
-    {kSelf, "", false, false, self_drafter},
+    {kSelf, "", false, false, self_drafter, only_attends},
     {"draft", "draft-simple", true, true, model_drafter},
 };
 
@@ -141,6 +139,11 @@ std::vector<std::string> parts_of(const std::string& list) {
     }
   }
   return parts;
+}
+
+std::vector<int> self_layers(const Models& models, const Method& method) {
+  if (!method.layers.empty()) return method.layers;
+  return fd::layers_without_second_quarter(models.target.config());
 }
 
 bool Method::asks(const DrafterKind& kind) const {

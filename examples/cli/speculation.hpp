@@ -31,6 +31,7 @@ struct DrafterKind {
   bool needs_model;   ///< -md has to be given; to others it may not be given
   bool in_auto;       ///< part of kAuto; others find what one of those finds, or rarely pay
   TreeDrafter (*make)(Models& models, const Method& method);
+  bool (*fits)(const Models& models) = nullptr;  ///< the target; null: any
 };
 
 // What --spec-type takes besides a drafter.
@@ -86,6 +87,9 @@ struct Method {
   /// A drafter of that name takes part, given the models that it needs.
   bool asks(const DrafterKind& kind) const;
 };
+
+/// The layers of the target that draft under kSelf: those of `method`, or the default.
+std::vector<int> self_layers(const Models& models, const Method& method);
 
 /// Drafters with a controller that asks them; for a rule that verifies chains, paths of their trees.
 template <fd::Shape S>

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cache_format.hpp"
+#include "layer_list.hpp"
 #include "ngram_file.hpp"
 #include "processor.hpp"
 #include "saved_file.hpp"
@@ -46,13 +47,17 @@ std::string StateFile::describe_draft(const Run& run) {
   return text;
 }
 
+std::string StateFile::describe_self(const Models& models, const Method& method) {
+  return kSelf + " " + spelled_layers(self_layers(models, method));
+}
+
 StateFile::StateFile(std::string file, const Models& models, const Run& run)
     : file_(std::move(file)) {
   if (file_.empty()) return;
   vocabulary_ = fingerprint(models.target.tokenizer());
   setup_ = describe(run.target) + ", cache " + spelled(run.method.cache) + ", " + processor_name() +
            ", " + models.isa() + ", " + std::to_string(models.cpu.threads()) + " threads";
-  for (const int layer : run.method.layers) setup_ += ", layer " + std::to_string(layer);
+  self_ = describe_self(models, run.method);
   if (!run.draft.empty()) draft_model_ = describe_draft(run);
   if (!std::filesystem::exists(file_)) return;
   known_ = read_saved(file_, "a file of --spec-state",
@@ -65,6 +70,7 @@ StateFile::StateFile(std::string file, const Models& models, const Run& run)
 }
 
 std::string StateFile::name_in_file(const std::string& drafter) const {
+  if (drafter == kSelf) return self_;
   const DrafterKind* kind = drafter_named(drafter);
   return kind != nullptr && kind->needs_model ? drafter + " " + draft_model_ : drafter;
 }

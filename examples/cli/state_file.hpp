@@ -16,8 +16,8 @@ namespace cli {
 ///
 /// Acceptance stays wherever the vocabulary is the same. Costs hold for one target, cache,
 /// processor, instruction set and number of threads; those of another set-up are measured again. A
-/// draft model is known by its file and by what became of it while it was loaded, so several may use
-/// one file, and what the file says of drafters that do not take part stays in it.
+/// draft model is known by its file and by what became of it while it was loaded, layers that draft
+/// by their numbers, so several may use one file, and what the file says of drafters that do not take part stays in it.
 class StateFile {
  public:
   struct Run {
@@ -35,6 +35,9 @@ class StateFile {
   /// A draft model, what became of it while it was loaded, and how it drafts.
   static std::string describe_draft(const Run& run);
 
+  /// The layers of the target that draft under kSelf.
+  static std::string describe_self(const Models& models, const Method& method);
+
   void give_to(Session& session) const;
   /// Writes as write_saved. @errors kIo
   void keep(Session& session) const;
@@ -46,6 +49,7 @@ class StateFile {
   fd::VocabularyFingerprint vocabulary_;
   std::string setup_;
   std::string draft_model_;
+  std::string self_;
   fd::ControllerState known_;
 };
 

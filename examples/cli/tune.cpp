@@ -217,6 +217,7 @@ int run(const Arguments& a) {
   Space space{.draft_model = models.draft.has_value(),
               .trees = models.draft && models.same_vocabulary()};
   for (const DrafterKind& kind : drafters()) {
+    if (kind.fits != nullptr && !kind.fits(models)) continue;
     space.kinds.push_back({kind.name, kind.in_auto, kind.needs_model});
   }
   const int expected = most_answers(space, n_prompts, a.rounds) + n_prompts;

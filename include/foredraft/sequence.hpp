@@ -199,7 +199,9 @@ class Sequence {
   friend class PromptTurn<Sequence>;
   friend class Turn<Sequence>;
 
+  /// What a drafter is told, with nothing staged in the cache.
   Context context(Call& call) {
+    cache_.discard();  // of a round that failed while it was drafted
     const SamplingOptions sampling = call.sampling(static_cast<Position>(tokens_.size()));
     return {tokens_,
             {},

@@ -87,6 +87,8 @@ TEST_CASE("between two rounds it asks nothing of the cache below, which may have
   CHECK(overlay.size() == 4);
   overlay.truncate(3);
   CHECK(overlay.size() == 3);
+  overlay.truncate(-1);
+  CHECK(overlay.size() == 0);
   overlay.restore(overlay.snapshot());
   CHECK(overlay.size() == 0);
   CHECK(overlay.staged() == 0);
@@ -102,6 +104,10 @@ TEST_CASE("an overlay of no cache, or of an earlier one, takes no nodes") {
   base.commit(std::vector<fd::NodeIndex>{0});
   CHECK(code_of([&] { overlay.stage(node); }) == fd::ErrorCode::kInvalidDraft);
   CHECK(base.staged() == 0);
+  overlay.lay_over(base);
+  overlay.stage(node);
+  base.discard();
+  CHECK(code_of([&] { overlay.stage(node); }) == fd::ErrorCode::kInvalidDraft);
   overlay.lay_over(base);
   CHECK(code_of([&] { overlay.stage(Nodes(9, node[0])); }) == fd::ErrorCode::kInvalidDraft);
   CHECK(overlay.staged() == 0);

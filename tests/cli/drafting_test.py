@@ -1,5 +1,7 @@
 """What drafters are given and keep, as a user meets it: python3 drafting_test.py PROGRAM"""
 
+import json
+
 import support
 import tiny_gguf
 from support import CliTest, real_model
@@ -171,6 +173,11 @@ class OwnLayers(CliTest):
             self.assertGreater(found["stats"]["drafted"], 30)
             both = self.json_of(*base, "--spec-type", "lookup,self")
             self.assertEqual(both["tokens"], plain["tokens"])
+            self.assertNotIn("failed", json.dumps(both))
+        state = self.folder / "state"
+        for layers in ((), ("--spec-layers", "0")):
+            self.succeeds(*base, "--spec-type", "self", "--spec-state", state, *layers)
+        self.assertIn(b"self 0", state.read_bytes())
 
     def test_usage(self):
         base = ("generate", "-m", self.alphabet(), "--raw", "-p", "ab")
@@ -196,6 +203,12 @@ class Sinks(CliTest):
 
     def test_usage(self):
         self.fails(2, "sliding windows", "generate", "-m", self.alphabet(), "-p", "a", "--sinks", 4)
+        self.fails(2, "of the context", "generate", "-m", real_model("gemma-3-270m"), "-p", "a", "--sinks", 1 << 20)
+        cached = self.folder / "prompt.cache"
+        base = ("generate", "-m", real_model("gemma-3-270m"), "--raw", "-p", "One two three", "-n", 4,
+                "--prompt-cache", cached)
+        self.succeeds(*base)
+        self.fails(1, "sinks 4", *base, "--sinks", 4)
 
 
 if __name__ == "__main__":

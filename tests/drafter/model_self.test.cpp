@@ -1,5 +1,6 @@
 #include <foredraft/drafter/model_self.hpp>
 
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -118,7 +119,9 @@ TEST_CASE("in a chain, with a controller and steps of a conversation, it has not
     const fd::Options options{
         .max_tokens = 48, .n_draft = turn == 0 ? 3 : fd::Options::kAutomatic, .ignore_end = true};
     const auto truth = plain.generate(text, options).tokens;
-    CHECK(self.generate(text, options).tokens == truth);
+    const auto drafted = self.generate(text, options);
+    CHECK(drafted.tokens == truth);
+    CHECK(drafted.speculation.find("failed") == std::string::npos);
     text.insert(text.end(), truth.begin(), truth.end());
     text.push_back(static_cast<fd::TokenId>(turn));
   }
@@ -181,6 +184,11 @@ TEST_CASE("a drafter for another cache is refused when the decoder is made, in a
   CHECK(code_of([&] {
           fd::Decoder{pair.target, pair.target.make_cache(),
                       fd::Chain{fd::PromptLookup{}, Wrong{pair.target, Layers{0}}}, fd::Greedy{}};
+        }) == fd::ErrorCode::kInvalidOption);
+  // Nor may another target take its layers for its own.
+  fd::SelfDrafter<fd::Cpu, fd::HybridCache<fd::f16>> of_another{pair.draft, Layers{0}};
+  CHECK(code_of([&] {
+          fd::Decoder{pair.target, pair.target.make_cache(), std::move(of_another), fd::Greedy{}};
         }) == fd::ErrorCode::kInvalidOption);
   // Who asks it without a loop has to hand the cache over.
   Wrong alone{pair.target, Layers{0}};

@@ -90,6 +90,7 @@ TEST_CASE("layers that the model does not have, or cannot do without, are refuse
   shared.n_layers = 4;  // of which the last two read the keys of earlier ones
   Loaded gemma(shared);
   CHECK(!making(gemma.model, {0, 1, 2, 3}));
+  CHECK(!making(gemma.model, fd::layers_without_second_quarter(gemma.model.config())));
   CHECK(making(gemma.model, {1, 2}) == ErrorCode::kInvalidOption);
   TinyModel recurrent;
   recurrent.family = "qwen35";
@@ -98,7 +99,20 @@ TEST_CASE("layers that the model does not have, or cannot do without, are refuse
 }
 
 TEST_CASE("without its second quarter a model keeps its first layers and its last half") {
-  CHECK(fd::layers_without_second_quarter(8) == std::vector<int>{0, 1, 4, 5, 6, 7});
-  CHECK(fd::layers_without_second_quarter(7) == std::vector<int>{0, 3, 4, 5, 6});
-  CHECK(fd::layers_without_second_quarter(1) == std::vector<int>{0});
+  const auto of = [](std::size_t n, std::vector<int> keys_of = {}) {
+    fd::ModelConfig config;
+    config.layers.resize(n);
+    for (std::size_t i = 0; i < keys_of.size(); ++i) {
+      config.layers[i].attention.keys_of = keys_of[i];
+    }
+    return fd::layers_without_second_quarter(config);
+  };
+  CHECK(of(8) == std::vector<int>{0, 1, 4, 5, 6, 7});
+  CHECK(of(7) == std::vector<int>{0, 3, 4, 5, 6});
+  CHECK(of(3) == std::vector<int>{0, 1, 2});
+  CHECK(of(2) == std::vector<int>{0, 1});
+  CHECK(of(1) == std::vector<int>{0});
+  // Of what would be left out, what others read stays.
+  CHECK(of(8, {-1, -1, -1, -1, -1, -1, 2, 3}) == std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7});
+  CHECK(of(8, {-1, -1, -1, -1, -1, -1, 2, 2}) == std::vector<int>{0, 1, 2, 4, 5, 6, 7});
 }

@@ -135,6 +135,12 @@ struct Backwards {
   }
 };
 
+/// Workers that do nothing.
+struct Idle {
+  int size() const { return 1; }
+  void run(const auto&) const {}
+};
+
 /// One step of some of those in `open`. @return whether all tokens are those of the loop
 bool step_some(fd::BatchedSampler& sampler, const std::vector<Sequence*>& open,
                const toy::Target& target, std::mt19937& random, fd::cpu::ThreadPool& pool) {
@@ -355,6 +361,18 @@ TEST_CASE("of several rows that fail the same one is named, however many workers
   CHECK(failing(Backwards{3}) == alone);
   for (fd::SlotRow& row : rows) row.logits = good;
   CHECK(sampler.step(rows, pool).size() == kSlots);  // nothing is left of the failure
+}
+
+TEST_CASE("workers that do not do what is asked of them are an error, and nothing is drawn") {
+  const Tokens prompt{0};
+  const std::vector<float> good{0.0f, 1.0f, 2.0f};
+  fd::BatchedSampler sampler(3, 8);
+  sampler.add({}, prompt);
+  const fd::SlotRow row{0, good};
+  CHECK(code_of([&] { sampler.step({&row, 1}, Idle{}); }) == fd::ErrorCode::kInvalidOption);
+  sampler.commit(0);
+  CHECK(sampler.position(0) == 1);
+  CHECK(sampler.step({&row, 1})[0].token == 2);
 }
 
 TEST_CASE("what does not fit is refused") {

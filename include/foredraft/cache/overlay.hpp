@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <span>
-#include <string>
 
 #include <foredraft/backend/row_storage.hpp>
 #include <foredraft/cache/key_value_cache.hpp>
@@ -21,9 +20,10 @@ namespace foredraft::inline v0 {
 /// two turns of the target, with nothing staged, and the target's next turn drops what it staged.
 /// Committed rows are never written.
 ///
-/// A Cache, but for what only the owner of the rows can do: commit(path) moves no row. The owner
-/// commits the same tokens, and until it is laid over the cache again nothing is staged. truncate(n)
-/// and restore() only forget. States of recurrent layers are not for it: they change as a whole.
+/// A Cache, but for what only the owner of the rows can do: commit(path) moves no row and drops all
+/// that is staged. The owner commits the same tokens, and until it is laid over the cache again
+/// nothing can be staged. truncate(n) and restore() only forget; the limits are those of the cache
+/// below. States of recurrent layers are not for it: they change as a whole.
 /// @tparam C the cache below, of a target with attention alone
 /// @source of its use: Zhang et al. 2023, arXiv:2309.08168; Elhoushi et al. 2024, arXiv:2404.16710
 template <KeyValueCache C>
@@ -50,9 +50,12 @@ class Overlay {
   int max_staged() const noexcept { return max_staged_; }
   int staged() const noexcept { return staged_; }
 
-  /// @errors as the cache below; kInvalidDraft where there is none, or where it has moved on
+  /// @errors as the cache below; kInvalidDraft where there is none, or where somebody else has
+  ///   committed or staged meanwhile
   void stage(std::span<const Node> nodes) {
-    if (base_ == nullptr || base_->size() != size_) {
+    const bool as_left =
+        base_ != nullptr && base_->size() == size_ && (staged_ == 0 || base_->staged() == staged_);
+    if (!as_left) {
       throw Error(ErrorCode::kInvalidDraft,
                   "nodes for an overlay of no cache, or of an earlier one",
                   "lay_over() once in each round", "");
@@ -68,7 +71,7 @@ class Overlay {
   }
   void discard() noexcept { staged_ = 0; }
   void truncate(int n) noexcept {
-    size_ = std::min(size_, n);
+    size_ = std::clamp(n, 0, size_);
     discard();
   }
   Snapshot snapshot() const noexcept { return {}; }

@@ -39,9 +39,9 @@ struct Context {
   double most_surprise = std::numeric_limits<double>::infinity();
   /// The call makes no more tokens than this: for who has to know what an investment may bring.
   int tokens_left = std::numeric_limits<int>::max();
-  /// The target's cache, with all of `tokens` but the anchor committed and nothing staged, for a
-  /// drafter that reads it through an Overlay. What is staged in it is dropped before the target's
-  /// turn.
+  /// The target's cache, with all of `tokens` but the anchor committed, for a drafter that reads it
+  /// through an Overlay. What another drafter of the round has staged may be there; whatever is staged
+  /// is dropped before the target's turn.
   AnyRef cache = {};
 
   TokenId anchor() const noexcept { return tokens.back(); }

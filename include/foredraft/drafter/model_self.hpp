@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <typeinfo>
 #include <utility>
 #include <vector>
@@ -31,7 +32,7 @@ struct OwnedPart {
 /// the target's own keys and values (Overlay).
 ///
 ///   auto cache = target.make_cache();
-///   fd::SelfDrafter drafter{target, cache, fd::layers_without_second_quarter(28)};
+///   fd::SelfDrafter drafter{target, cache, fd::layers_without_second_quarter(target.config())};
 ///   fd::Decoder decoder{target, std::move(cache), std::move(drafter), fd::Greedy{}};
 ///
 /// A draft token costs the share of the target's weights that these layers and the head have. So it
@@ -59,14 +60,28 @@ class SelfDrafter : private detail::OwnedPart<B>, public ModelDrafter<PartialMod
   /// The model that drafts: for who makes its passes (SteppedDrafter).
   PartialModel<B>& part() noexcept { return *this->part_; }
 
-  /// @errors kVocabularyMismatch; kInvalidOption for a target with a cache of another type
+  /// @errors kVocabularyMismatch; kInvalidOption for another target than the one whose layers these
+  ///   are, as far as its sizes tell, or one with a cache of another type
   void attach(const TargetInfo& target) const {
     Base::attach(target);
+    const TargetInfo own = this->part_->info();
+    if (target.n_layers != own.n_layers || target.d_model != own.d_model) {
+      throw Error(ErrorCode::kInvalidOption,
+                  "a target of " + std::to_string(target.n_layers) + " layers",
+                  "the target whose " + std::to_string(own.n_layers) + " layers draft", "");
+    }
     if (target.cache != nullptr && *target.cache != typeid(C)) refuse();
   }
 
   /// Nothing: it sees what the target has read.
   std::optional<int> backlog(int) const noexcept { return 0; }
+
+  /// What the model has read is no part of it.
+  void restore(const typename Base::Snapshot& snapshot) {
+    typename Base::Snapshot own;
+    own.choice = snapshot.choice;
+    Base::restore(own);
+  }
 
   /// @errors kInvalidOption where the context has no cache of this type
   void propose(const Context& context, Limit limit, DraftTree& draft) {

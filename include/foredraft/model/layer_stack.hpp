@@ -240,23 +240,7 @@ class LayerStack {
     requires detail::RunsOver<Worker, R, V>
   void run(Worker& worker, const Pass<R, V>& pass, Out<Worker> x, F&& after) const noexcept {
     for (int layer = 0; layer < size(); ++layer) {
-      if (!pass.runs.empty() && pass.runs[idx(layer)] == 0) continue;
-      std::visit(
-          [&](const auto& shape) noexcept {
-            if constexpr (is_attention<decltype(shape)>) {
-              if (shapes_[idx(layer)].attends()) attend(worker, pass, x, layer);
-            } else if constexpr (!std::same_as<V, detail::NoStates>) {
-              recur(worker, pass, x, layer, shape);
-            }
-          },
-          shapes_[idx(layer)].recurrent);
-      const FeedForwardShape& f = shapes_[idx(layer)].feed_forward;
-      if (f.n_experts > 0) {
-        mix(worker, pass.n_rows, x, layer);
-      } else if (f.d_ff > 0) {
-        feed_forward(worker, pass.n_rows, x, layer);
-      }
-      if (pass.d_input > 0) add_input(worker, pass, x, layer);
+      if (pass.runs.empty() || pass.runs[idx(layer)] != 0) run_one(worker, pass, x, layer);
       after(layer);
     }
   }
@@ -264,6 +248,26 @@ class LayerStack {
  private:
   template <typename Shape>
   static constexpr bool is_attention = std::same_as<std::remove_cvref_t<Shape>, std::monostate>;
+
+  template <typename R, typename V>
+  void run_one(Worker& worker, const Pass<R, V>& pass, Out<Worker> x, int layer) const noexcept {
+    std::visit(
+        [&](const auto& shape) noexcept {
+          if constexpr (is_attention<decltype(shape)>) {
+            if (shapes_[idx(layer)].attends()) attend(worker, pass, x, layer);
+          } else if constexpr (!std::same_as<V, detail::NoStates>) {
+            recur(worker, pass, x, layer, shape);
+          }
+        },
+        shapes_[idx(layer)].recurrent);
+    const FeedForwardShape& f = shapes_[idx(layer)].feed_forward;
+    if (f.n_experts > 0) {
+      mix(worker, pass.n_rows, x, layer);
+    } else if (f.d_ff > 0) {
+      feed_forward(worker, pass.n_rows, x, layer);
+    }
+    if (pass.d_input > 0) add_input(worker, pass, x, layer);
+  }
 
   /// Where what recurrent layers keep of each request's sequence lies.
   template <typename C, typename Pass>

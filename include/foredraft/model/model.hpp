@@ -92,13 +92,22 @@ class Model {
   }
 
   /// One pass over the weights for all rows of all requests.
-  /// @param runs  [n_layers] which layers are run, where not all are: see PartialModel
   /// @errors kTokenOutOfRange, kInvalidOption for a tap behind no layer, kOutOfMemory for more rows
   /// than a pass can have, for a cache without the states of recurrent layers, std::bad_alloc;
   /// nothing has happened then
   template <KeyValueCache C>
     requires detail::RunsOver<Worker, typename C::Rows, typename detail::StatesOf<C>::type>
-  void forward(std::span<Request<C>> requests, std::span<const std::uint8_t> runs = {}) {
+  void forward(std::span<Request<C>> requests) {
+    forward_some(requests, {});
+  }
+
+ private:
+  template <typename>
+  friend class PartialModel;
+
+  /// @param runs  [n_layers] which layers are run, or empty: all
+  template <KeyValueCache C>
+  void forward_some(std::span<Request<C>> requests, std::span<const std::uint8_t> runs) {
     const auto work = workspaces_.borrow(
         [this] { return Workspace{typename LayerStack<B>::Workspace(layers_)}; });
     const PassShape shape = shape_of(requests);
@@ -140,7 +149,6 @@ class Model {
     hand_out(requests, head);
   }
 
- private:
   /// Memory that passes use one after the other.
   struct Workspace {
     typename LayerStack<B>::Workspace layers;

@@ -1,11 +1,9 @@
 #pragma once
 
 #include <algorithm>
-#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <foredraft/cache/key_value_cache.hpp>
@@ -66,7 +64,7 @@ class PartialModel {
   template <KeyValueCache C>
     requires Target<Model<B>, C>
   void forward(std::span<Request<C>> requests) {
-    model_->forward(requests, runs_);
+    model_->forward_some(requests, runs_);
   }
 
  private:
@@ -74,12 +72,20 @@ class PartialModel {
   std::vector<std::uint8_t> runs_;  // [layers]
 };
 
-/// All layers but the second quarter: what models that were not trained for this miss least, of the
-/// choices that were tried.
-inline std::vector<int> layers_without_second_quarter(int n_layers) {
+/// All layers but the second quarter, and of that those whose keys others read: what models that were
+/// not trained for this miss least, of the choices that were tried.
+inline std::vector<int> layers_without_second_quarter(const ModelConfig& config) {
+  const auto n_layers = static_cast<int>(config.layers.size());
+  std::vector<bool> kept(config.layers.size());
+  for (int layer = n_layers - 1; layer >= 0;
+       --layer) {  // the keys that a layer reads lie before it
+    if (layer == 0 || layer < n_layers / 4 || layer >= n_layers / 2) kept[idx(layer)] = true;
+    const int keys_of = config.layers[idx(layer)].attention.keys_of;
+    if (kept[idx(layer)] && keys_of >= 0) kept[idx(keys_of)] = true;
+  }
   std::vector<int> layers;
   for (int layer = 0; layer < n_layers; ++layer) {
-    if (layer < n_layers / 4 || layer >= n_layers / 2) layers.push_back(layer);
+    if (kept[idx(layer)]) layers.push_back(layer);
   }
   return layers;
 }

@@ -42,11 +42,17 @@ struct SlotToken {
   const Logprobs* logprobs = nullptr;  ///< of the row as it came; null where nobody asked
 };
 
+namespace detail {
+struct WorkersBody {
+  void operator()(int worker) const;
+};
+}  // namespace detail
+
 /// Threads that share the work of a step: `run(body)` calls body(worker) once for each number below
 /// `size()`, and returns when all are done. cpu::ThreadPool is one; so is any engine's pool behind
 /// these two functions. The body does not throw.
 template <typename W>
-concept Workers = requires(W& workers, void (&body)(int)) {
+concept Workers = requires(W& workers, const detail::WorkersBody& body) {
   { workers.size() } -> std::convertible_to<int>;
   workers.run(body);
 };
@@ -128,7 +134,7 @@ class BatchedSampler {
   /// @return in the order of the rows; good until the next step, add() or remove()
   /// @errors kInvalidOption for slots or rows that do not fit; kContextOverflow for a full text;
   /// kInvalidLogits, and kInvalidConstraint where nothing is both possible and allowed, which name the
-  /// slot. A step that throws has drawn nothing; the others can be stepped without that row
+  /// slot, as does kInvalidOption where biases, bad words and the like leave no token. A step that throws has drawn nothing; the others can be stepped without that row
   template <Workers W = OneWorker>
   std::span<const SlotToken> step(std::span<const SlotRow> rows, W&& workers = {}) {
     begin(rows);
@@ -138,6 +144,10 @@ class BatchedSampler {
     };
     workers.run(draw_some);
     refuse_failed();
+    if (next.load() < rows.size()) {
+      detail::refuse("workers that left rows undone", "run(body) calls body(0), body(1) and so on",
+                     "");
+    }
     for (const SlotToken& drawn : drawn_) used(drawn.slot).drawn = drawn.token;
     return drawn_;
   }
@@ -255,6 +265,7 @@ class BatchedSampler {
   void begin(std::span<const SlotRow> rows) {
     drawn_.resize(rows.size());
     order_.clear();
+    for (Lane& lane : lanes_) lane.why = nullptr;  // of a step whose workers threw
     for (const SlotRow& row : rows) {
       if (in_use(row.slot)) slots_[idx(row.slot)]->drawn = -1;  // also where the step fails
     }

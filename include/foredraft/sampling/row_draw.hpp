@@ -40,7 +40,8 @@ class RowDraw {
 
   /// @param text  what the options look back on
   /// @param mirostat  its state behind the text, which the token moves where the options use it
-  /// @errors kInvalidLogits; kInvalidConstraint where nothing is both possible and allowed
+  /// @errors kInvalidLogits; kInvalidConstraint where nothing is both possible and allowed;
+  ///   kInvalidOption where biases, bad words and the like leave no token
   /// @cost that of Transforms::apply
   TokenId operator()(const SamplingOptions& options, const SlotRow& row, const TokenRing& text,
                      Mirostat& mirostat, Rng& rng) {
