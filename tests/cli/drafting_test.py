@@ -184,8 +184,8 @@ class OwnLayers(CliTest):
         self.fails(2, "--spec-type self", *base, "--spec-layers", "4")
         for bad in ("", "a", "-1", "3-1", "0,0", "1,0", "0-2,2", "1,", "1.5", "99999999"):
             self.fails(2, "--spec-layers", *base, "--spec-type", "self", f"--spec-layers={bad}")
-        self.fails(1, "[invalid-option]", *base, "--spec-type", "self", "--spec-layers", "1")
-        self.fails(1, "[invalid-option]", *base, "--spec-type", "self", "--spec-layers", "0-1")
+        self.fails(2, "[invalid-option]", *base, "--spec-type", "self", "--spec-layers", "1")
+        self.fails(2, "[invalid-option]", *base, "--spec-type", "self", "--spec-layers", "0-1")
 
 
 class Sinks(CliTest):

@@ -48,6 +48,12 @@ class Recurrent(CliTest):
             rows = self.json_lines_of("logits", "-m", MODELS / f"{name}.gguf", "-p", "to be or not", "--json")
             self.assertTrue(rows)
 
+    def test_own_layers_do_not_draft(self):
+        file = self.write("prompts.txt", b"to be or not to be\n")
+        model = MODELS / "qwen35.gguf"
+        self.succeeds("tune", "-m", model, "--raw", "-n", 6, "--rounds", 1, "-f", file)  # it tries others
+        self.fails(1, "recurrent", "generate", "-m", model, "--raw", "-p", "a", "--spec-type", "self")
+
     def test_quantized_cache(self):
         done = support.run("generate", "-m", MODELS / "lfm2.gguf", "--raw", "-p", "a", "--cache-type-k", "q8_0",
                            "--cache-type-v", "q8_0")
