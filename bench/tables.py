@@ -437,7 +437,8 @@ def constrained(results):
 
         head = [f"{model}, {len(result['schemas'])} schemas", "mean", "least", "most"]
         parts += [source(results, "constrained-*.json", {"constrained": result}),
-                  table(head, [row("plain under an expression that any text matches, over plain without", ratios("any", "free")),
+                  table(head, [row("plain under an expression that any text matches, over plain without",
+                                   ratios("any", "free")),
                                row("plain under the schema, over plain without", ratios("plain", "free")),
                                row("with drafts under the schema, over plain under it", ratios("drafted", "plain"))])]
     return "\n\n".join(parts)
@@ -450,7 +451,7 @@ def second_turn(results):
     rows = []
     for model, result in found.items():
         cold, warm = statistics.median(result["cold_seconds"]), statistics.median(result["second_turn_seconds"])
-        rows.append([model, result["prompt_tokens"], result["new_tokens"], f"{1e3 * cold:.0f}", f"{1e3 * warm:.1f}",
+        rows.append([model, str(result["prompt_tokens"]), str(result["new_tokens"]), f"{1e3 * cold:.0f}", f"{1e3 * warm:.1f}",
                      f"{100 * warm / cold:.1f} %"])
     return source(results, "second-turn-*.json", found) + "\n\n" + table(head, rows)
 
