@@ -85,6 +85,8 @@ struct Setting {
   float temperature;
 };
 
+/// @tparam C the target's cache
+template <typename C>
 std::vector<Setting> settings(TinyPair& models, const std::vector<fd::TokenId>& greedy_text) {
   const auto none = [] { return AnyDrafter(fd::NoDraft{}); };
   const auto lookup = [] { return AnyDrafter(fd::PromptLookup({.min_match = 1})); };
@@ -94,6 +96,9 @@ std::vector<Setting> settings(TinyPair& models, const std::vector<fd::TokenId>& 
   const auto oracle = [&] {
     return AnyDrafter(OracleDrafter::sweeping(greedy_text, models.target.vocab_size(), 3));
   };
+  const auto self = [&] {
+    return AnyDrafter(fd::SelfDrafter<fd::Cpu, C>{models.target, std::vector<int>{0}});
+  };
   const auto held = [&] { return AnyDrafter(fd::AnyDrafter(fd::ModelDrafter{models.draft})); };
   const TreeRule greedy = TreeRule::of(fd::Greedy{});
   const TreeRule rejection = TreeRule::of(fd::RejectionSampling{});
@@ -102,6 +107,7 @@ std::vector<Setting> settings(TinyPair& models, const std::vector<fd::TokenId>& 
       {"chain, greedy", chain, greedy, 0.0f}, {"chain, rejection", chain, rejection, 1.0f},
       {"tree, greedy", tree, greedy, 0.0f},   {"tree, rejection", tree, rejection, 1.0f},
       {"oracle", oracle, greedy, 0.0f},       {"held twice", held, greedy, 0.0f},
+      {"own layers", self, greedy, 0.0f},     {"own layers, drawn", self, rejection, 1.0f},
   };
 }
 
@@ -127,7 +133,7 @@ TEMPLATE_TEST_CASE("from a round's commit to its first token nothing is allocate
   TinyPair models(tiny());
   Drafted drafted;
   std::vector<fd::TokenId> greedy_text;
-  for (const Setting& setting : settings(models, greedy_text)) {
+  for (const Setting& setting : settings<WatchedCache<TestType>>(models, greedy_text)) {
     CAPTURE(setting.name);
     fd::Sequence<Model, WatchedCache<TestType>, WatchedDrafter, TreeRule> sequence(
         models.target, WatchedCache<TestType>{models.target.shape()},
@@ -162,7 +168,7 @@ TEST_CASE("nor where rings wrap") {
   TinyPair models(gemma);
   const std::vector<fd::TokenId> no_text;
   using Rings = Watched<fd::RotatingCache<fd::f16>>;
-  for (const Setting& setting : settings(models, no_text)) {
+  for (const Setting& setting : settings<Rings>(models, no_text)) {
     CAPTURE(setting.name);
     fd::Decoder decoder{models.target, Rings{models.target.shape(), 0, 8},
                         WatchedDrafter(setting.drafter()), setting.rule};
@@ -200,7 +206,7 @@ TEMPLATE_TEST_CASE("nor where states are kept", "", fd::Slots, fd::Replay) {
 TEST_CASE("a decoder has room for a full context before its first commit") {
   TinyPair models(tiny());
   const std::vector<fd::TokenId> no_text;
-  for (const Setting& setting : settings(models, no_text)) {
+  for (const Setting& setting : settings<WatchedCache<fd::f16>>(models, no_text)) {
     CAPTURE(setting.name);
     fd::Decoder decoder{models.target, WatchedCache<fd::f16>{models.target.shape()},
                         WatchedDrafter(setting.drafter()), setting.rule};

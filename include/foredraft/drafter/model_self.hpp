@@ -52,7 +52,7 @@ class SelfDrafter : private detail::OwnedPart<B>, public ModelDrafter<PartialMod
   SelfDrafter(Model<B>& target, const std::vector<int>& layers, ModelDrafterSettings settings = {})
       : detail::OwnedPart<B>(target, layers),
         Base(*this->part_, Overlay<C>(), std::move(settings)) {}
-  /// @param cache  for its type
+  /// The same; the cache tells its type and is not looked at.
   SelfDrafter(Model<B>& target, const C&, const std::vector<int>& layers,
               ModelDrafterSettings settings = {})
       : SelfDrafter(target, layers, std::move(settings)) {}
