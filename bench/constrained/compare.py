@@ -4,8 +4,8 @@
 
 A turn is one schema of tests/constraint/schemas.jsonl and its prompt, answered plainly and without the schema, plainly under
 an expression that any text matches, plainly under the schema, and under it with drafts: what the schema forces, and lookups.
-All are greedy; the first two texts have to be the same, and the last two. Time is that behind the prompt's reading; masks are new for each answer. FOLDER/constrained-MODEL.json is the
-result. Nothing else may run meanwhile.
+All are greedy; the first two texts have to be the same, and the last two. Time is that behind the prompt's reading; masks are
+new for each answer. FOLDER/constrained-MODEL.json is the result. Nothing else may run meanwhile.
 """
 import argparse
 import json
@@ -19,8 +19,10 @@ import engines
 import measured
 from run_all import model_file
 
-ANY_TEXT = {"regex": r"[\s\S]*"}
-WAYS = {"free": {"speculation": "none"}, "any": {"speculation": "none"}, "plain": {"speculation": "none"}, "drafted": {"speculation": "auto"}}
+WAYS = {"free": {"speculation": "none"},
+        "any": {"speculation": "none", "regex": r"[\s\S]*"},
+        "plain": {"speculation": "none"},
+        "drafted": {"speculation": "auto"}}
 
 
 def main():
@@ -42,9 +44,7 @@ def main():
 
     def answer(entry, way):
         asked = dict(WAYS[way])
-        if way == "any":
-            asked |= ANY_TEXT
-        elif way != "free":
+        if way in ("plain", "drafted"):
             asked["schema"] = json.dumps(entry["schema"])
         engine.forget(asked)
         return engine.answer(f"{entry['prompt']} Answer in JSON.", None, args.max_tokens, asked)

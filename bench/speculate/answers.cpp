@@ -8,9 +8,9 @@
 //   {"forget": true, ...}                  the session that such an answer would use gives up its text
 //
 // `model`: the draft model may be used; `depth`: a fixed one; `schema`: the answer is JSON that is valid under it;
-// `regex`: it matches. The answer has the tokens, the statistics and the seconds from the prompt's text to the last token. Each way keeps its
-// session, and so what its drafters and its controller have learned. What a prompt shares with the session's last text
-// is not read again, unless it forgot that. Another `round` begins with new sessions.
+// `regex`: it matches. The answer has the tokens, the statistics and the seconds from the prompt's text to the last
+// token. Each way keeps its session, and so what its drafters and its controller have learned. What a prompt shares
+// with the session's last text is not read again, unless it forgot that. Another `round` begins with new sessions.
 
 #include <chrono>
 #include <iostream>

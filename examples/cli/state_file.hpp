@@ -17,7 +17,8 @@ namespace cli {
 /// Acceptance stays wherever the vocabulary is the same. Costs hold for one target, cache,
 /// processor, instruction set and number of threads; those of another set-up are measured again. A
 /// draft model is known by its file and by what became of it while it was loaded, layers that draft
-/// by their numbers, so several may use one file, and what the file says of drafters that do not take part stays in it.
+/// by their numbers, so several may use one file, and what the file says of drafters that do not
+/// take part stays in it.
 class StateFile {
  public:
   struct Run {

@@ -24,6 +24,13 @@ class PromptTurn;
 template <typename S>
 class Turn;
 
+/// Drops what is staged in a cache, however a scope is left.
+template <Cache C>
+struct DiscardAtEnd {
+  C& cache;
+  ~DiscardAtEnd() { cache.discard(); }
+};
+
 /// All that one sequence carries from round to round. Only final tokens ever reach it, and only
 /// turns add any.
 ///
@@ -191,6 +198,7 @@ class Sequence {
 
   /// Let the drafter read what it lacks of the final tokens, without a draft.
   void catch_up(Call& call) {
+    const DiscardAtEnd<C> staged{cache_};
     draft_.reset(anchor());
     drafter_.propose(context(call), {.fixed = true}, draft_);
   }
@@ -199,9 +207,7 @@ class Sequence {
   friend class PromptTurn<Sequence>;
   friend class Turn<Sequence>;
 
-  /// What a drafter is told, with nothing staged in the cache.
   Context context(Call& call) {
-    cache_.discard();  // of a round that failed while it was drafted
     const SamplingOptions sampling = call.sampling(static_cast<Position>(tokens_.size()));
     return {tokens_,
             {},

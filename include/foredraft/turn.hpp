@@ -72,7 +72,6 @@ class Turn {
   }
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
-  ~Turn() { s_.cache_.discard(); }
 
   /// In steps: what the drafter's own model has to forward next, before advance(). Nothing where
   /// the draft is complete.
@@ -97,11 +96,7 @@ class Turn {
       throw Error(ErrorCode::kInvalidDraft, "a draft that is not complete",
                   "advance() until draft_request() is empty", "");
     }
-    if (!staged_) {
-      s_.cache_.discard();  // a drafter may have staged rows of its own there
-      s_.cache_.stage(s_.draft_.nodes());
-      staged_ = true;
-    }
+    if (s_.cache_.staged() == 0) s_.cache_.stage(s_.draft_.nodes());
     return {&s_.cache_,
             0,
             s_.draft_.size(),
@@ -158,6 +153,7 @@ class Turn {
   }
 
   void end_draft() {
+    s_.cache_.discard();  // a drafter may have staged rows of its own there
     check_draft(s_.draft_, context_, limit_, S::Drafter::shape);
     if (context_.constraint != nullptr) drop_forbidden(*context_.constraint, s_.draft_);
   }
@@ -204,12 +200,12 @@ class Turn {
   }
 
   S& s_;
+  DiscardAtEnd<typename S::Cache> staged_{s_.cache_};  // also where the constructor throws
   std::shared_ptr<Call> call_;
   Seconds before_;
   Context context_;
   Limit limit_;
   bool drafting_ = false;  // in steps, and passes are left
-  bool staged_ = false;    // the draft
   Mirostat mirostat_;      // behind the round
 };
 
@@ -223,7 +219,6 @@ class PromptTurn {
         begin_(s_.cache_.size()),
         path_(first_nodes(std::min({static_cast<int>(s_.tokens_.size()) - 1 - begin_,
                                     call_->options().prefill_block, s_.cache_.max_staged()}))) {
-    s_.cache_.discard();  // of a round that failed while it was drafted
     s_.cache_.stage(chain_of(s_.tokens_, begin_, count()));
   }
   PromptTurn(const PromptTurn&) = delete;

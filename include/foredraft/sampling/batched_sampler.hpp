@@ -134,7 +134,8 @@ class BatchedSampler {
   /// @return in the order of the rows; good until the next step, add() or remove()
   /// @errors kInvalidOption for slots or rows that do not fit; kContextOverflow for a full text;
   /// kInvalidLogits, and kInvalidConstraint where nothing is both possible and allowed, which name the
-  /// slot, as does kInvalidOption where biases, bad words and the like leave no token. A step that throws has drawn nothing; the others can be stepped without that row
+  /// slot, as does kInvalidOption where biases, bad words and the like leave no token. A step that
+  /// throws has drawn nothing; the others can be stepped without that row
   template <Workers W = OneWorker>
   std::span<const SlotToken> step(std::span<const SlotRow> rows, W&& workers = {}) {
     begin(rows);
