@@ -77,3 +77,17 @@ TEST_CASE("bfloat16 is the upper half of a float") {
   CHECK(fd::bfloat16_to_float(0x0001) == std::ldexp(1.0f, -133));
   CHECK(std::isnan(fd::bfloat16_to_float(0x7fc0)));
 }
+
+TEST_CASE("a float becomes the nearest bfloat16, the even one of two") {
+  for (unsigned bits = 0; bits < 0x10000u; bits += 7) {
+    const float value = fd::bfloat16_to_float(static_cast<std::uint16_t>(bits));
+    if (!std::isnan(value)) CHECK(fd::float_to_bfloat16(value) == bits);
+  }
+  CHECK(fd::float_to_bfloat16(0x1.01p0f) == 0x3f80);         // a tie, down
+  CHECK(fd::float_to_bfloat16(0x1.03p0f) == 0x3f82);         // a tie, up
+  CHECK(fd::float_to_bfloat16(0x1.010002p0f) == 0x3f81);     // a little more than one
+  CHECK(fd::float_to_bfloat16(-0x1.fffffep127f) == 0xff80);  // nearer to infinity
+  CHECK(std::isnan(fd::bfloat16_to_float(fd::float_to_bfloat16(NAN))));
+  const float payload = std::bit_cast<float>(0x7f800001u);  // would round to infinity
+  CHECK(std::isnan(fd::bfloat16_to_float(fd::float_to_bfloat16(payload))));
+}

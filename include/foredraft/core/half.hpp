@@ -40,6 +40,13 @@ constexpr float bfloat16_to_float(std::uint16_t bits) noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
+/// Round to nearest even.
+constexpr std::uint16_t float_to_bfloat16(float value) noexcept {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(bits >> 16 | 0x40u);
+  return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+
 /// Storage type of 16-bit caches: binary16 in memory, float in arithmetic.
 struct f16 {
   std::uint16_t bits = 0;

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "backend/cuda/on_host.hpp"
+#include "backend/cuda/on_device.hpp"
 #include "backend/mini_model.hpp"
 #include "support/catch.hpp"
 
@@ -37,10 +37,10 @@ std::vector<float> attend(const Case& c, const Inputs& in) {
   for (const RowPlace& row : c.rows) visible = std::max(visible, row.visible);
   const int n_rows = static_cast<int>(c.rows.size());
   const int n_parts = parts_of(visible, kPart);
-  const on_host::Array<RowPlace> rows(c.rows);
-  const on_host::Array<int> nodes(c.nodes);
-  const on_host::Array<float> q(in.q), k(in.k), v(in.v), out(in.q.size());
-  const on_host::Array<float> parts(fd::idx(n_rows * kHeads * n_parts * (2 + kHead)));
+  const on_device::Array<RowPlace> rows(c.rows);
+  const on_device::Array<int> nodes(c.nodes);
+  const on_device::Array<float> q(in.q), k(in.k), v(in.v), out(in.q.size());
+  const on_device::Array<float> parts(fd::idx(n_rows * kHeads * n_parts * (2 + kHead)));
   typename K::Args args{.rows = rows.data(),
                         .n_rows = n_rows,
                         .nodes = nodes.data(),
@@ -55,10 +55,10 @@ std::vector<float> attend(const Case& c, const Inputs& in) {
                         .parts = parts.data(),
                         .layers = {}};
   args.layers.of[0] = {k.data(), v.data(), kPlaces * kHead};
-  on_host::launch<K>(K::grid(args), K::shared(kHead), args);
+  on_device::launch<K>(K::grid(args), K::shared(kHead), args);
   const MergeParts::Args merge{rows.data(), n_rows,  kHeads,       kHead,
                                c.window,    n_parts, parts.data(), out.data()};
-  on_host::launch<MergeParts>(MergeParts::grid(merge), 0, merge);
+  on_device::launch<MergeParts>(MergeParts::grid(merge), 0, merge);
   return out.read();
 }
 

@@ -1,8 +1,11 @@
 #include <foredraft/backend/cuda/device_ops.hpp>
 
+#include <cstdint>
 #include <vector>
 
-#include "backend/cuda/on_host.hpp"
+#include <foredraft/core/half.hpp>
+
+#include "backend/cuda/on_device.hpp"
 #include "support/catch.hpp"
 
 namespace fd = foredraft;
@@ -22,16 +25,43 @@ struct Reduce {
     float* greatest;  // [kThreads]
   };
   template <typename T>
-  static void run(T& t, const Args& a) {
+  FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
     const float value = t.load(a.in + t.thread());
     t.store(a.sum + t.thread(), t.warp_sum(value));
     t.store(a.twice + t.thread(), t.warp_sum(2.0 * static_cast<double>(value)));
     float both[2] = {value, -value};
     t.warp_sums(both);
-    t.store(a.negative + t.thread(), both[0] == t.warp_sum(value) ? both[1] : kInfinity);
+    t.store(a.negative + t.thread(), both[0] == t.warp_sum(value) ? both[1] : -1e9f);
     t.store(a.greatest + t.thread(), t.warp_max(value));
   }
 };
+
+/// One product of a tensor core, with its numbers where the table of the PTX ISA has them.
+struct Multiply {
+  static constexpr const char* kName = "multiply";
+  static constexpr int kThreads = 32;
+  struct Args {
+    const Words* a;          // [32]
+    const std::uint32_t* b;  // [32, 2]
+    const float* c;          // [32, 4]
+    float* d;                // written [32, 4]
+  };
+  template <typename T>
+  FOREDRAFT_DEVICE static void run(T& t, const Args& args) {
+    const int lane = lane_of(t);
+    float sum[4];
+    for (int i = 0; i < 4; ++i) sum[i] = t.load(args.c + lane * 4 + i);
+    t.mma(sum, t.load(args.a + lane), t.load(args.b + lane * 2), t.load(args.b + lane * 2 + 1));
+    for (int i = 0; i < 4; ++i) t.store(args.d + lane * 4 + i, sum[i]);
+  }
+};
+
+/// Numbers of few bits, so that all sums are exact.
+float element(int row, int column) { return static_cast<float>((row * 7 + column * 5) % 23 - 11); }
+
+std::uint32_t pair(float low, float high) {
+  return fd::float_to_bfloat16(low) | static_cast<std::uint32_t>(fd::float_to_bfloat16(high)) << 16;
+}
 
 struct NoBarrier {  // a near miss of a thread
   int thread() { return 0; }
@@ -53,9 +83,9 @@ TEST_CASE("parts and pieces") {
 TEST_CASE("every lane has the sum and the maximum of its warp") {
   std::vector<float> in;
   for (int i = 0; i < 64; ++i) in.push_back(static_cast<float>(i < 32 ? i : 1000 - i));
-  const on_host::Array<float> values(in), sum(64), negative(64), greatest(64);
-  const on_host::Array<double> twice(64);
-  on_host::launch<Reduce>(
+  const on_device::Array<float> values(in), sum(64), negative(64), greatest(64);
+  const on_device::Array<double> twice(64);
+  on_device::launch<Reduce>(
       {}, 0, {values.data(), sum.data(), twice.data(), negative.data(), greatest.data()});
   for (std::size_t i = 0; i < 64; ++i) {
     const float expected = i < 32 ? 31 * 16 : 32 * 1000 - (32 + 63) * 16;
@@ -63,5 +93,46 @@ TEST_CASE("every lane has the sum and the maximum of its warp") {
     CHECK(negative.read()[i] == -expected);
     CHECK(twice.read()[i] == 2.0 * static_cast<double>(expected));
     CHECK(greatest.read()[i] == (i < 32 ? 31.0f : 968.0f));
+  }
+}
+
+TEST_CASE("a tensor core multiplies what lies where the PTX ISA says") {
+  std::vector<Words> a(32);
+  std::vector<std::uint32_t> b(64);
+  std::vector<float> c(128);
+  const auto of_a = [](int row, int k) { return element(row, k); };
+  const auto of_b = [](int k, int column) { return element(k + 3, column + 40); };
+  for (int lane = 0; lane < 32; ++lane) {
+    // mma.m16n8k16 with .bf16, from the ISA's text:
+    //   A: row = groupID for ai where i = 0, 1, 4, 5, else groupID + 8;
+    //      col = threadID_in_group * 2 + (i & 1), + 8 where i >= 4
+    //   B: row = threadID_in_group * 2 + (i & 1), + 8 where i >= 2; col = groupID
+    //   C: row = groupID for ci where i < 2, else groupID + 8; col = threadID_in_group * 2 + (i & 1)
+    const int group = lane >> 2;
+    const int thread = lane % 4;
+    for (int i = 0; i < 8; i += 2) {
+      const int row = i == 0 || i == 4 ? group : group + 8;
+      const int k = thread * 2 + (i >= 4 ? 8 : 0);
+      a[fd::idx(lane)].v[i / 2] = pair(of_a(row, k), of_a(row, k + 1));
+    }
+    for (int i = 0; i < 4; i += 2) {
+      const int k = thread * 2 + (i >= 2 ? 8 : 0);
+      b[fd::idx(lane * 2 + i / 2)] = pair(of_b(k, group), of_b(k + 1, group));
+    }
+    for (int i = 0; i < 4; ++i) c[fd::idx(lane * 4 + i)] = static_cast<float>(lane * 4 + i);
+  }
+  const on_device::Array<Words> in_a(a);
+  const on_device::Array<std::uint32_t> in_b(b);
+  const on_device::Array<float> in_c(c), out(128);
+  on_device::launch<Multiply>({}, 0, {in_a.data(), in_b.data(), in_c.data(), out.data()});
+  const std::vector<float> found = out.read();
+  for (int lane = 0; lane < 32; ++lane) {
+    for (int i = 0; i < 4; ++i) {
+      const int row = (lane >> 2) + (i < 2 ? 0 : 8);
+      const int column = lane % 4 * 2 + (i & 1);
+      float sum = c[fd::idx(lane * 4 + i)];
+      for (int k = 0; k < 16; ++k) sum += of_a(row, k) * of_b(k, column);
+      CHECK(found[fd::idx(lane * 4 + i)] == sum);
+    }
   }
 }

@@ -7,7 +7,7 @@
 
 #include <foredraft/core/scores.hpp>
 
-#include "backend/cuda/on_host.hpp"
+#include "backend/cuda/on_device.hpp"
 #include "backend/mini_model.hpp"
 #include "support/catch.hpp"
 
@@ -29,16 +29,16 @@ Found head(const std::vector<std::vector<float>>& rows, const std::vector<float>
   const int n_vocab = static_cast<int>(rows[0].size());
   const int n_runs = parts_of(n_vocab, static_cast<int>(fd::Scores::kRun));
   const std::size_t n = fd::idx(n_rows * n_runs);
-  const on_host::Array<float> logits(all), by(temperatures), maxima(n);
-  const on_host::Array<Best> best(n);
-  const on_host::Array<double> sums(std::vector<double>(n, -1.0));
-  const on_host::Array<int> argmax(rows.size());
+  const on_device::Array<float> logits(all), by(temperatures), maxima(n);
+  const on_device::Array<Best> best(n);
+  const on_device::Array<double> sums(std::vector<double>(n, -1.0));
+  const on_device::Array<int> argmax(rows.size());
   const HeadRuns::Args runs{
       logits.data(), n_rows,     n_vocab, n_runs, temperatures.empty() ? nullptr : by.data(),
       best.data(),   sums.data()};
-  on_host::launch<HeadRuns>(HeadRuns::grid(runs), HeadRuns::shared(), runs);
-  on_host::launch<HeadArgmax>(HeadArgmax::grid(n_rows), HeadArgmax::shared(),
-                              {best.data(), n_runs, argmax.data(), maxima.data()});
+  on_device::launch<HeadRuns>(HeadRuns::grid(runs), HeadRuns::shared(), runs);
+  on_device::launch<HeadArgmax>(HeadArgmax::grid(n_rows), HeadArgmax::shared(),
+                                {best.data(), n_runs, argmax.data(), maxima.data()});
   return {argmax.read(), maxima.read(), sums.read()};
 }
 

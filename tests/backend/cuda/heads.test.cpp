@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "backend/cuda/on_host.hpp"
+#include "backend/cuda/on_device.hpp"
 #include "backend/mini_model.hpp"
 #include "support/catch.hpp"
 
@@ -51,12 +51,12 @@ TEMPLATE_TEST_CASE("heads are normed, turned and stored where their row belongs"
   const std::vector<float> sin = mini::normals(kRows * kTurning / 2, 7);
   for (const fd::RopeKind rope : {fd::RopeKind::kAdjacent, fd::RopeKind::kHalves}) {
     for (const bool normed : {false, true}) {
-      const on_host::Array<float> queries(q), to(q.size()), keys(k), values(v), by_q(q_weight),
+      const on_device::Array<float> queries(q), to(q.size()), keys(k), values(v), by_q(q_weight),
           by_k(k_weight), c(cos), s(sin);
-      const on_host::Array<TestType> cache_k(2 * kKvHeads * kPlaces * kHead),
+      const on_device::Array<TestType> cache_k(2 * kKvHeads * kPlaces * kHead),
           cache_v(2 * kKvHeads * kPlaces * kHead);
       // The second row first, of the second sequence.
-      const on_host::Array<RowPlace> rows(
+      const on_device::Array<RowPlace> rows(
           std::vector<RowPlace>{{1, 1, 4, 0, 1, -1}, {0, 0, 2, 0, 1, -1}});
       typename K::Args args{.rows = rows.data(),
                             .n_rows = kRows,
@@ -80,7 +80,7 @@ TEMPLATE_TEST_CASE("heads are normed, turned and stored where their row belongs"
         args.layers.of[i] = {cache_k.data() + i * sequence, cache_v.data() + i * sequence,
                              kPlaces * kHead};
       }
-      on_host::launch<K>(K::grid(args), K::shared(kHead), args);
+      on_device::launch<K>(K::grid(args), K::shared(kHead), args);
 
       double worst = 0, worst_stored = 0;
       const std::vector<float> turned = to.read();

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "backend/cuda/on_host.hpp"
+#include "backend/cuda/on_device.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"
 
@@ -29,17 +29,17 @@ struct Double {
 }  // namespace
 
 TEST_CASE("kernels and copies follow each other") {
-  const on_host::Array<int> x(std::vector<int>(40, 3));
-  on_host::launch<Double>({2}, 0, {x.data(), 40});
-  on_host::launch<Double>({2}, 0, {x.data(), 39});
+  const on_device::Array<int> x(std::vector<int>(40, 3));
+  on_device::launch<Double>({2}, 0, {x.data(), 40});
+  on_device::launch<Double>({2}, 0, {x.data(), 39});
   std::vector<int> expected(40, 12);
   expected[39] = 6;
   CHECK(x.read() == expected);
 }
 
 TEST_CASE("what was uploaded may be read, what was not may not") {
-  const on_host::Array<int> x(40);
-  CHECK(code_of([&] { on_host::launch<Double>({1}, 0, {x.data(), 32}); }) ==
+  const on_device::Array<int> x(40);
+  CHECK(code_of([&] { on_device::launch<Double>({1}, 0, {x.data(), 32}); }) ==
         fd::ErrorCode::kDevice);
 }
 

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <vector>
 
-#include "backend/cuda/on_host.hpp"
+#include "backend/cuda/on_device.hpp"
 #include "support/catch.hpp"
 
 namespace fd = foredraft;
@@ -24,7 +24,7 @@ struct RoundTrip {
     int* places;  // [32]
   };
   template <typename T>
-  static void run(T& t, const Args& a) {
+  FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
     const int i = t.thread();
     store_element(t, a.half + i, t.load(a.values + i));
     store_element(t, a.values + i, load_element(t, a.half + i) + 0 * load_element(t, a.values + i));
@@ -37,13 +37,13 @@ struct RoundTrip {
 TEST_CASE("elements are rounded as the host rounds them; positions lead to rows") {
   std::vector<float> values;
   for (int i = 0; i < 32; ++i) values.push_back(std::ldexp(1.2345678f, i - 20));
-  const on_host::Array<float> x(values);
-  const on_host::Array<fd::f16> half(32);
-  const on_host::Array<int> nodes(std::vector<int>{9, 9, 1, 4, 7}),
+  const on_device::Array<float> x(values);
+  const on_device::Array<fd::f16> half(32);
+  const on_device::Array<int> nodes(std::vector<int>{9, 9, 1, 4, 7}),
       places(std::vector<int>(32, -1));
   // Three committed positions, then the nodes 1, 4 and 7.
   const RowPlace row{.row = 0, .sequence = 0, .place = 10, .size = 3, .visible = 6, .path = 2};
-  on_host::launch<RoundTrip>({}, 0, {x.data(), half.data(), row, nodes.data(), places.data()});
+  on_device::launch<RoundTrip>({}, 0, {x.data(), half.data(), row, nodes.data(), places.data()});
   const std::vector<float> rounded = x.read();
   for (std::size_t i = 0; i < 32; ++i) {
     CHECK(rounded[i] == fd::half_to_float(fd::float_to_half(values[i])));
@@ -53,7 +53,7 @@ TEST_CASE("elements are rounded as the host rounds them; positions lead to rows"
         std::vector<int>{0, 1, 2, 4, 7, 10, -1});
   RowPlace chain = row;
   chain.path = -1;
-  on_host::launch<RoundTrip>({}, 0, {x.data(), half.data(), chain, nodes.data(), places.data()});
+  on_device::launch<RoundTrip>({}, 0, {x.data(), half.data(), chain, nodes.data(), places.data()});
   CHECK(places.read()[5] == 5);
 }
 
@@ -67,8 +67,8 @@ TEST_CASE("moves follow each other, in every layer and head") {
   std::vector<float> keys(n), values(n);
   std::iota(keys.begin(), keys.end(), 0.0f);
   std::iota(values.begin(), values.end(), 1000.0f);
-  const on_host::Array<float> k(keys), v(values);
-  const on_host::Array<Moves::Layer> layers(shapes);
+  const on_device::Array<float> k(keys), v(values);
+  const on_device::Array<Moves::Layer> layers(shapes);
   Moves::Args args{.k = k.data(),
                    .v = v.data(),
                    .layers = layers.data(),
@@ -77,7 +77,7 @@ TEST_CASE("moves follow each other, in every layer and head") {
                    .n_moves = 3,
                    .from = {4, 5, 1},
                    .to = {1, 4, 0}};
-  on_host::launch<Moves>(Moves::grid(8), 0, args);
+  on_device::launch<Moves>(Moves::grid(8), 0, args);
   for (std::vector<float>* rows : {&keys, &values}) {
     for (const auto& [first, d_head] : {std::pair{0, 3}, {kRows * 3, 3}, {2 * kRows * 3, 2}}) {
       for (int move = 0; move < 3; ++move) {

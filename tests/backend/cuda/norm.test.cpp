@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "backend/cuda/on_host.hpp"
+#include "backend/cuda/on_device.hpp"
 #include "backend/mini_model.hpp"
 #include "support/catch.hpp"
 
@@ -19,9 +19,9 @@ TEST_CASE("x += norm(y) * residual, of each row by itself") {
     const std::vector<float> x = mini::normals(kRows * width, 2);
     const std::vector<float> weight = mini::normals(width, 3);
     y[width] = NAN;  // of the second row
-    const on_host::Array<float> to(x), from(y), by(weight);
-    on_host::launch<AddNorm>(AddNorm::grid(kRows), 0,
-                             {from.data(), to.data(), n, {by.data(), 0.01f}, 0.5f});
+    const on_device::Array<float> to(x), from(y), by(weight);
+    on_device::launch<AddNorm>(AddNorm::grid(kRows), 0,
+                               {from.data(), to.data(), n, {by.data(), 0.01f}, 0.5f});
     const std::vector<float> result = to.read();
     for (const std::size_t row : {0u, 2u}) {
       double squares = 0;

@@ -7,14 +7,14 @@
 #include <foredraft/backend/cuda/matrix.hpp>
 #include <foredraft/backend/dequantized.hpp>
 
-#include "backend/cuda/on_host.hpp"
+#include "backend/cuda/on_device.hpp"
 #include "backend/mini_model.hpp"
 #include "support/catch.hpp"
 
 namespace fd = foredraft;
 using namespace fd::cuda;
 using fd::TensorType;
-using Matrix = DeviceMatrix<on_host::Device>;
+using Matrix = DeviceMatrix<on_device::Device>;
 
 namespace {
 
@@ -23,57 +23,78 @@ struct Case {
   int n_out;
   int n_in;
 };
-// Rows that one, two and four warps share; columns that are no whole chunk, and fewer than lanes.
-constexpr Case kCases[] = {{TensorType::kF32, 5, 3},    {TensorType::kF16, 9, 37},
-                           {TensorType::kBF16, 3, 530}, {TensorType::kQ8_0, 7, 32},
-                           {TensorType::kQ4_0, 6, 544}, {TensorType::kF32, 3, 2050},
-                           {TensorType::kQ4_0, 2, 2080}};
+// Columns that are no whole step, outputs that are no whole tile, and rows of one to eight warps.
+constexpr Case kCases[] = {
+    {TensorType::kF32, 5, 3},      {TensorType::kF16, 17, 37},   {TensorType::kBF16, 3, 530},
+    {TensorType::kQ8_0, 40, 32},   {TensorType::kQ4_0, 33, 544}, {TensorType::kF32, 3, 2050},
+    {TensorType::kQ4_0, 2, 2080},  {TensorType::kQ5_0, 6, 160},  {TensorType::kQ4_1, 20, 96},
+    {TensorType::kQ5_1, 6, 32},    {TensorType::kQ4_K, 35, 256}, {TensorType::kQ5_K, 7, 512},
+    {TensorType::kQ6_K, 18, 1024}, {TensorType::kBF16, 270, 64}};
 
-template <int kTile, WeightFormat F>
-std::vector<float> product(const Matrix& w, const on_host::Array<float>& x, int first, int n_rows,
-                           const on_host::Array<float>* norm) {
-  using K = Product<F, kTile>;
-  std::vector<int> rows;
-  for (int i = 0; i < n_rows; ++i) rows.push_back(first + i);
-  const on_host::Array<int> which(rows);
-  const on_host::Array<float> y(fd::idx(n_rows * w.n_out()));
-  typename K::Args args{.x = x.data(),
-                        .rows = which.data(),
-                        .n_rows = n_rows,
-                        .n_in = w.n_in(),
-                        .norm = {norm == nullptr ? nullptr : norm->data(), 1e-3f},
-                        .parts = {{w.view(), nullptr, y.data()}},
-                        .split = split_of(w.n_in()),
-                        .add = false};
-  on_host::launch<K>(K::grid(args), K::shared(), args);
+/// Rows of x as factors, and where they are.
+struct Factors {
+  Factors(const on_device::Array<float>& x, int first, int n_rows, int n_in,
+          const on_device::Array<float>* norm)
+      : parts(Operand::words_in(n_rows, n_in)), sums(Operand::sums_in(n_rows, n_in)) {
+    std::vector<int> rows;
+    for (int i = 0; i < n_rows; ++i) rows.push_back(first + i);
+    const on_device::Array<int> which(rows);
+    on_device::launch<PrepareRows>(PrepareRows::grid(n_rows), PrepareRows::shared(),
+                                   {.x = x.data(),
+                                    .rows = which.data(),
+                                    .n_in = n_in,
+                                    .norm = {norm == nullptr ? nullptr : norm->data(), 1e-3f},
+                                    .parts = parts.data(),
+                                    .sums = sums.data()});
+    operand = {parts.data(), sums.data(), n_rows, n_in};
+  }
+  on_device::Array<Words> parts;
+  on_device::Array<float> sums;
+  Operand operand;
+};
+
+template <int kTiles, int kColumns, WeightFormat F>
+std::vector<float> product(const Matrix& w, const on_device::Array<float>& x, int first, int n_rows,
+                           const on_device::Array<float>* norm) {
+  using K = Product<F, kTiles, kColumns>;
+  const on_device::Array<float> y(fd::idx(n_rows * w.n_out()));
+  const Factors factors(x, first, n_rows, w.n_in(), norm);
+  const typename K::Args args{.x = factors.operand, .parts = {{w.view(), nullptr, y.data()}}};
+  on_device::launch<K>(K::grid(args), K::shared(), args);
   return y.read();
+}
+
+bool same_bits(const std::vector<float>& all, std::size_t from, const std::vector<float>& some) {
+  return std::memcmp(all.data() + from, some.data(), some.size() * sizeof(float)) == 0;
 }
 
 }  // namespace
 
 TEST_CASE("products are right, and a row's bits are those of any tile") {
-  static_assert(split_of(511) == 1 && split_of(512) == 2 && split_of(2048) == 4);
+  static_assert(split_of(16, 64) == 1 && split_of(16, 256) == 4 && split_of(16, 512) == 8);
+  static_assert(split_of(4096, 4096) == 4 && split_of(150000, 4096) == 1);
   for (const Case& c : kCases) {
     for (const bool normed : {false, true}) {
       CAPTURE(fd::layout_of(c.type)->name, c.n_out, c.n_in, normed);
-      constexpr int kRows = 9;
+      constexpr int kRows = 19;
       const auto file = mini::weights(c.type, c.n_out, c.n_in, 3);
       const std::vector<float> exact = fd::dequantized(file.view());
       const Matrix w(file.view());
       const auto n_in = fd::idx(c.n_in);
+      const auto n_out = fd::idx(c.n_out);
       const std::vector<float> in = mini::normals(kRows * n_in, 4);
       const std::vector<float> weight = mini::normals(n_in, 5);
-      const on_host::Array<float> x(in), norm(weight);
-      const on_host::Array<float>* const by = normed ? &norm : nullptr;
+      const on_device::Array<float> x(in), norm(weight);
+      const on_device::Array<float>* const by = normed ? &norm : nullptr;
       with_format(w.format(), [&]<WeightFormat F>() {
-        const std::vector<float> all = product<8, F>(w, x, 0, kRows, by);
-        const std::vector<float> fours = product<4, F>(w, x, 0, kRows, by);
-        CHECK(std::memcmp(all.data(), fours.data(), all.size() * sizeof(float)) == 0);
-        for (int row = 0; row < kRows; row += 4) {
-          const std::vector<float> one = product<1, F>(w, x, row, 1, by);
-          CHECK(std::memcmp(all.data() + row * c.n_out, one.data(), one.size() * sizeof(float)) ==
-                0);
+        const std::vector<float> all = product<2, 4, F>(w, x, 0, kRows, by);
+        CHECK(same_bits(all, 0, product<1, 2, F>(w, x, 0, kRows, by)));
+        CHECK(same_bits(all, 0, product<1, 8, F>(w, x, 0, kRows, by)));
+        for (const std::size_t row : {0u, 5u, 18u}) {
+          const int first = static_cast<int>(row);
+          CHECK(same_bits(all, row * n_out, product<1, 1, F>(w, x, first, 1, by)));
         }
+        CHECK(same_bits(all, 3 * n_out, product<1, 1, F>(w, x, 3, 8, by)));
         double worst = 0;
         for (std::size_t row = 0; row < kRows; ++row) {
           double squares = 0;
@@ -81,42 +102,41 @@ TEST_CASE("products are right, and a row's bits are those of any tile") {
             squares += std::pow(static_cast<double>(in[row * n_in + k]), 2);
           }
           const double scale = normed ? 1 / std::sqrt(squares / c.n_in + 1e-3) : 1.0;
-          for (std::size_t n = 0; n < fd::idx(c.n_out); ++n) {
-            double sum = 0;
+          for (std::size_t n = 0; n < n_out; ++n) {
+            double sum = 0, magnitude = 0;
             for (std::size_t k = 0; k < n_in; ++k) {
-              sum += static_cast<double>(exact[n * n_in + k]) *
-                     static_cast<double>(in[row * n_in + k]) *
-                     (normed ? static_cast<double>(weight[k]) : 1.0);
+              const double term = static_cast<double>(exact[n * n_in + k]) *
+                                  static_cast<double>(in[row * n_in + k]) *
+                                  (normed ? static_cast<double>(weight[k]) : 1.0) * scale;
+              sum += term;
+              magnitude += std::abs(term);
             }
-            const double found = static_cast<double>(all[row * fd::idx(c.n_out) + n]);
-            worst = std::fmax(worst, std::abs(found - sum * scale));
+            const double found = static_cast<double>(all[row * n_out + n]);
+            worst = std::fmax(worst, std::abs(found - sum) / magnitude);
           }
         }
-        CHECK(worst < 1e-5);
+        CHECK(worst < 0x1p-17 + 1e-6);  // the rounding of x, and that of sums
       });
     }
   }
 }
 
 TEST_CASE("matrices that share an input share a launch") {
-  using K = Product<WeightFormat::kF32, 4>;
-  const on_host::Array<float> x(mini::normals(2 * 6, 1)), bias(std::vector<float>{10, 20, 30});
+  using K = Product<WeightFormat::kF32, 1, 1>;
+  const on_device::Array<float> x(mini::normals(2 * 6, 1)), bias(std::vector<float>{10, 20, 30});
   const auto first = mini::weights(TensorType::kF32, 3, 6, 1);
-  const auto second = mini::weights(TensorType::kF32, 6, 6, 2);
+  const auto second = mini::weights(TensorType::kF32, 150, 6, 2);
   const Matrix a(first.view()), b(second.view());
-  const on_host::Array<float> y(6);
-  const on_host::Array<float> z(std::vector<float>(12, 100.0f));
-  K::Args args{.x = x.data(),
-               .n_rows = 2,
-               .n_in = 6,
-               .parts = {{a.view(), bias.data(), y.data()}, {b.view(), nullptr, z.data()}},
-               .split = 1,
-               .add = false};
-  CHECK(K::grid(args).x == 3);  // nine outputs, four a block
-  on_host::launch<K>(K::grid(args), K::shared(), args);
-  const std::vector<float> alone = product<4, WeightFormat::kF32>(b, x, 0, 2, nullptr);
+  const on_device::Array<float> y(6);
+  const on_device::Array<float> z(std::vector<float>(300, 100.0f));
+  const Factors factors(x, 0, 2, 6, nullptr);
+  K::Args args{.x = factors.operand,
+               .parts = {{a.view(), bias.data(), y.data()}, {b.view(), nullptr, z.data()}}};
+  CHECK(K::grid(args).x == 3);  // one tile, and ten, eight a block
+  on_device::launch<K>(K::grid(args), K::shared(), args);
+  const std::vector<float> alone = product<2, 4, WeightFormat::kF32>(b, x, 0, 2, nullptr);
   CHECK(z.read() == alone);
-  std::vector<float> biased = product<4, WeightFormat::kF32>(a, x, 0, 2, nullptr);
+  std::vector<float> biased = product<1, 1, WeightFormat::kF32>(a, x, 0, 2, nullptr);
   for (std::size_t i = 0; i < biased.size(); ++i)
     biased[i] += 10.0f * static_cast<float>(i % 3 + 1);
   CHECK(y.read() == biased);
@@ -124,7 +144,7 @@ TEST_CASE("matrices that share an input share a launch") {
   args.parts[0] = args.parts[1];
   args.parts[1] = {};
   args.add = true;
-  on_host::launch<K>(K::grid(args), K::shared(), args);
+  on_device::launch<K>(K::grid(args), K::shared(), args);
   std::vector<float> twice = alone;
   for (float& value : twice) value += value;
   CHECK(z.read() == twice);
@@ -133,9 +153,9 @@ TEST_CASE("matrices that share an input share a launch") {
 TEST_CASE("a NaN stays in its row") {
   std::vector<float> in = mini::normals(8 * 40, 1);
   in[3 * 40 + 7] = NAN;
-  const on_host::Array<float> x(in);
+  const on_device::Array<float> x(in);
   const auto file = mini::weights(TensorType::kF16, 5, 40, 1);
   const std::vector<float> y =
-      product<8, WeightFormat::kF16>(Matrix(file.view()), x, 0, 8, nullptr);
+      product<1, 1, WeightFormat::kF16>(Matrix(file.view()), x, 0, 8, nullptr);
   for (std::size_t i = 0; i < y.size(); ++i) CHECK(std::isnan(y[i]) == (i / 5 == 3));
 }

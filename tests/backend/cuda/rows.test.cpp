@@ -5,14 +5,14 @@
 
 #include <foredraft/cache/linear.hpp>
 
-#include "backend/cuda/on_host.hpp"
+#include "backend/cuda/on_device.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"
 
 namespace fd = foredraft;
-using fd::cuda::HostDevice;
+using on_device::Device;
 template <typename S>
-using Rows = fd::cuda::Rows<S, HostDevice>;
+using Rows = fd::cuda::Rows<S, Device>;
 static_assert(fd::RowStorage<Rows<float>> && fd::RowStorage<Rows<fd::f16>>);
 
 namespace {
@@ -28,9 +28,9 @@ void put(Rows<S>& rows, int row, float value) {
     for (int head = 0; head < 2 - layer; ++head) {
       const std::vector<S> keys(fd::idx(d_head), S(value)), values(fd::idx(d_head), S(-value));
       const auto upload = [&](S* to, const std::vector<S>& from) {
-        HostDevice::current().upload(reinterpret_cast<std::byte*>(to),
-                                     reinterpret_cast<const std::byte*>(from.data()),
-                                     from.size() * sizeof(S));
+        Device::current().upload(reinterpret_cast<std::byte*>(to),
+                                 reinterpret_cast<const std::byte*>(from.data()),
+                                 from.size() * sizeof(S));
       };
       upload(kv.k + kv.at(head, row, d_head), keys);
       upload(kv.v + kv.at(head, row, d_head), values);
@@ -64,13 +64,13 @@ TEMPLATE_TEST_CASE("rows are committed, moved, copied and restored", "", float, 
   for (int row = 0; row < 6; ++row) put(rows, row, static_cast<float>(row + 1));
   rows.commit(2);
   CHECK(held(rows) == std::vector<float>{1, 2});
-  const std::size_t before = HostDevice::current().launches();
+  const on_device::Launches launches;
   rows.move(3, 2);
   rows.move(5, 3);
   rows.move(3, 4);
-  CHECK(HostDevice::current().launches() == before);
+  CHECK(launches.are(0));
   rows.commit(3);
-  CHECK(HostDevice::current().launches() == before + 1);  // one kernel for all moves
+  CHECK(launches.are(1));  // one kernel for all moves
   CHECK(held(rows) == std::vector<float>{1, 2, 4, 6, 6});
 
   std::vector<TestType> k, v;
@@ -110,8 +110,8 @@ TEST_CASE("an error of the device in a commit is thrown later") {
   Rows<float> rows(kShape, 10, false);
   rows.move(3, 2);  // row 3 was never written
   rows.commit(1);
-  CHECK(code_of([] { HostDevice::current().finish(); }) == fd::ErrorCode::kDevice);
-  CHECK_NOTHROW(HostDevice::current().finish());
+  CHECK(code_of([] { Device::current().finish(); }) == fd::ErrorCode::kDevice);
+  CHECK_NOTHROW(Device::current().finish());
 }
 
 TEST_CASE("shapes that no memory has") {
@@ -135,17 +135,17 @@ TEST_CASE("a tree's path is committed by one kernel") {
       for (int node = 0; node < 5; ++node)
         values.insert(values.end(), fd::idx(d_head), static_cast<float>(node));
       for (float* to : {kv.k, kv.v}) {
-        HostDevice::current().upload(reinterpret_cast<std::byte*>(to + kv.at(head, 0, d_head)),
-                                     reinterpret_cast<const std::byte*>(values.data()),
-                                     values.size() * sizeof(float));
+        Device::current().upload(reinterpret_cast<std::byte*>(to + kv.at(head, 0, d_head)),
+                                 reinterpret_cast<const std::byte*>(values.data()),
+                                 values.size() * sizeof(float));
       }
     }
   };
   fill(kv0, 2, 3);
   fill(kv1, 1, 5);
-  const std::size_t before = HostDevice::current().launches();
+  const on_device::Launches launches;
   cache.commit(std::vector<fd::NodeIndex>{0, 2, 3});
-  CHECK(HostDevice::current().launches() == before + 1);
+  CHECK(launches.are(1));
   const auto snapshot = cache.snapshot();
   CHECK(snapshot.size == 3);
   REQUIRE(snapshot.rows.size() == 1);

@@ -1,11 +1,10 @@
 #include <foredraft/backend/cuda/weights.hpp>
 
-#include <vector>
-
-#include <foredraft/backend/dequantized.hpp>
+#include <algorithm>
+#include <set>
+#include <tuple>
 
 #include "backend/cpu/random_matrix.hpp"
-#include "backend/cuda/on_host.hpp"
 #include "support/catch.hpp"
 #include "support/throws.hpp"
 
@@ -13,65 +12,52 @@ namespace fd = foredraft;
 using namespace fd::cuda;
 using fd::TensorType;
 
-namespace {
-
-/// All chunks of a matrix, written out as floats.
-template <WeightFormat F>
-struct Unpack {
-  static constexpr const char* kName = "unpack";
-  static constexpr int kThreads = 32;
-  struct Args {
-    Weights w;
-    float* out;  // [n_out, n_chunks, kChunk]
-  };
-  template <typename T>
-  static void run(T& t, const Args& a) {
-    const int n = a.w.n_chunks();
-    for (int chunk = t.thread(); chunk < n; chunk += kThreads) {
-      float w[kChunk<F>];
-      load_chunk<F>(t, a.w, t.block_x(), chunk, w);
-      for (int i = 0; i < kChunk<F>; ++i) {
-        t.store(a.out + (t.block_x() * n + chunk) * kChunk<F> + i, w[i]);
-      }
-    }
-  }
-};
-
-}  // namespace
-
-TEST_CASE("chunks have the values of the file, to the bit, and zeros behind them") {
+TEST_CASE("every weight has a place of its own, and a warp's step lies together") {
   for (const TensorType type : kernels_under_test::kTypes) {
-    for (const std::size_t n_in : kernels_under_test::columns_of(type)) {
-      CAPTURE(fd::layout_of(type)->name, n_in);
-      const auto file = kernels_under_test::random_matrix(type, 3, n_in, 7);
-      const std::vector<float> exact = fd::dequantized(file.view());
-      const WeightBytes packed = pack_weights(file.view());
-      const on_host::Array<std::byte> chunks(packed.chunks);
-      const on_host::Array<std::uint16_t> scales(packed.scales);
-      const Weights w{chunks.data(), scales.data(), 3, static_cast<int>(n_in), format_for(type)};
-      const auto width = fd::idx(w.n_chunks() * chunk_of(w.format));
-      CHECK(packed.chunks.size() == 3 * fd::idx(w.n_chunks()) * 16);
-      const on_host::Array<float> out(3 * width);
-      with_format(w.format,
-                  [&]<WeightFormat F>() { on_host::launch<Unpack<F>>({3}, 0, {w, out.data()}); });
-      const std::vector<float> values = out.read();
-      int wrong = 0;
-      for (std::size_t n = 0; n < 3; ++n) {
-        for (std::size_t k = 0; k < width; ++k) {
-          wrong += values[n * width + k] != (k < n_in ? exact[n * n_in + k] : 0.0f);
-        }
+    CAPTURE(fd::layout_of(type)->name);
+    const Weights w{nullptr, nullptr, 32, 256, format_for(type)};
+    const FormatShape shape = shape_of(w.format);
+    std::set<std::tuple<std::size_t, int, int, int, int>> places;
+    for (int row = 0; row < 32; ++row) {
+      for (int k = 0; k < 256; ++k) {
+        const Place place = place_of(w, row, k);
+        places.emplace(place.step, place.lane, place.part, place.word, place.upper);
+        const int wrong = (place.step / fd::idx(w.n_steps()) != fd::idx(row / 16)) +
+                          (place.step % fd::idx(w.n_steps()) != fd::idx(k / shape.columns)) +
+                          (place.lane / 4 != row % 8) + (place.word % 2 != row % 16 / 8) +
+                          (place.part != k % shape.columns / 16) +
+                          (place.at(shape.loads) / 32 / fd::idx(shape.loads) != place.step);
+        REQUIRE(wrong == 0);
       }
-      CHECK(wrong == 0);
     }
+    CHECK(places.size() == 32 * 256);
   }
 }
 
-TEST_CASE("formats without one of their own are widened") {
-  CHECK(format_for(TensorType::kQ4_0) == WeightFormat::kQ4);
-  CHECK(format_for(TensorType::kQ8_0) == WeightFormat::kQ8);
-  for (const TensorType type : {TensorType::kF32, TensorType::kQ4_1, TensorType::kQ5_0,
-                                TensorType::kQ5_1, TensorType::kQ4_K, TensorType::kQ6_K}) {
-    CHECK(format_for(type) == WeightFormat::kF32);
+TEST_CASE("rows and columns behind the last are zeros") {
+  const auto file = kernels_under_test::random_matrix(TensorType::kBF16, 3, 5, 1);
+  const WeightBytes packed = pack_weights(file.view());
+  CHECK(packed.steps.size() == 16 * 16 * 2);
+  CHECK(packed.scales.empty());
+  const auto written = static_cast<std::size_t>(
+      std::ranges::count_if(packed.steps, [](std::byte b) { return b != std::byte{}; }));
+  CHECK(written <= 3 * 5 * 2);
+  CHECK(written > 3 * 5);
+}
+
+TEST_CASE("what is packed takes whole tiles of whole steps") {
+  for (const TensorType type : kernels_under_test::kTypes) {
+    for (const std::size_t n_in : kernels_under_test::columns_of(type)) {
+      CAPTURE(fd::layout_of(type)->name, n_in);
+      const auto file = kernels_under_test::random_matrix(type, 17, n_in, 7);
+      const WeightBytes packed = pack_weights(file.view());
+      const Weights w{nullptr, nullptr, 17, static_cast<int>(n_in), format_for(type)};
+      CHECK(w.n_tiles() == 2);
+      CHECK(packed.steps.size() ==
+            fd::idx(2 * w.n_steps() * shape_of(w.format).loads) * 32 * sizeof(Words));
+      CHECK(packed.scales.size() ==
+            fd::idx(2 * w.n_groups() * 8 * shape_of(w.format).scale_bytes()));
+    }
   }
 }
 

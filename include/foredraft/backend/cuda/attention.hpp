@@ -11,7 +11,7 @@ namespace foredraft::inline v0::cuda {
 inline constexpr int kPart = 64;
 
 /// First position that a row sees.
-FOREDRAFT_DEVICE constexpr int first_visible(int visible, int window) {
+FOREDRAFT_HOST_DEVICE constexpr int first_visible(int visible, int window) {
   return window > 0 && visible > window ? visible - window : 0;
 }
 

@@ -18,9 +18,10 @@ namespace foredraft::inline v0 {
 /// and tokens and scores travel. `Cuda` (cuda.cuh) runs them on a GPU; over HostDevice the host
 /// executes the same kernels, for tests.
 ///
-/// Sums and functions are float, inputs are never rounded further; weights are the file's values. A
-/// row's bits do not depend on the rows beside it. They are not those of Cpu, and those of a GPU are
-/// not those of the host: exp and tanh are each side's own.
+/// Weights are the file's values, sums and functions are float, and what is multiplied by weights is
+/// rounded to 17 bits (Operand). A row's bits do not depend on the rows beside it. They are not those
+/// of Cpu, and those of a GPU are not those of the host: exp, tanh and the order of a tensor core's
+/// sums are each side's own.
 ///
 /// It works on the device that is current when it is made. Caches of its models are
 /// `LinearCache<cuda::Rows<f16, D>>`, made while the same device is current.

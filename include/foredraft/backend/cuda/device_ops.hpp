@@ -18,6 +18,11 @@
 
 namespace foredraft::inline v0::cuda {
 
+/// 16 bytes, loaded at once.
+struct alignas(16) Words {
+  std::uint32_t v[4];
+};
+
 /// The vocabulary in which kernels are written. A kernel is a struct
 ///
 ///     struct Kernel {
@@ -42,37 +47,55 @@ namespace foredraft::inline v0::cuda {
 /// compiler may otherwise fuse in one kernel what it keeps apart in another, and the result of a row
 /// would depend on how many rows its kernel was made for. A sum over a warp has one order as well:
 /// the upper half of the lanes is added to the lower half, and so on until one is left.
+///
+/// mma() is a tensor core's product for a warp: D += A B, with A [16, 16] and B [16, 8] in bf16 and D
+/// [16, 8] in float. Of these, lane l = 4 g + t has
+///
+///     a.v[0]: A[g][2t, 2t+1]          b0: B[2t, 2t+1][g]      d[0], d[1]: D[g][2t, 2t+1]
+///     a.v[1]: A[g+8][2t, 2t+1]        b1: B[2t+8, 2t+9][g]    d[2], d[3]: D[g+8][2t, 2t+1]
+///     a.v[2]: A[g][2t+8, 2t+9]
+///     a.v[3]: A[g+8][2t+8, 2t+9]      of two in a word, the first is its low half
+///
+/// Products are exact. The order of their sum is the hardware's own, and the same for all of D.
+/// @source mma.m16n8k16 of the PTX ISA
 template <typename T>
-concept KernelThread = requires(T& t, const float* from, float* to, float (&some)[2], float x,
-                                double d, std::uint16_t half, int n) {
-  { t.thread() } -> std::same_as<int>;                      // in its block
-  { t.block_x() } -> std::same_as<int>;                     // of the grid
-  { t.block_y() } -> std::same_as<int>;                     //
-  { t.block_z() } -> std::same_as<int>;                     //
-  { t.template shared<float>(n) } -> std::same_as<float*>;  // next n elements of the block's own
-  { t.load(from) } -> std::same_as<float>;                  // any plain type, where it is aligned
-  t.store(to, x);                                           //
-  t.sync();                                                 // all threads of the block
-  { t.shuffle_xor(x, n) } -> std::same_as<float>;           // of lane ^ n, in all lanes of a warp
-  { t.shuffle(x, n) } -> std::same_as<float>;               // of lane n
-  { t.warp_sum(x) } -> std::same_as<float>;   // of all lanes, in each of them; halves folded
-  { t.warp_sum(d) } -> std::same_as<double>;  //
-  t.warp_sums(some);                          // each of them, in its place
-  { t.warp_max(x) } -> std::same_as<float>;   // likewise
-  { t.ballot(true) } -> std::same_as<std::uint32_t>;      // bit i: what lane i said
-  { t.atomic_add(&n, n) } -> std::same_as<int>;           // returns what was there
-  { t.fma(x, x, x) } -> std::same_as<float>;              // x * y + z, rounded once
-  { t.mul(x, x) } -> std::same_as<float>;                 // rounded, and never fused
-  { t.add(x, x) } -> std::same_as<float>;                 // likewise
-  { t.max(x, x) } -> std::same_as<float>;                 // the number where the other is NaN
-  { t.sqrt(x) } -> std::same_as<float>;                   // correctly rounded
-  { t.divide(x, x) } -> std::same_as<float>;              // correctly rounded
-  { t.exp(x) } -> std::same_as<float>;                    // each side's own
-  { t.exp(d) } -> std::same_as<double>;                   //
-  { t.tanh(x) } -> std::same_as<float>;                   //
-  { t.half_to_float(half) } -> std::same_as<float>;       // binary16, exact
-  { t.float_to_half(x) } -> std::same_as<std::uint16_t>;  // to nearest even
-};
+concept KernelThread =
+    requires(T& t, const float* from, float* to, float (&some)[2], float (&four)[4],
+             const Words& words, float x, double d, std::uint16_t half, std::uint32_t bits, int n) {
+      { t.thread() } -> std::same_as<int>;   // in its block
+      { t.block_x() } -> std::same_as<int>;  // of the grid
+      { t.block_y() } -> std::same_as<int>;  //
+      { t.block_z() } -> std::same_as<int>;  //
+      {
+        t.template shared<float>(n)
+      } -> std::same_as<float*>;                       // next n elements of the block's own
+      { t.load(from) } -> std::same_as<float>;         // any plain type, where it is aligned
+      { t.load_once(from) } -> std::same_as<float>;    // what no other thread reads, ever
+      t.store(to, x);                                  //
+      t.sync();                                        // all threads of the block
+      { t.shuffle_xor(x, n) } -> std::same_as<float>;  // of lane ^ n, in all lanes of a warp
+      { t.shuffle(x, n) } -> std::same_as<float>;      // of lane n
+      { t.warp_sum(x) } -> std::same_as<float>;   // of all lanes, in each of them; halves folded
+      { t.warp_sum(d) } -> std::same_as<double>;  //
+      t.warp_sums(some);                          // each of them, in its place
+      { t.warp_max(x) } -> std::same_as<float>;   // likewise
+      { t.ballot(true) } -> std::same_as<std::uint32_t>;      // bit i: what lane i said
+      { t.atomic_add(&n, n) } -> std::same_as<int>;           // returns what was there
+      { t.fma(x, x, x) } -> std::same_as<float>;              // x * y + z, rounded once
+      { t.mul(x, x) } -> std::same_as<float>;                 // rounded, and never fused
+      { t.add(x, x) } -> std::same_as<float>;                 // likewise
+      { t.max(x, x) } -> std::same_as<float>;                 // the number where the other is NaN
+      { t.sqrt(x) } -> std::same_as<float>;                   // correctly rounded
+      { t.divide(x, x) } -> std::same_as<float>;              // correctly rounded
+      { t.exp(x) } -> std::same_as<float>;                    // each side's own
+      { t.exp(d) } -> std::same_as<double>;                   //
+      { t.tanh(x) } -> std::same_as<float>;                   //
+      { t.half_to_float(half) } -> std::same_as<float>;       // binary16, exact
+      { t.float_to_half(x) } -> std::same_as<std::uint16_t>;  // to nearest even
+      t.mma(four, words, bits, bits);                         // see above
+      { t.bf16_pair(x, x) } -> std::same_as<std::uint32_t>;   // to nearest even; the first one low
+      { t.add_bf16(bits, bits) } -> std::same_as<std::uint32_t>;  // of pairs, likewise
+    };
 
 inline constexpr int kWarp = 32;
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
@@ -96,6 +119,19 @@ FOREDRAFT_HOST_DEVICE constexpr int parts_of(int n, int size) { return (n + size
 /// Four floats that are loaded at once; 16-byte aligned.
 struct alignas(16) Four {
   float v[4];
+};
+
+FOREDRAFT_HOST_DEVICE inline float float_of_bits(std::uint32_t bits) {
+  return __builtin_bit_cast(float, bits);
+}
+/// The two of a pair of bf16.
+FOREDRAFT_HOST_DEVICE inline float low_of(std::uint32_t pair) { return float_of_bits(pair << 16); }
+FOREDRAFT_HOST_DEVICE inline float high_of(std::uint32_t pair) {
+  return float_of_bits(pair & 0xffff0000u);
+}
+
+struct alignas(8) Two {
+  float v[2];
 };
 
 template <typename T>

@@ -21,7 +21,7 @@ namespace foredraft::inline v0::cuda {
 /// A kernel as the GPU starts it. Arguments stay where the driver puts them: a part that is chosen at
 /// run time would otherwise be copied to every thread's own memory.
 template <typename K>
-__global__ void __launch_bounds__(K::kThreads)
+__global__ void __launch_bounds__(K::kThreads, 1)
     run_kernel(const __grid_constant__ typename K::Args args) {
   GpuThread thread;
   K::run(thread, args);

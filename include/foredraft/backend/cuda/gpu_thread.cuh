@@ -31,6 +31,13 @@ class GpuThread {
     return *from;
   }
   template <typename T>
+  __device__ T load_once(const T* from) const {
+    if constexpr (sizeof(T) == sizeof(uint4)) {  // past the first cache: it keeps what others read
+      return __builtin_bit_cast(T, __ldcs(reinterpret_cast<const uint4*>(from)));
+    }
+    return *from;
+  }
+  template <typename T>
   __device__ void store(T* to, const T& value) const {
     *to = value;
   }
@@ -77,6 +84,24 @@ class GpuThread {
   }
   __device__ std::uint16_t float_to_half(float value) const {
     return __half_as_ushort(__float2half_rn(value));
+  }
+
+  __device__ void mma(float (&d)[4], const Words& a, std::uint32_t b0, std::uint32_t b1) const {
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a.v[0]), "r"(a.v[1]), "r"(a.v[2]), "r"(a.v[3]), "r"(b0), "r"(b1));
+  }
+  __device__ std::uint32_t bf16_pair(float low, float high) const {
+    std::uint32_t pair;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+  }
+  __device__ std::uint32_t add_bf16(std::uint32_t a, std::uint32_t b) const {
+    constexpr std::uint32_t kOnes = 0x3f803f80u;  // there is no addition before compute 9.0
+    std::uint32_t sum;
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(sum) : "r"(a), "r"(kOnes), "r"(b));
+    return sum;
   }
 
  private:

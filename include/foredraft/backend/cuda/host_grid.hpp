@@ -51,6 +51,10 @@ class HostThread {
     return value;
   }
   template <typename T>
+  T load_once(const T* from, Where where = Where::current()) {
+    return load(from, where);
+  }
+  template <typename T>
   void store(T* to, const std::type_identity_t<T>& value, Where where = Where::current()) {
     static_assert(std::is_trivially_copyable_v<T>);
     check(Access::kWrite, to, sizeof(T), alignof(T), where);
@@ -119,6 +123,40 @@ class HostThread {
   float half_to_float(std::uint16_t bits) const noexcept { return foredraft::half_to_float(bits); }
   std::uint16_t float_to_half(float value) const noexcept {
     return foredraft::float_to_half(value);
+  }
+
+  /// Products and their sum are exact in double, and rounded once: a tensor core may differ from that
+  /// by some units of the last place of the greatest term.
+  void mma(float (&d)[4], const Words& a, std::uint32_t b0, std::uint32_t b1,
+           Where where = Where::current()) {
+    struct Operands {
+      Words a;
+      std::uint32_t b[2];
+    };
+    const Slots& lanes = exchange(Operands{a, {b0, b1}}, where);
+    const auto half_of = [](std::uint32_t word, int upper) {
+      return static_cast<double>(float_of_bits(upper != 0 ? word & 0xffff0000u : word << 16));
+    };
+    const int g = thread_ % kWarp / 4;
+    const int t = thread_ % 4;
+    for (int i = 0; i < 4; ++i) {
+      const int row = g + i / 2 * 8;
+      const int column = 2 * t + i % 2;
+      double sum = static_cast<double>(d[i]);
+      for (int k = 0; k < 16; ++k) {
+        const int pair = k % 8 / 2;
+        const auto of_a = lanes[idx(row % 8 * 4 + pair)].template get<Operands>().a;
+        const auto of_b = lanes[idx(column * 4 + pair)].template get<Operands>();
+        sum += half_of(of_a.v[row / 8 + k / 8 * 2], k % 2) * half_of(of_b.b[k / 8], k % 2);
+      }
+      d[i] = static_cast<float>(sum);
+    }
+  }
+  std::uint32_t bf16_pair(float low, float high) const noexcept {
+    return float_to_bfloat16(low) | static_cast<std::uint32_t>(float_to_bfloat16(high)) << 16;
+  }
+  std::uint32_t add_bf16(std::uint32_t a, std::uint32_t b) const noexcept {
+    return bf16_pair(low_of(a) + low_of(b), high_of(a) + high_of(b));
   }
 
  private:

@@ -16,7 +16,7 @@ struct KeyValues {
   S* v = nullptr;
   std::size_t head_stride = 0;  // elements between two heads
 
-  FOREDRAFT_DEVICE std::size_t at(int head, int row, int d_head) const {
+  FOREDRAFT_HOST_DEVICE std::size_t at(int head, int row, int d_head) const {
     return static_cast<std::size_t>(head) * head_stride +
            static_cast<std::size_t>(row) * static_cast<std::size_t>(d_head);
   }

@@ -1,14 +1,10 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <limits>
-#include <span>
-#include <string>
+#include <vector>
 
 #include <foredraft/backend/cuda/device.hpp>
 #include <foredraft/backend/cuda/weights.hpp>
-#include <foredraft/core/error.hpp>
 #include <foredraft/core/tensor.hpp>
 
 namespace foredraft::inline v0::cuda {
@@ -23,7 +19,9 @@ class DeviceMatrix {
   explicit DeviceMatrix(const TensorView& weights) : DeviceMatrix(weights, pack_weights(weights)) {}
 
   /// For arguments of kernels.
-  Weights view() const noexcept { return {chunks_.data(), scales_.data(), n_out_, n_in_, format_}; }
+  Weights view() const noexcept {
+    return {reinterpret_cast<const Words*>(steps_.data()), scales_.data(), n_out_, n_in_, format_};
+  }
   WeightFormat format() const noexcept { return format_; }
   int n_out() const noexcept { return n_out_; }
   int n_in() const noexcept { return n_in_; }
@@ -31,28 +29,23 @@ class DeviceMatrix {
  private:
   DeviceMatrix(const TensorView& weights, const WeightBytes& packed)
       : format_(format_for(weights.type)),
-        n_out_(counted(weights.n_out)),
-        n_in_(counted(weights.n_in)),
-        chunks_(packed.chunks.size()) {
-    D& device = D::current();
-    device.upload(chunks_.data(), packed.chunks.data(), packed.chunks.size());
-    if (packed.scales.empty()) return;
-    const std::span scales(packed.scales);
-    scales_ = DeviceMemory<D, std::uint16_t>(scales.size());
-    device.upload(reinterpret_cast<std::byte*>(scales_.data()), std::as_bytes(scales).data(),
-                  scales.size_bytes());
-  }
+        n_out_(static_cast<int>(weights.n_out)),
+        n_in_(static_cast<int>(weights.n_in)),
+        steps_(uploaded(packed.steps)),
+        scales_(uploaded(packed.scales)) {}
 
-  static int counted(std::size_t n) {
-    if (n <= std::size_t{std::numeric_limits<int>::max()}) return static_cast<int>(n);
-    throw Error(ErrorCode::kShapeMismatch, "a dimension of " + std::to_string(n), "below 2^31", "");
+  static DeviceMemory<D, std::byte> uploaded(const std::vector<std::byte>& bytes) {
+    if (bytes.empty()) return {};
+    DeviceMemory<D, std::byte> memory(bytes.size());
+    D::current().upload(memory.data(), bytes.data(), bytes.size());
+    return memory;
   }
 
   WeightFormat format_ = WeightFormat::kF32;
   int n_out_ = 0;
   int n_in_ = 0;
-  DeviceMemory<D, std::byte> chunks_ = {};
-  DeviceMemory<D, std::uint16_t> scales_ = {};
+  DeviceMemory<D, std::byte> steps_ = {};
+  DeviceMemory<D, std::byte> scales_ = {};
 };
 
 }  // namespace foredraft::inline v0::cuda

@@ -12,6 +12,13 @@ struct Norm {
   float epsilon = 0;
 };
 
+/// 1 / sqrt(squares / n + epsilon)
+template <typename T>
+FOREDRAFT_DEVICE float inverse_root(T& t, float squares, int n, float epsilon) {
+  const float mean = t.divide(squares, static_cast<float>(n));
+  return t.divide(1.0f, t.sqrt(t.add(mean, epsilon)));
+}
+
 /// 1 / sqrt(mean(x^2) + epsilon), computed by each warp that calls it, in one order. `n` may be that
 /// of any row: lane i adds up the values i, i + 32, ...
 /// @shape x [n]
@@ -22,8 +29,7 @@ FOREDRAFT_DEVICE float norm_scale(T& t, const float* x, int n, float epsilon) {
     const float value = t.load(x + i);
     squares = t.fma(value, value, squares);
   }
-  const float mean = t.divide(t.warp_sum(squares), static_cast<float>(n));
-  return t.divide(1.0f, t.sqrt(t.add(mean, epsilon)));
+  return inverse_root(t, t.warp_sum(squares), n, epsilon);
 }
 
 /// x += norm(y) * residual, a block for each row: a norm behind a product has to see all of it.

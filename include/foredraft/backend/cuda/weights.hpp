@@ -3,166 +3,192 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <span>
+#include <limits>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <foredraft/backend/cuda/device_ops.hpp>
+#include <foredraft/backend/cuda/weight_format.hpp>
 #include <foredraft/backend/dequantized.hpp>
 #include <foredraft/core/dequantize.hpp>
+#include <foredraft/core/error.hpp>
+#include <foredraft/core/half.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/tensor.hpp>
 
 namespace foredraft::inline v0::cuda {
 
-/// How weights lie in a device's memory. Each format of a file goes into the first that holds its
-/// values exactly; formats that have none of their own here become kF32, which always does.
-enum class WeightFormat : std::uint8_t {
-  kF32,
-  kF16,
-  kBF16,
-  kQ8,  ///< int8 codes, one binary16 scale for 32 of them: Q8_0
-  kQ4,  ///< 4-bit codes from -8 on, likewise: Q4_0
-};
-
-constexpr WeightFormat format_for(TensorType type) noexcept {
-  switch (type) {
-    case TensorType::kF16: return WeightFormat::kF16;
-    case TensorType::kBF16: return WeightFormat::kBF16;
-    case TensorType::kQ8_0: return WeightFormat::kQ8;
-    case TensorType::kQ4_0: return WeightFormat::kQ4;
-    default: return WeightFormat::kF32;
-  }
-}
-
-/// Weights that a thread loads at once: as many as 16 bytes hold.
-FOREDRAFT_HOST_DEVICE constexpr int chunk_of(WeightFormat format) noexcept {
-  switch (format) {
-    case WeightFormat::kF32: return 4;
-    case WeightFormat::kF16:
-    case WeightFormat::kBF16: return 8;
-    case WeightFormat::kQ8: return 16;
-    case WeightFormat::kQ4: return 32;
-  }
-  return 0;
-}
-template <WeightFormat F>
-inline constexpr int kChunk = chunk_of(F);
-
-inline constexpr int kScaled = 32;  // weights that share a scale
-
-/// `f.operator()<format>()`: a format that is known when a program runs, as a constant.
-template <typename F>
-constexpr void with_format(WeightFormat format, F&& f) {
-  switch (format) {
-    case WeightFormat::kF32: return f.template operator()<WeightFormat::kF32>();
-    case WeightFormat::kF16: return f.template operator()<WeightFormat::kF16>();
-    case WeightFormat::kBF16: return f.template operator()<WeightFormat::kBF16>();
-    case WeightFormat::kQ8: return f.template operator()<WeightFormat::kQ8>();
-    case WeightFormat::kQ4: return f.template operator()<WeightFormat::kQ4>();
-  }
-}
-
-/// A matrix as kernels read it. A row is whole chunks, the last one filled with zeros.
+/// A matrix as kernels read it: tiles of 16 rows, each cut into steps of some columns. A lane's part
+/// of a step lies together, and so do the lanes of a warp: what a warp loads is 512 bytes in a row,
+/// and already in the order in which mma() wants it (see Place). Rows and columns behind the last
+/// one are zeros.
 struct Weights {
-  const std::byte* chunks = nullptr;      // [n_out, n_chunks] of 16 bytes
-  const std::uint16_t* scales = nullptr;  // [n_out, n_in / kScaled] binary16, or null
+  const Words* steps = nullptr;       // [n_tiles, n_steps, loads, 32 lanes]
+  const std::byte* scales = nullptr;  // [n_tiles, n_groups, 8] of scale_bytes(), or null
   int n_out = 0;
   int n_in = 0;
   WeightFormat format = WeightFormat::kF32;
 
-  FOREDRAFT_HOST_DEVICE int n_chunks() const { return parts_of(n_in, chunk_of(format)); }
+  FOREDRAFT_HOST_DEVICE int n_tiles() const { return parts_of(n_out, kTileRows); }
+  FOREDRAFT_HOST_DEVICE int n_steps() const { return parts_of(n_in, shape_of(format).columns); }
+  /// Whole groups of whole steps.
+  FOREDRAFT_HOST_DEVICE int n_groups() const {
+    const FormatShape shape = shape_of(format);
+    return shape.group == 0 ? 0 : n_steps() * (shape.columns / shape.group);
+  }
 };
+
+/// Where a weight lies. Which of a step's columns belongs to which k of mma() is free, as long as
+/// both factors agree: lane 4 g + t has columns 4t .. 4t+3 of each 16, of rows g and g + 8, so that
+/// those four lie side by side in a row of activations (Operand).
+struct Place {
+  std::size_t step;  // of all tiles
+  int lane;
+  int part;   // 16 columns, of the step
+  int word;   // of mma()'s A: 0 and 2 are row g, 1 and 3 row g + 8
+  int upper;  // 1: the upper half of it
+
+  /// The 16 bytes that hold it. @param load  of 2 where a lane loads twice, else 0
+  FOREDRAFT_HOST_DEVICE std::size_t at(int loads, int load = 0) const {
+    return (step * static_cast<std::size_t>(loads) + static_cast<std::size_t>(load)) * kWarp +
+           static_cast<std::size_t>(lane);
+  }
+};
+
+FOREDRAFT_HOST_DEVICE inline Place place_of(const Weights& w, int row, int column) {
+  const int columns = shape_of(w.format).columns;
+  const int in_step = column % columns;
+  return {static_cast<std::size_t>(row / kTileRows) * static_cast<std::size_t>(w.n_steps()) +
+              static_cast<std::size_t>(column / columns),
+          row % 8 * 4 + in_step % kTileColumns / 4, in_step / kTileColumns,
+          row % kTileRows / 8 + in_step % 4 / 2 * 2, in_step % 2};
+}
+/// The entry of scales that a weight belongs to.
+FOREDRAFT_HOST_DEVICE inline std::size_t scale_place(const Weights& w, int row, int group) {
+  return (static_cast<std::size_t>(row / kTileRows) * static_cast<std::size_t>(w.n_groups()) +
+          static_cast<std::size_t>(group)) *
+             8 +
+         static_cast<std::size_t>(row % 8);
+}
 
 /// A matrix on its way to a device.
 struct WeightBytes {
-  std::vector<std::byte> chunks;
-  std::vector<std::uint16_t> scales;
+  std::vector<std::byte> steps;
+  std::vector<std::byte> scales;
 };
 
-/// The bytes of one row of a file as chunks, and its scales.
-/// @shape row [row_bytes(type, n_in)], chunks [n_chunks * 16], zeros; scales [n_in / kScaled] or none
-inline void pack_row(const TensorView& weights, std::size_t row, std::byte* chunks,
-                     std::uint16_t* scales) noexcept {
-  const std::size_t row_size = *row_bytes(weights.type, weights.n_in);
-  const std::byte* from = weights.data.data() + row * row_size;
-  const WeightFormat format = format_for(weights.type);
-  if (format == WeightFormat::kF16 || format == WeightFormat::kBF16) {
-    std::memcpy(chunks, from, row_size);
-  } else if (format == WeightFormat::kF32) {
-    // A chunk of floats may be filled up; what lies behind the row is not written.
-    dequantize_row(weights.type, from, weights.n_in, reinterpret_cast<float*>(chunks));
-  } else {
-    const std::size_t codes = layout_of(weights.type)->bytes - sizeof(std::uint16_t);
-    for (std::size_t i = 0; i < weights.n_in / idx(kScaled); ++i) {
-      std::memcpy(&scales[i], from, sizeof(std::uint16_t));
-      std::memcpy(chunks + i * codes, from + sizeof(std::uint16_t), codes);
-      from += sizeof(std::uint16_t) + codes;
-    }
+namespace detail {
+
+/// Put a file's rows where kernels look for them.
+class WeightPacker {
+ public:
+  explicit WeightPacker(const TensorView& file)
+      : file_(file),
+        shape_{nullptr, nullptr, counted(file.n_out), counted(file.n_in), format_for(file.type)},
+        loads_(shape_of(shape_.format).loads) {
+    const auto tiles = idx(shape_.n_tiles());
+    const auto scales = idx(shape_.n_groups()) * 8 * idx(shape_of(shape_.format).scale_bytes());
+    // A nibble of zeros is not everywhere the code of 0, but where it is not there is its scale.
+    packed_.steps.resize(tiles * idx(shape_.n_steps()) * idx(loads_) * kWarp * sizeof(Words));
+    packed_.scales.resize(tiles * scales);
   }
-}
 
-/// @errors kShapeMismatch as checked_bytes()
-inline WeightBytes pack_weights(const TensorView& weights) {
-  (void)checked_bytes(weights);
-  const WeightFormat format = format_for(weights.type);
-  const bool scaled = format == WeightFormat::kQ8 || format == WeightFormat::kQ4;
-  const std::size_t chunk = idx(chunk_of(format));
-  const std::size_t row = (weights.n_in + chunk - 1) / chunk * 16;
-  const std::size_t scales = scaled ? weights.n_in / idx(kScaled) : 0;
-  WeightBytes packed{std::vector<std::byte>(weights.n_out * row),
-                     std::vector<std::uint16_t>(weights.n_out * scales)};
-  for (std::size_t n = 0; n < weights.n_out; ++n) {
-    pack_row(weights, n, packed.chunks.data() + n * row, packed.scales.data() + n * scales);
-  }
-  return packed;
-}
-
-/// 16 bytes, loaded at once.
-struct alignas(16) Words {
-  std::uint32_t v[4];
-};
-
-FOREDRAFT_DEVICE inline float float_of_bits(std::uint32_t bits) {
-  return __builtin_bit_cast(float, bits);
-}
-
-/// The values of one chunk. Products of a scale and a code are exact.
-/// @shape w [kChunk<F>], written
-template <WeightFormat F, typename T>
-FOREDRAFT_DEVICE void load_chunk(T& t, const Weights& m, int row, int chunk,
-                                 float (&w)[kChunk<F>]) {
-  const auto at =
-      static_cast<std::size_t>(row) * static_cast<std::size_t>(parts_of(m.n_in, kChunk<F>)) +
-      static_cast<std::size_t>(chunk);
-  const Words words = t.load(reinterpret_cast<const Words*>(m.chunks) + at);
-  if constexpr (F == WeightFormat::kF32) {
-    FOREDRAFT_UNROLL
-    for (int i = 0; i < 4; ++i) w[i] = float_of_bits(words.v[i]);
-  } else if constexpr (F == WeightFormat::kF16 || F == WeightFormat::kBF16) {
-    FOREDRAFT_UNROLL
-    for (int i = 0; i < 8; ++i) {
-      const std::uint32_t half = i % 2 == 0 ? words.v[i / 2] & 0xffffu : words.v[i / 2] >> 16;
-      w[i] = F == WeightFormat::kF16 ? t.half_to_float(static_cast<std::uint16_t>(half))
-                                     : float_of_bits(half << 16);
-    }
-  } else {
-    const int scale = chunk * kChunk<F> / kScaled;
-    const float d = t.half_to_float(
-        t.load(m.scales +
-               static_cast<std::size_t>(row) * static_cast<std::size_t>(m.n_in / kScaled) + scale));
-    FOREDRAFT_UNROLL
-    for (int i = 0; i < kChunk<F>; ++i) {
-      if constexpr (F == WeightFormat::kQ8) {
-        const auto code = static_cast<std::int8_t>(words.v[i / 4] >> (8 * (i % 4)) & 0xffu);
-        w[i] = t.mul(d, static_cast<float>(code));
+  WeightBytes packed() && {
+    const std::size_t row_size = *row_bytes(file_.type, file_.n_in);
+    for (int row = 0; row < shape_.n_out; ++row) {
+      const std::byte* const bytes = file_.data.data() + idx(row) * row_size;
+      if (shape_.n_groups() == 0) {
+        put_floats(row, bytes, row_size / file_.n_in);
       } else {
-        // Byte i of a block holds weight i in its low bits and weight i + 16 in its high bits.
-        const int byte = i % 16;
-        const std::uint32_t code = words.v[byte / 4] >> (8 * (byte % 4) + (i < 16 ? 0 : 4)) & 15u;
-        w[i] = t.mul(d, static_cast<float>(static_cast<int>(code) - 8));
+        put_blocks(row, bytes);
+      }
+    }
+    return std::move(packed_);
+  }
+
+ private:
+  static int counted(std::size_t n) {
+    if (n <= std::size_t{std::numeric_limits<int>::max()}) return static_cast<int>(n);
+    throw Error(ErrorCode::kShapeMismatch, "a dimension of " + std::to_string(n), "below 2^31", "");
+  }
+
+  void put_floats(int row, const std::byte* from, std::size_t size) {
+    for (int k = 0; k < shape_.n_in; ++k, from += size) {
+      const Place place = place_of(shape_, row, k);
+      if (size == sizeof(float)) {
+        // A load holds four columns of one row.
+        std::memcpy(word(place, place.word % 2) + idx(place.word / 2 * 8 + place.upper * 4), from,
+                    size);
+      } else {
+        std::memcpy(word(place) + idx(place.word * 4 + place.upper * 2), from, size);
       }
     }
   }
+
+  void put_blocks(int row, const std::byte* from) {
+    const TypeLayout layout = *layout_of(file_.type);
+    const int elements = static_cast<int>(layout.elements);
+    const int group = shape_of(shape_.format).group;
+    QuantBlock block;
+    for (int first = 0; first < shape_.n_in; first += elements, from += layout.bytes) {
+      decode_block(file_.type, from, block);
+      for (int k = 0; k < elements; ++k) put_code(row, first + k, block.code[k]);
+      for (int k = 0; k < elements; k += group) put_scale(row, (first + k) / group, block, k);
+    }
+  }
+
+  void put_code(int row, int k, std::uint8_t code) {
+    const Place place = place_of(shape_, row, k);
+    if (has_nibbles(shape_.format)) {
+      // Nibbles `word` and `word` + 4 of a word are the two halves of one of mma()'s.
+      std::byte* const byte = word(place) + idx(place.part * 4 + place.upper * 2 + place.word / 2);
+      *byte |= std::byte(code << (place.word % 2 * 4));
+    } else {
+      // Word `row / 8` of a part, four columns.
+      const int at = place.part * 8 + place.word % 2 * 4 + place.word / 2 * 2 + place.upper;
+      *(word(place) + idx(at)) = std::byte(code - quant_geometry(file_.type).offset);
+    }
+  }
+
+  /// @param k  first of the group in its block
+  void put_scale(int row, int group, const QuantBlock& block, int k) {
+    const FormatShape shape = shape_of(shape_.format);
+    const bool second = row % kTileRows / 8 != 0;
+    std::byte* const to =
+        packed_.scales.data() + scale_place(shape_, row, group) * idx(shape.scale_bytes());
+    if (shape.half) {
+      std::memcpy(to + (second ? 2 : 0), &block.d, 2);
+      return;
+    }
+    // Products of binary16 numbers with codes of 8 bits, which a float holds exactly.
+    const int sub = k / quant_geometry(file_.type).sub;
+    const bool scaled = file_.type != TensorType::kQ4_1 && file_.type != TensorType::kQ5_1;
+    const float d = half_to_float(block.d);
+    const float m = half_to_float(block.m);
+    const float scale = scaled ? d * static_cast<float>(block.scale[sub]) : d;
+    const float bias = scaled ? -m * static_cast<float>(block.min[sub % 8]) : m;
+    std::memcpy(to + (second ? 4 : 0), &scale, 4);
+    if (shape.biased) std::memcpy(to + (second ? 12 : 8), &bias, 4);
+  }
+
+  std::byte* word(const Place& place, int load = 0) {
+    return packed_.steps.data() + place.at(loads_, load) * sizeof(Words);
+  }
+
+  const TensorView& file_;
+  Weights shape_;  // without its memory
+  int loads_;
+  WeightBytes packed_;
+};
+
+}  // namespace detail
+
+/// @errors kShapeMismatch as checked_bytes()
+/// @cost some nanoseconds a weight
+inline WeightBytes pack_weights(const TensorView& weights) {
+  (void)checked_bytes(weights);
+  return detail::WeightPacker(weights).packed();
 }
 
 }  // namespace foredraft::inline v0::cuda

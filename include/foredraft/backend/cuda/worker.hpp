@@ -12,11 +12,12 @@
 #include <foredraft/backend/backend.hpp>
 #include <foredraft/backend/cuda/attention.hpp>
 #include <foredraft/backend/cuda/device.hpp>
-#include <foredraft/backend/cuda/elementwise.hpp>
+#include <foredraft/backend/cuda/embed.hpp>
 #include <foredraft/backend/cuda/head.hpp>
 #include <foredraft/backend/cuda/heads.hpp>
 #include <foredraft/backend/cuda/matrix.hpp>
 #include <foredraft/backend/cuda/norm.hpp>
+#include <foredraft/backend/cuda/operand.hpp>
 #include <foredraft/backend/cuda/product.hpp>
 #include <foredraft/backend/cuda/row_places.hpp>
 #include <foredraft/backend/cuda/rows.hpp>
@@ -35,6 +36,8 @@ struct Scratch {
   Buffer<int> tokens, head_rows;
   Buffer<RowPlace> places;
   Buffer<int> nodes;
+  Buffer<Words> factors;  // of products: see Operand
+  Buffer<float> group_sums;
   Buffer<float> q;         // [n_rows, d_q] before heads are finished
   Buffer<float> k, v;      // [n_rows, d_kv] before they are stored
   Buffer<float> parts;     // of attention
@@ -96,12 +99,10 @@ class Worker {
       float* const q = work_.q.reserve(idx(a.n_rows) * d_q).raw();
       float* const k = work_.k.reserve(idx(a.n_rows) * d_kv).raw();
       float* const v = work_.v.reserve(idx(a.n_rows) * d_kv).raw();
-      product({.x = a.x.raw(), .n_rows = a.n_rows, .norm = norm(a.norm)},
-              {{a.wq, a.q_bias.raw(), q}, {a.wk, a.k_bias.raw(), k}, {a.wv, a.v_bias.raw(), v}});
-      if (a.w_gate != nullptr) {
-        product({.x = a.x.raw(), .n_rows = a.n_rows, .norm = norm(a.norm)},
-                {{a.w_gate, nullptr, a.gate.raw()}});
-      }
+      const Operand x =
+          prepared({.x = a.x.raw(), .n_in = a.wq->n_in(), .norm = norm(a.norm)}, a.n_rows);
+      product(x, {{a.wq, a.q_bias.raw(), q}, {a.wk, a.k_bias.raw(), k}, {a.wv, a.v_bias.raw(), v}});
+      if (a.w_gate != nullptr) product(x, {{a.w_gate, nullptr, a.gate.raw()}});
       using K = FinishHeads<S>;
       for (const RowPlaces::Group& group : places_->groups) {
         const typename K::Args args{.rows = rows_of(group),
@@ -133,13 +134,13 @@ class Worker {
       float* const attended =
           work_.attended.reserve(idx(a.n_rows) * idx(a.n_heads) * idx(a.d_head)).raw();
       for (const RowPlaces::Group& group : places_->groups) attend_group(a, group, attended);
-      const float* in = attended;
+      PrepareRows::Args in{.x = attended, .n_in = a.wo->n_in()};
       if (a.gate) {
-        const int n = a.n_rows * a.n_heads * a.d_head;
-        launch<Activate>(Activate::grid(n), 0, {a.gate.raw(), attended, n, Activation::kSigmoid});
-        in = a.gate.raw();
+        in.x = a.gate.raw();
+        in.by = attended;
+        in.activation = Activation::kSigmoid;
       }
-      add_product(*a.wo, in, a.n_rows, a.post_norm, a.residual, a.x.raw());
+      add_product(*a.wo, prepared(in, a.n_rows), a.post_norm, a.residual, a.x.raw());
     });
   }
 
@@ -148,10 +149,11 @@ class Worker {
       const int n = a.n_rows * a.gate->n_out();
       float* const gate = work_.gate.reserve(idx(n)).raw();
       float* const up = work_.up.reserve(idx(n)).raw();
-      product({.x = a.x.raw(), .n_rows = a.n_rows, .norm = norm(a.norm)},
+      product(prepared({.x = a.x.raw(), .n_in = a.gate->n_in(), .norm = norm(a.norm)}, a.n_rows),
               {{a.gate, nullptr, gate}, {a.up, nullptr, up}});
-      launch<Activate>(Activate::grid(n), 0, {gate, up, n, a.activation});
-      add_product(*a.down, gate, a.n_rows, a.post_norm, a.residual, a.x.raw());
+      const PrepareRows::Args in{
+          .x = gate, .by = up, .activation = a.activation, .n_in = a.down->n_in()};
+      add_product(*a.down, prepared(in, a.n_rows), a.post_norm, a.residual, a.x.raw());
     });
   }
 
@@ -169,13 +171,12 @@ class Worker {
       const int n_vocab = a.w->n_out();
       const int n_runs = parts_of(n_vocab, HeadRuns::kThreads);
       float* const logits = work_.logits.reserve(idx(n_rows) * idx(n_vocab)).raw();
-      product({.x = a.x.raw(),
-               .rows = work_.head_rows.write(a.rows).raw(),
-               .n_rows = n_rows,
-               .norm = norm(a.norm),
-               .scale = a.scale,
-               .softcap = a.softcap},
-              {{a.w, nullptr, logits}});
+      const PrepareRows::Args in{.x = a.x.raw(),
+                                 .rows = work_.head_rows.write(a.rows).raw(),
+                                 .n_in = a.w->n_in(),
+                                 .norm = norm(a.norm)};
+      product(prepared(in, n_rows), {{a.w, nullptr, logits}},
+              {.scale = a.scale, .softcap = a.softcap});
       const std::size_t all = idx(n_rows) * idx(n_runs);
       const HeadRuns::Args runs{.logits = logits,
                                 .n_rows = n_rows,
@@ -204,11 +205,8 @@ class Worker {
   std::exception_ptr error() const noexcept { return error_; }
 
  private:
-  struct Input {
-    const float* x = nullptr;
-    const int* rows = nullptr;
-    int n_rows = 0;
-    Norm norm = {};
+  /// What becomes of a product's sums.
+  struct End {
     bool add = false;
     float scale = 1.0f;
     float softcap = 0.0f;
@@ -249,50 +247,52 @@ class Worker {
     return {norm.weight.raw(), norm.epsilon};
   }
 
+  /// The rows as factors of products, until the next ones are. @param in  but for where to
+  Operand prepared(PrepareRows::Args in, int n_rows) {
+    in.parts = work_.factors.reserve(Operand::words_in(n_rows, in.n_in)).raw();
+    in.sums = work_.group_sums.reserve(Operand::sums_in(n_rows, in.n_in)).raw();
+    launch<PrepareRows>(PrepareRows::grid(n_rows), PrepareRows::shared(), in);
+    return {in.parts, in.sums, n_rows, in.n_in};
+  }
+
   /// Matrices of one format that follow each other share a launch.
-  void product(const Input& in, std::initializer_list<Output> outputs) {
+  void product(const Operand& x, std::initializer_list<Output> outputs, const End& end = {}) {
     for (auto next = outputs.begin(); next != outputs.end();) {
       const WeightFormat format = next->w->format();
       ProductPart parts[kMostParts] = {};
-      const int n_in = next->w->n_in();
       for (ProductPart& part : parts) {
         if (next == outputs.end() || next->w->format() != format) break;
         part = {next->w->view(), next->bias, next->y};
         ++next;
       }
       with_format(format, [&]<WeightFormat F>() {
-        if (in.n_rows == 1) return product_of<Product<F, 1>>(in, n_in, parts);
-        if (in.n_rows <= 4) return product_of<Product<F, 4>>(in, n_in, parts);
-        product_of<Product<F, 8>>(in, n_in, parts);
+        if (x.n_rows <= 8) return product_of<Product<F, 1, 1>>(x, parts, end);
+        if (x.n_rows <= 16) return product_of<Product<F, 1, 2>>(x, parts, end);
+        // Biases take registers that more columns would need.
+        if constexpr (!kShape<F>.biased) {
+          if (x.n_rows > 32) return product_of<Product<F, 1, 8>>(x, parts, end);
+        }
+        product_of<Product<F, 2, 4>>(x, parts, end);
       });
     }
   }
   template <typename K>
-  void product_of(const Input& in, int n_in, const ProductPart (&parts)[kMostParts]) {
-    typename K::Args args{.x = in.x,
-                          .rows = in.rows,
-                          .n_rows = in.n_rows,
-                          .n_in = n_in,
-                          .norm = in.norm,
-                          .parts = {},
-                          .split = split_of(n_in),
-                          .add = in.add,
-                          .scale = in.scale,
-                          .softcap = in.softcap};
+  void product_of(const Operand& x, const ProductPart (&parts)[kMostParts], const End& end) {
+    typename K::Args args{
+        .x = x, .parts = {}, .add = end.add, .scale = end.scale, .softcap = end.softcap};
     std::copy_n(parts, kMostParts, args.parts);
     launch<K>(K::grid(args), K::shared(), args);
   }
 
-  /// x += w * in, or the norm of that, times `residual`.
-  void add_product(const Matrix& w, const float* in, int n_rows, const RmsNorm<Worker>& post_norm,
-                   float residual, float* x) {
+  /// to += w * x, or the norm of that, times `residual`.
+  void add_product(const Matrix& w, const Operand& x, const RmsNorm<Worker>& post_norm,
+                   float residual, float* to) {
     if (!post_norm.weight) {
-      return product({.x = in, .n_rows = n_rows, .add = true, .scale = residual},
-                     {{&w, nullptr, x}});
+      return product(x, {{&w, nullptr, to}}, {.add = true, .scale = residual});
     }
-    float* const y = work_.y.reserve(idx(n_rows) * idx(w.n_out())).raw();
-    product({.x = in, .n_rows = n_rows}, {{&w, nullptr, y}});
-    launch<AddNorm>(AddNorm::grid(n_rows), 0, {y, x, w.n_out(), norm(post_norm), residual});
+    float* const y = work_.y.reserve(idx(x.n_rows) * idx(w.n_out())).raw();
+    product(x, {{&w, nullptr, y}});
+    launch<AddNorm>(AddNorm::grid(x.n_rows), 0, {y, to, w.n_out(), norm(post_norm), residual});
   }
 
   /// Once for each pass: its sequences are the same in all layers.

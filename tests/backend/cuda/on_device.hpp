@@ -5,13 +5,35 @@
 #include <vector>
 
 #include <foredraft/backend/cuda/device.hpp>
+#ifdef __CUDACC__
+#include <foredraft/backend/cuda/gpu_device.cuh>
+#else
 #include <foredraft/backend/cuda/host_device.hpp>
+#endif
 
-/// Memory of the device that the host plays, for tests of single kernels.
-namespace on_host {
+/// What tests of kernels run on: the device that the host plays, or, where nvcc compiles the same tests
+/// (tests/cuda), a GPU.
+namespace on_device {
 
 namespace fd = foredraft;
+#ifdef __CUDACC__
+using Device = fd::cuda::GpuDevice;
+#else
 using Device = fd::cuda::HostDevice;
+#endif
+
+/// Kernels that were started; the host alone counts them.
+class Launches {
+ public:
+#ifdef __CUDACC__
+  bool are(std::size_t) const { return true; }
+#else
+  bool are(std::size_t n) const { return Device::current().launches() - before_ == n; }
+
+ private:
+  std::size_t before_ = Device::current().launches();
+#endif
+};
 
 template <typename T>
 class Array {
@@ -41,4 +63,4 @@ void launch(const fd::cuda::Grid& grid, int shared, const typename K::Args& args
   Device::current().launch<K>(grid, shared, args);
 }
 
-}  // namespace on_host
+}  // namespace on_device

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# How fast passes are on a GPU:
+#
+#   bash bench/gpu.sh FOLDER [build | run] [MODEL ...]
+#
+# Builds bench.gpu into build/cuda and runs it: T(M), and a pass of one row against the time in which the GPU copies its
+# weights, both in turns, for random weights in the shapes of real models. FOLDER gets gpu.json. `build` and `run` do one
+# of both, as in tests/gpu.sh. Nothing else may use the GPU meanwhile.
+set -euo pipefail
+if (( $# == 0 )) || [[ $1 == -* ]]; then
+  sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0" >&2
+  exit 2
+fi
+results=$(realpath -m "$1")
+shift
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+what=all
+if [[ ${1:-} == build || ${1:-} == run ]]; then what=$1; shift; fi
+
+if [[ $what != run ]]; then
+  source tests/support/packages.sh
+  install_packages
+  configure_preset cuda -DFOREDRAFT_TESTS=ON -DFOREDRAFT_COMPILED=OFF
+  cmake --build build/cuda --target bench.gpu
+fi
+[[ $what != build ]] || exit 0
+mkdir -p "$results"
+build/cuda/tests/cuda/bench.gpu "$@" > "$results/gpu.json.part"
+mv "$results/gpu.json.part" "$results/gpu.json"

@@ -1,0 +1,207 @@
+// What a pass costs on a GPU: one row against the bytes of its weights (G1), more rows against one (G2), and the
+// products alone. Weights are random, in the shapes of real models: a time does not depend on them.
+//
+//   bench.gpu [MODEL ...] > result.json      models: see kModels; all without one
+
+#include <foredraft/backend/cuda/cuda.cuh>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include <foredraft/cache/linear.hpp>
+#include <foredraft/io/gguf.hpp>
+#include <foredraft/model/load.hpp>
+#include <nlohmann/json.hpp>
+
+#include "../support/summary.hpp"
+#include "support/tiny_model.hpp"
+
+namespace {
+
+namespace fd = foredraft;
+namespace cuda = foredraft::cuda;
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+using Model = fd::Model<fd::Cuda>;
+using Cache = fd::LinearCache<fd::CudaRows<fd::f16>>;
+
+struct Shape {
+  const char* name;
+  double g1;  // the goal: bytes of weights at the speed of a copy, over the time of a pass
+  TinyModel model;
+};
+
+TinyModel shaped(fd::TensorType type, int layers, int heads, int kv_heads, int d_head, int d_model,
+                 int d_ff, int n_vocab, bool tied) {
+  TinyModel model{.type = type};
+  model.n_layers = layers;
+  model.n_heads = heads;
+  model.n_kv_heads = kv_heads;
+  model.d_head = d_head;
+  model.d_model = d_model;
+  model.d_ff = d_ff;
+  model.n_vocab = n_vocab;
+  model.tied = tied;
+  return model;
+}
+
+const Shape kModels[] = {
+    {"0.6b-bf16", 0.50, shaped(fd::TensorType::kBF16, 28, 16, 8, 128, 1024, 3072, 151936, true)},
+    {"1b-bf16", 0.65, shaped(fd::TensorType::kBF16, 16, 32, 8, 64, 2048, 8192, 128256, true)},
+    {"8b-q4", 0.80, shaped(fd::TensorType::kQ4_0, 32, 32, 8, 128, 4096, 14336, 128256, false)},
+    {"1b-q4_k", 0, shaped(fd::TensorType::kQ4_K, 16, 32, 8, 64, 2048, 8192, 128256, true)},
+};
+constexpr int kRows[] = {1, 2, 4, 8, 16, 32, 64};
+constexpr int kContext = 256;
+constexpr int kTurns = 15;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+/// Bytes that a copy on the GPU reads and writes in a second.
+class Copy {
+ public:
+  double bytes_per_second() {
+    const auto begin = Clock::now();
+    constexpr int kTimes = 4;
+    for (int i = 0; i < kTimes; ++i) {
+      cuda::check(cudaMemcpyAsync(to_.data(), from_.data(), kBytes, cudaMemcpyDeviceToDevice),
+                  "a copy");
+    }
+    cuda::check(cudaDeviceSynchronize(), "a copy");
+    return 2.0 * kTimes * static_cast<double>(kBytes) / seconds_since(begin);
+  }
+
+ private:
+  static constexpr std::size_t kBytes = std::size_t{1} << 30;
+  cuda::DeviceMemory<cuda::GpuDevice, std::byte> from_{kBytes}, to_{kBytes};
+};
+
+/// Verifications of m rows behind kContext tokens.
+class Passes {
+ public:
+  explicit Passes(Model& model) : model_(model), cache_(model.shape(), kContext + 64) {
+    for (int done = 0; done < kContext; done += 64) {
+      forward(64, fd::RowNeed::kNothing);
+      std::vector<fd::NodeIndex> path;
+      for (int i = 0; i < 64; ++i) path.push_back(i);
+      cache_.commit(path);
+    }
+  }
+
+  double seconds(int m) {
+    const auto begin = Clock::now();
+    forward(m, fd::RowNeed::kArgmax);
+    const double seconds = seconds_since(begin);
+    cache_.discard();
+    return seconds;
+  }
+
+ private:
+  void forward(int m, fd::RowNeed need) {
+    std::vector<fd::Node> nodes;
+    for (int i = 0; i < m; ++i) nodes.push_back({100 + i * 37 % 1000, i - 1});
+    cache_.stage(nodes);
+    fd::Request<Cache> request{&cache_, 0, m, {need, {}}, &scores_};
+    model_.forward(std::span(&request, 1));
+  }
+
+  Model& model_;
+  Cache cache_;
+  fd::Scores scores_;
+};
+
+/// Bytes of the matrices that every pass reads, as they lie in the GPU's memory.
+double weight_bytes(const fd::Gguf& file) {
+  double bytes = 0;
+  const bool own_head = file.find_tensor("output.weight") != nullptr;
+  for (const auto& tensor : file.tensors()) {
+    const fd::TensorView view = file.view(tensor);
+    if (view.n_out <= 1 || (own_head && tensor.name == "token_embd.weight")) continue;
+    const cuda::Weights w{nullptr, nullptr, static_cast<int>(view.n_out),
+                          static_cast<int>(view.n_in), cuda::format_for(view.type)};
+    const cuda::FormatShape shape = cuda::shape_of(w.format);
+    bytes += static_cast<double>(w.n_tiles()) *
+             (static_cast<double>(w.n_steps()) * shape.loads * cuda::kWarp * sizeof(cuda::Words) +
+              static_cast<double>(w.n_groups()) * 8 * shape.scale_bytes());
+  }
+  return bytes;
+}
+
+/// What starting a kernel costs where nothing waits for it.
+double launch_seconds() {
+  cuda::GpuDevice& device = cuda::GpuDevice::current();
+  device.finish();
+  constexpr int kLaunches = 2000;
+  const auto begin = Clock::now();
+  for (int i = 0; i < kLaunches; ++i) device.launch<cuda::detail::EmptyKernel>({}, 0, {});
+  device.finish();
+  return seconds_since(begin) / kLaunches;
+}
+
+Json measure(fd::Cuda& backend, Copy& copy, const Shape& shape) {
+  std::fprintf(stderr, "%s: making weights\n", shape.name);
+  const std::vector<std::byte> bytes = shape.model.file();
+  const fd::Gguf file = fd::Gguf::parse(bytes);
+  const auto begin = Clock::now();
+  Model model = fd::load(backend, file);
+  const double load = seconds_since(begin);
+  Passes passes(model);
+  std::map<int, std::vector<double>> seconds;
+  std::vector<double> of_copy, speed;
+  const double read = weight_bytes(file);
+  for (int turn = 0; turn <= kTurns; ++turn) {  // the first one warms up
+    for (const int m : kRows) {
+      const double one = passes.seconds(m);
+      if (turn > 0) seconds[m].push_back(one);
+    }
+    const double bandwidth = copy.bytes_per_second();
+    if (turn == 0) continue;
+    speed.push_back(bandwidth);
+    of_copy.push_back(read / bandwidth / seconds[1].back());
+  }
+  Json result{{"model", shape.name}, {"weight_bytes", read}, {"load_seconds", load}};
+  result["copy_bytes_per_second"] = bench::summary(speed);
+  result["G1"] = {{"goal", shape.g1}, {"of_copy", bench::summary(of_copy)}};
+  for (const int m : kRows) {
+    result["pass_seconds"][std::to_string(m)] = bench::summary(seconds[m]);
+    if (m > 1)
+      result["G2"][std::to_string(m)] = bench::summary(bench::ratios(seconds[m], seconds[1]));
+    std::fprintf(stderr, "  %2d rows: %8.1f us, %.3f of one\n", m, 1e6 * bench::median(seconds[m]),
+                 bench::median(bench::ratios(seconds[m], seconds[1])));
+  }
+  std::fprintf(stderr, "  weights at %.3f of a copy's %.0f GB/s (goal %.2f)\n",
+               bench::median(of_copy), 1e-9 * bench::median(speed), shape.g1);
+  return result;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    fd::Cuda backend;
+    cudaDeviceProp properties{};
+    cuda::check(cudaGetDeviceProperties(&properties, cuda::GpuDevice::current().ordinal()),
+                "asking for the GPU's name");
+    Json result{{"device", properties.name}, {"launch_seconds", launch_seconds()}};
+    Copy copy;
+    const std::span<char*> wanted(argv + 1, argv + argc);
+    for (const Shape& shape : kModels) {
+      const bool asked = std::any_of(wanted.begin(), wanted.end(), [&](const char* name) {
+        return std::string(name) == shape.name;
+      });
+      if (wanted.empty() || asked) result["models"].push_back(measure(backend, copy, shape));
+    }
+    std::cout << result.dump(1) << '\n';
+  } catch (const fd::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,154 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <foredraft/backend/cuda/activation.hpp>
+#include <foredraft/backend/cuda/device_ops.hpp>
+#include <foredraft/backend/cuda/norm.hpp>
+#include <foredraft/backend/ops.hpp>
+
+namespace foredraft::inline v0::cuda {
+
+/// Rows of activations as the factor B of mma(). A value is the sum of two numbers in bf16, so it is
+/// rounded to 16 or 17 bits, once, whatever it is multiplied with: half an ulp of tf32's lower half.
+/// Columns are filled up with zeros to whole 64.
+struct Operand {
+  const Words* parts =
+      nullptr;  // [n_rows / 8, n_parts, 32 lanes] {high 01, high 23, low 01, low 23}
+  const float* sums = nullptr;  // [n_rows, n_parts / 2] of 32 columns each
+  int n_rows = 0;
+  int n_in = 0;
+
+  static constexpr int kRows = 8;  // of one mma()
+
+  /// Pieces of 16 columns. @param n_in  columns
+  FOREDRAFT_HOST_DEVICE static constexpr int parts_in(int n_in) { return parts_of(n_in, 64) * 4; }
+  static std::size_t words_in(int n_rows, int n_in) noexcept {
+    return static_cast<std::size_t>(parts_of(n_rows, kRows)) *
+           static_cast<std::size_t>(parts_in(n_in)) * kWarp;
+  }
+  static std::size_t sums_in(int n_rows, int n_in) noexcept {
+    return static_cast<std::size_t>(n_rows) * static_cast<std::size_t>(parts_in(n_in) / 2);
+  }
+};
+
+/// Rows of x, activated and gated, normed, and rounded for mma(): a block for each row.
+struct PrepareRows {
+  static constexpr const char* kName = "prepare_rows";
+  static constexpr int kThreads = 256;
+  static constexpr int kWarps = kThreads / kWarp;
+  struct Args {
+    const float* x = nullptr;   // [rows of the pass, n_in]
+    const float* by = nullptr;  // [rows of the pass, n_in] or null: x = activation(x) * by
+    Activation activation = Activation::kSilu;
+    const int* rows = nullptr;  // [n_rows] which of them, or null: all
+    int n_in = 0;
+    Norm norm = {};
+    Words* parts = nullptr;  // written, see Operand
+    float* sums = nullptr;   // likewise
+  };
+
+  static int shared() noexcept { return shared_bytes<float>(kWarps); }
+  static Grid grid(int n_rows) noexcept { return {n_rows}; }
+
+  template <typename T>
+  FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
+    float* const of_warps = t.template shared<float>(kWarps);
+    const int row = t.block_x();
+    const int n_parts = Operand::parts_in(a.n_in);
+    float scale = 1.0f;
+    if (a.norm.weight != nullptr) scale = scale_of(t, a, of_warps);
+
+    // A thread for each four columns. Warps stay whole, because they add up.
+    const int n_fours = n_parts * 4;
+    for (int first = warp_of(t) * kWarp; first < n_fours; first += kThreads) {
+      const int four = first + lane_of(t);
+      Four values = four < n_fours ? load_values(t, a, four * 4) : Four{};
+      if (a.norm.weight != nullptr && four < n_fours) {
+        const Four weight = load_four(t, a.norm.weight, four * 4, a.n_in);
+        FOREDRAFT_UNROLL
+        for (int i = 0; i < 4; ++i) values.v[i] = t.mul(t.mul(values.v[i], scale), weight.v[i]);
+      }
+      float sum = t.add(t.add(values.v[0], values.v[1]), t.add(values.v[2], values.v[3]));
+      for (int mask = 1; mask < 8; mask *= 2) sum = t.add(sum, t.shuffle_xor(sum, mask));
+      if (four >= n_fours) continue;
+      const std::size_t tile = static_cast<std::size_t>(row / Operand::kRows);
+      const auto part =
+          tile * static_cast<std::size_t>(n_parts) + static_cast<std::size_t>(four / 4);
+      t.store(a.parts + part * kWarp + row % Operand::kRows * 4 + four % 4, rounded(t, values));
+      if (four % 8 == 0) {
+        t.store(a.sums + static_cast<std::size_t>(row) * static_cast<std::size_t>(n_parts / 2) +
+                    four / 8,
+                sum);
+      }
+    }
+  }
+
+ private:
+  template <typename T>
+  FOREDRAFT_DEVICE static std::size_t row_start(T& t, const Args& a) {
+    const int row = a.rows == nullptr ? t.block_x() : t.load(a.rows + t.block_x());
+    return static_cast<std::size_t>(row) * static_cast<std::size_t>(a.n_in);
+  }
+
+  /// Columns k .. k + 3 before the norm.
+  template <typename T>
+  FOREDRAFT_DEVICE static Four load_values(T& t, const Args& a, int k) {
+    const std::size_t start = row_start(t, a);
+    Four values = load_four(t, a.x + start, k, a.n_in);
+    if (a.by == nullptr) return values;
+    const Four by = load_four(t, a.by + start, k, a.n_in);
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      values.v[i] = t.mul(activated(t, a.activation, values.v[i]), by.v[i]);
+    }
+    return values;
+  }
+
+  /// 1 / sqrt(mean(x^2) + epsilon), in every thread of the block. The order of the sum depends on the
+  /// length of a row alone.
+  template <typename T>
+  FOREDRAFT_DEVICE static float scale_of(T& t, const Args& a, float* of_warps) {
+    float squares = 0;
+    for (int k = t.thread() * 4; k < a.n_in; k += kThreads * 4) {
+      const Four values = load_values(t, a, k);
+      FOREDRAFT_UNROLL
+      for (int i = 0; i < 4; ++i) squares = t.fma(values.v[i], values.v[i], squares);
+    }
+    squares = t.warp_sum(squares);
+    if (lane_of(t) == 0) t.store(of_warps + warp_of(t), squares);
+    t.sync();
+    squares = t.load(of_warps);
+    for (int warp = 1; warp < kWarps; ++warp) squares = t.add(squares, t.load(of_warps + warp));
+    return inverse_root(t, squares, a.n_in, a.norm.epsilon);
+  }
+
+  /// As two numbers in bf16. What is infinite has no second one, or it would become NaN.
+  template <typename T>
+  FOREDRAFT_DEVICE static Words rounded(T& t, const Four& values) {
+    const std::uint32_t high[2] = {t.bf16_pair(values.v[0], values.v[1]),
+                                   t.bf16_pair(values.v[2], values.v[3])};
+    float low[4];
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const float rest = i % 2 == 0 ? low_of(high[i / 2]) : high_of(high[i / 2]);
+      low[i] = rest - rest == 0.0f ? t.add(values.v[i], -rest) : 0.0f;
+    }
+    return {{high[0], high[1], t.bf16_pair(low[0], low[1]), t.bf16_pair(low[2], low[3])}};
+  }
+
+  /// Values k .. k + 3 of a row, zeros behind its end. At once where rows begin at 16 bytes.
+  template <typename T>
+  FOREDRAFT_DEVICE static Four load_four(T& t, const float* row, int k, int n) {
+    if (n % 4 == 0 && k < n) return t.load(reinterpret_cast<const Four*>(row + k));
+    Four four = {};
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      if (k + i < n) four.v[i] = t.load(row + k + i);
+    }
+    return four;
+  }
+};
+
+}  // namespace foredraft::inline v0::cuda

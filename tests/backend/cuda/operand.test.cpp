@@ -1,0 +1,104 @@
+#include <foredraft/backend/cuda/operand.hpp>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "backend/cuda/on_device.hpp"
+#include "backend/mini_model.hpp"
+#include "support/catch.hpp"
+
+namespace fd = foredraft;
+using namespace fd::cuda;
+
+namespace {
+
+/// Rows as they are written, one value after the other: the sum of both numbers.
+struct Prepared {
+  Prepared(const std::vector<float>& in, int n_in_row, int rows, PrepareRows::Args args = {})
+      : n_in(n_in_row), n_rows(rows) {
+    const on_device::Array<float> x(in);
+    const on_device::Array<Words> parts(Operand::words_in(n_rows, n_in));
+    const on_device::Array<float> sums_of(Operand::sums_in(n_rows, n_in));
+    args.x = x.data();
+    args.n_in = n_in;
+    args.parts = parts.data();
+    args.sums = sums_of.data();
+    on_device::launch<PrepareRows>(PrepareRows::grid(n_rows), PrepareRows::shared(), args);
+    words = parts.read();
+    sums = sums_of.read();
+  }
+
+  float at(int row, int k, bool low_too = true) const {
+    const int n_parts = Operand::parts_in(n_in);
+    const Words& w = words[fd::idx((row / 8 * n_parts + k / 16) * 32 + row % 8 * 4 + k % 16 / 4)];
+    const auto of = [&](int word) { return k % 2 == 0 ? low_of(w.v[word]) : high_of(w.v[word]); };
+    return of(k % 4 / 2) + (low_too ? of(2 + k % 4 / 2) : 0.0f);
+  }
+
+  int n_in, n_rows;
+  std::vector<Words> words;
+  std::vector<float> sums;
+};
+
+}  // namespace
+
+TEST_CASE("a value is the sum of two in bf16, and columns behind the last are zeros") {
+  for (const int n_in : {1, 3, 37, 64, 100, 2052}) {
+    constexpr int kRows = 9;
+    CAPTURE(n_in);
+    const std::vector<float> in = mini::normals(fd::idx(n_in * kRows), 3);
+    const Prepared rows(in, n_in, kRows);
+    for (int row = 0; row < kRows; ++row) {
+      double sum = 0;
+      for (int k = 0; k < Operand::parts_in(n_in) * 16; ++k) {
+        const float exact = k < n_in ? in[fd::idx(row * n_in + k)] : 0.0f;
+        REQUIRE(std::abs(rows.at(row, k) - exact) <= std::abs(exact) * 0x1p-17f);
+        sum += static_cast<double>(exact);
+        if (k % 32 == 31) {
+          const float found = rows.sums[fd::idx(row * Operand::parts_in(n_in) / 2 + k / 32)];
+          REQUIRE(std::abs(static_cast<double>(found) - sum) < 1e-5);
+          sum = 0;
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("norm, gate and choice of rows") {
+  constexpr int kIn = 70;
+  const std::vector<float> in = mini::normals(3 * kIn, 1), gate = mini::normals(3 * kIn, 2),
+                           weight = mini::normals(kIn, 3);
+  const on_device::Array<float> by(gate), norm(weight);
+  const on_device::Array<int> which(std::vector<int>{2, 0});
+  const Prepared rows(in, kIn, 2,
+                      {.by = by.data(),
+                       .activation = fd::Activation::kSilu,
+                       .rows = which.data(),
+                       .norm = {norm.data(), 1e-3f}});
+  for (int row = 0; row < 2; ++row) {
+    const int from = row == 0 ? 2 : 0;
+    std::vector<double> values;
+    double squares = 0;
+    for (int k = 0; k < kIn; ++k) {
+      const double x = static_cast<double>(in[fd::idx(from * kIn + k)]);
+      values.push_back(x / (1 + std::exp(-x)) * static_cast<double>(gate[fd::idx(from * kIn + k)]));
+      squares += values.back() * values.back();
+    }
+    for (int k = 0; k < kIn; ++k) {
+      const double exact = values[fd::idx(k)] / std::sqrt(squares / kIn + 1e-3) *
+                           static_cast<double>(weight[fd::idx(k)]);
+      CHECK(std::abs(static_cast<double>(rows.at(row, k)) - exact) < 2e-5 * std::abs(exact) + 1e-9);
+    }
+  }
+}
+
+TEST_CASE("what is infinite or no number stays what it is, in its place") {
+  const float infinity = std::numeric_limits<float>::infinity();
+  const Prepared rows({infinity, 1.5f, -infinity, NAN, 0.0f}, 5, 1);
+  CHECK(rows.at(0, 0) == infinity);
+  CHECK(rows.at(0, 1) == 1.5f);
+  CHECK(rows.at(0, 2) == -infinity);
+  CHECK(std::isnan(rows.at(0, 3)));
+  CHECK(rows.at(0, 4) == 0.0f);
+}
