@@ -12,7 +12,7 @@ using namespace fd::cuda;
 
 namespace {
 
-constexpr int kHeads = 4, kKvHeads = 2, kHead = 36, kPlaces = 210;
+constexpr int kKvHeads = 2, kHead = 36, kPlaces = 210;
 constexpr float kScale = 0.3f;
 
 struct Case {
@@ -20,14 +20,16 @@ struct Case {
   std::vector<int> nodes;
   int window;
   float softcap = 0.0f;
+  int n_heads = 4;
 };
 
 struct Inputs {
   std::vector<float> q, k, v;
 };
 
-Inputs inputs(std::size_t n_rows) {
-  return {mini::normals(n_rows * kHeads * kHead, 1), mini::normals(kKvHeads * kPlaces * kHead, 2),
+Inputs inputs(const Case& c) {
+  return {mini::normals(c.rows.size() * fd::idx(c.n_heads) * kHead, 1),
+          mini::normals(kKvHeads * kPlaces * kHead, 2),
           mini::normals(kKvHeads * kPlaces * kHead, 3)};
 }
 
@@ -40,12 +42,12 @@ std::vector<float> attend(const Case& c, const Inputs& in) {
   const on_device::Array<RowPlace> rows(c.rows);
   const on_device::Array<int> nodes(c.nodes);
   const on_device::Array<float> q(in.q), k(in.k), v(in.v), out(in.q.size());
-  const on_device::Array<float> parts(fd::idx(n_rows * kHeads * n_parts * (2 + kHead)));
+  const on_device::Array<float> parts(fd::idx(n_rows * c.n_heads * n_parts * (2 + kHead)));
   typename K::Args args{.rows = rows.data(),
                         .n_rows = n_rows,
                         .nodes = nodes.data(),
                         .q = q.data(),
-                        .n_heads = kHeads,
+                        .n_heads = c.n_heads,
                         .n_kv_heads = kKvHeads,
                         .d_head = kHead,
                         .scale = kScale,
@@ -56,7 +58,7 @@ std::vector<float> attend(const Case& c, const Inputs& in) {
                         .layers = {}};
   args.layers.of[0] = {k.data(), v.data(), kPlaces * kHead};
   on_device::launch<K>(K::grid(args), K::shared(kHead), args);
-  const MergeParts::Args merge{rows.data(), n_rows,  kHeads,       kHead,
+  const MergeParts::Args merge{rows.data(), n_rows,  c.n_heads,    kHead,
                                c.window,    n_parts, parts.data(), out.data()};
   on_device::launch<MergeParts>(MergeParts::grid(merge), 0, merge);
   return out.read();
@@ -64,14 +66,15 @@ std::vector<float> attend(const Case& c, const Inputs& in) {
 
 std::vector<double> expected(const Case& c, const Inputs& in, std::size_t row, std::size_t head) {
   const RowPlace& place = c.rows[row];
-  const float* const q = in.q.data() + (row * kHeads + head) * kHead;
+  const float* const q = in.q.data() + (row * fd::idx(c.n_heads) + head) * kHead;
   std::vector<double> sums(kHead), weights;
   double all = 0;
   for (int p = first_visible(place.visible, c.window); p < place.visible; ++p) {
     const int at = p < place.size || place.path < 0
                        ? p
                        : place.size + c.nodes[fd::idx(place.path + p - place.size)];
-    const std::size_t offset = (head / 2 * kPlaces + fd::idx(at)) * kHead;
+    const std::size_t offset =
+        (head / fd::idx(c.n_heads / kKvHeads) * kPlaces + fd::idx(at)) * kHead;
     double dot = 0;
     for (std::size_t d = 0; d < kHead; ++d) {
       dot += static_cast<double>(q[d]) * static_cast<double>(in.k[offset + d]);
@@ -102,17 +105,21 @@ TEST_CASE("softmax over what a row sees, in one part and in several") {
       {{{0, 0, 80, 80, 81, -1}}, {}, 0, 0.7f},
       // windows that begin within a part, and at its border
       {{{0, 0, 100, 100, 101, -1}, {1, 0, 127, 100, 128, -1}}, {}, 64},
-      {{{0, 0, 5, 5, 6, -1}, {1, 0, 199, 190, 200, -1}}, {}, 3}};
+      {{{0, 0, 5, 5, 6, -1}, {1, 0, 199, 190, 200, -1}}, {}, 3},
+      // heads of their own, and more for one of keys than a block has
+      {{{0, 0, 70, 70, 71, -1}}, {}, 0, 0.0f, 2},
+      {{{0, 0, 70, 70, 71, -1}, {1, 0, 71, 70, 72, -1}}, {}, 0, 0.0f, 22}};
   for (const Case& c : cases) {
     CAPTURE(&c - cases.data());
-    const Inputs in = inputs(c.rows.size());
+    const Inputs in = inputs(c);
     const std::vector<float> found = attend(c, in);
     double worst = 0;
     for (std::size_t row = 0; row < c.rows.size(); ++row) {
-      for (std::size_t head = 0; head < kHeads; ++head) {
+      for (std::size_t head = 0; head < fd::idx(c.n_heads); ++head) {
         const std::vector<double> exact = expected(c, in, row, head);
         for (std::size_t d = 0; d < kHead; ++d) {
-          const double value = static_cast<double>(found[(row * kHeads + head) * kHead + d]);
+          const double value =
+              static_cast<double>(found[(row * fd::idx(c.n_heads) + head) * kHead + d]);
           worst = std::fmax(worst, std::abs(value - exact[d]));
         }
       }
@@ -123,7 +130,7 @@ TEST_CASE("softmax over what a row sees, in one part and in several") {
 
 TEST_CASE("great scores do not overflow, and a NaN stays in its row") {
   const Case c{{{0, 0, 130, 130, 131, -1}, {1, 0, 131, 131, 132, -1}}, {}, 0};
-  Inputs in = inputs(2);
+  Inputs in = inputs(c);
   for (std::size_t i = 0; i < in.q.size() / 2; ++i) in.q[i] *= 1000.0f;
   in.q.back() = NAN;
   const std::vector<float> found = attend(c, in);

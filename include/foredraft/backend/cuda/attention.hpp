@@ -15,14 +15,18 @@ FOREDRAFT_HOST_DEVICE constexpr int first_visible(int visible, int window) {
   return window > 0 && visible > window ? visible - window : 0;
 }
 
-/// Softmax over one part of the positions that a row sees, for one head, not divided by its sum yet.
-/// A block for each (row, head, part). Positions are those of the text, never of the pass: so what is
+/// Softmax over one part of the positions that a row sees, for the heads that share a head of keys,
+/// not divided by its sum yet. A block for each (row, up to eight such heads, part): so a key and a
+/// value are loaded once for all of them. Positions are those of the text, never of the pass: what is
 /// added up, and in which order, is the same for a row alone and in a tree.
 template <typename S>
 struct AttendPart {
   static constexpr const char* kName = "attend_part";
   static constexpr int kThreads = 128;
   static constexpr int kWarps = kThreads / kWarp;
+  static constexpr int kHeads = 8;                  // of a block
+  static constexpr int kShares = kThreads / kPart;  // threads that share a position
+  static constexpr int kOwn = kHeads / kShares;     // heads of one of them
   struct Args {
     const RowPlace* rows;  // [n_rows]
     int n_rows;
@@ -43,27 +47,30 @@ struct AttendPart {
   };
 
   static int shared(int d_head) noexcept {
-    return shared_bytes<float>(d_head) + 2 * shared_bytes<float>(kPart) + shared_bytes<int>(kPart);
+    return shared_bytes<float>(kHeads * d_head) + shared_bytes<float>(kHeads * kPart) +
+           shared_bytes<int>(kPart);
   }
-  static Grid grid(const Args& a) noexcept { return {a.n_rows, a.n_heads, a.n_parts}; }
+  static Grid grid(const Args& a) noexcept {
+    return {a.n_rows, a.n_kv_heads * parts_of(a.n_heads / a.n_kv_heads, kHeads), a.n_parts};
+  }
 
   template <typename T>
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
     const RowPlace row = t.load(a.rows + t.block_x());
-    const int head = t.block_y();
     const int begin = max_of(t.block_z() * kPart, first_visible(row.visible, a.window));
     const int end = min_of((t.block_z() + 1) * kPart, row.visible);
     if (begin >= end) return;  // all threads of the block
 
-    float* const q = t.template shared<float>(a.d_head);
-    float* const scores = t.template shared<float>(kPart);
-    float* const weights = t.template shared<float>(kPart);
+    float* const q = t.template shared<float>(kHeads * a.d_head);
+    float* const weights = t.template shared<float>(kHeads * kPart);  // scores, at first
     int* const places = t.template shared<int>(kPart);
-    const auto at = static_cast<std::size_t>(row.row) * static_cast<std::size_t>(a.n_heads) +
-                    static_cast<std::size_t>(head);
-    for (int d = t.thread(); d < a.d_head; d += kThreads) {
-      t.store(q + d, t.load(a.q + at * static_cast<std::size_t>(a.d_head) + d));
-    }
+    const Heads heads = heads_of(t, a);
+    const float* const from =
+        a.q + (static_cast<std::size_t>(row.row) * static_cast<std::size_t>(a.n_heads) +
+               static_cast<std::size_t>(heads.first)) *
+                  static_cast<std::size_t>(a.d_head);
+    for (int i = t.thread(); i < heads.n * a.d_head; i += kThreads)
+      t.store(q + i, t.load(from + i));
     const int n = end - begin;
     for (int i = t.thread(); i < n; i += kThreads) {
       t.store(places + i, storage_row(t, row, a.nodes, begin + i));
@@ -71,61 +78,112 @@ struct AttendPart {
     t.sync();
 
     const KeyValues<S> kv = a.layers.of[row.sequence];
-    const int kv_head = head / (a.n_heads / a.n_kv_heads);
-    score_keys(t, a, kv, kv_head, places, n, q, scores);
+    score_keys(t, a, kv, heads, places, n, q, weights);
     t.sync();
-
-    float greatest = -kInfinity;
-    for (int i = lane_of(t); i < n; i += kWarp) greatest = t.max(greatest, t.load(scores + i));
-    greatest = t.warp_max(greatest);
-    for (int i = t.thread(); i < n; i += kThreads) {
-      t.store(weights + i, t.exp(t.add(t.load(scores + i), -greatest)));
+    for (int h = warp_of(t); h < heads.n; h += kWarps) {
+      weigh(t, n, weights + h * kPart, part_of(t, a, heads.first + h));
     }
     t.sync();
-
-    float* const part =
-        a.parts + ((static_cast<std::size_t>(t.block_x()) * static_cast<std::size_t>(a.n_heads) +
-                    static_cast<std::size_t>(head)) *
-                       static_cast<std::size_t>(a.n_parts) +
-                   static_cast<std::size_t>(t.block_z())) *
-                      static_cast<std::size_t>(2 + a.d_head);
-    add_values(t, a, kv, kv_head, places, n, weights, part + 2);
-    if (t.thread() == 0) {
-      float sum = 0;
-      for (int i = 0; i < n; ++i) sum = t.add(sum, t.load(weights + i));
-      t.store(part, greatest);
-      t.store(part + 1, sum);
-    }
+    add_values(t, a, kv, heads, places, n, weights);
   }
 
  private:
-  /// A warp for each position: lane i has the dimensions i, i + 32, ...
+  /// Of a block.
+  struct Heads {
+    int kv;     // whose keys they read
+    int first;  // of the queries
+    int n;
+  };
   template <typename T>
-  FOREDRAFT_DEVICE static void score_keys(T& t, const Args& a, const KeyValues<S>& kv, int kv_head,
-                                          const int* places, int n, const float* q, float* scores) {
-    for (int i = warp_of(t); i < n; i += kWarps) {
-      const S* const key = kv.k + kv.at(kv_head, t.load(places + i), a.d_head);
-      float dot = 0;
-      for (int d = lane_of(t); d < a.d_head; d += kWarp) {
-        dot = t.fma(t.load(q + d), load_element(t, key + d), dot);
+  FOREDRAFT_DEVICE static Heads heads_of(T& t, const Args& a) {
+    const int group = a.n_heads / a.n_kv_heads;
+    const int blocks = parts_of(group, kHeads);
+    const int kv = t.block_y() / blocks;
+    const int before = t.block_y() % blocks * kHeads;
+    return {kv, kv * group + before, min_of(group - before, kHeads)};
+  }
+
+  template <typename T>
+  FOREDRAFT_DEVICE static float* part_of(T& t, const Args& a, int head) {
+    const auto at = (static_cast<std::size_t>(t.block_x()) * static_cast<std::size_t>(a.n_heads) +
+                     static_cast<std::size_t>(head)) *
+                        static_cast<std::size_t>(a.n_parts) +
+                    static_cast<std::size_t>(t.block_z());
+    return a.parts + at * static_cast<std::size_t>(2 + a.d_head);
+  }
+
+  /// Two threads for each position, with every second head each: they add up the dimensions in order.
+  template <typename T>
+  FOREDRAFT_DEVICE static void score_keys(T& t, const Args& a, const KeyValues<S>& kv,
+                                          const Heads& heads, const int* places, int n,
+                                          const float* q, float* scores) {
+    const int i = t.thread() % kPart;
+    const int share = t.thread() / kPart;
+    if (i >= n || share >= heads.n) return;
+    const S* const key = kv.k + kv.at(heads.kv, t.load(places + i), a.d_head);
+    float dots[kOwn] = {};
+    for (int d = 0; d < a.d_head; d += 4) {
+      const Four of_key = load_elements(t, key, d, a.d_head);
+      FOREDRAFT_UNROLL
+      for (int own = 0; own < kOwn; ++own) {
+        const int h = share + own * kShares;
+        if (h >= heads.n) break;
+        const Four of_query = load_elements(t, q + h * a.d_head, d, a.d_head);
+        FOREDRAFT_UNROLL
+        for (int j = 0; j < 4; ++j) dots[own] = t.fma(of_query.v[j], of_key.v[j], dots[own]);
       }
-      dot = t.warp_sum(dot);
-      if (lane_of(t) == 0) t.store(scores + i, capped(t, t.mul(dot, a.scale), a.softcap));
+    }
+    FOREDRAFT_UNROLL
+    for (int own = 0; own < kOwn; ++own) {
+      const int h = share + own * kShares;
+      if (h >= heads.n) break;
+      t.store(scores + h * kPart + i, capped(t, t.mul(dots[own], a.scale), a.softcap));
     }
   }
 
-  /// Thread i has the dimensions i, i + 128, ... and adds up values in the order of positions.
+  /// A warp turns the scores of a head into weights, and writes the greatest and the weights' sum.
   template <typename T>
-  FOREDRAFT_DEVICE static void add_values(T& t, const Args& a, const KeyValues<S>& kv, int kv_head,
-                                          const int* places, int n, const float* weights,
-                                          float* sums) {
-    for (int d = t.thread(); d < a.d_head; d += kThreads) {
-      float sum = 0;
+  FOREDRAFT_DEVICE static void weigh(T& t, int n, float* scores, float* part) {
+    float greatest = -kInfinity;
+    for (int i = lane_of(t); i < n; i += kWarp) greatest = t.max(greatest, t.load(scores + i));
+    greatest = t.warp_max(greatest);
+    float sum = 0;
+    for (int i = lane_of(t); i < n; i += kWarp) {
+      const float weight = t.exp(t.add(t.load(scores + i), -greatest));
+      t.store(scores + i, weight);
+      sum = t.add(sum, weight);
+    }
+    sum = t.warp_sum(sum);
+    if (lane_of(t) != 0) return;
+    t.store(part, greatest);
+    t.store(part + 1, sum);
+  }
+
+  /// A thread for each dimension and every second head: it adds up values in the order of positions.
+  template <typename T>
+  FOREDRAFT_DEVICE static void add_values(T& t, const Args& a, const KeyValues<S>& kv,
+                                          const Heads& heads, const int* places, int n,
+                                          const float* weights) {
+    for (int column = t.thread(); column < a.d_head * kShares; column += kThreads) {
+      const int d = column % a.d_head;
+      const int share = column / a.d_head;
+      float sums[kOwn] = {};
       for (int i = 0; i < n; ++i) {
-        const S* const value = kv.v + kv.at(kv_head, t.load(places + i), a.d_head);
-        sum = t.fma(t.load(weights + i), load_element(t, value + d), sum);
+        const float value =
+            load_element(t, kv.v + kv.at(heads.kv, t.load(places + i), a.d_head) + d);
+        FOREDRAFT_UNROLL
+        for (int own = 0; own < kOwn; ++own) {
+          const int h = share + own * kShares;
+          if (h >= heads.n) break;
+          sums[own] = t.fma(t.load(weights + h * kPart + i), value, sums[own]);
+        }
       }
-      t.store(sums + d, sum);
+      FOREDRAFT_UNROLL
+      for (int own = 0; own < kOwn; ++own) {
+        const int h = share + own * kShares;
+        if (h >= heads.n) break;
+        t.store(part_of(t, a, heads.first + h) + 2 + d, sums[own]);
+      }
     }
   }
 

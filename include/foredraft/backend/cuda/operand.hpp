@@ -5,6 +5,7 @@
 
 #include <foredraft/backend/cuda/activation.hpp>
 #include <foredraft/backend/cuda/device_ops.hpp>
+#include <foredraft/backend/cuda/key_values.hpp>
 #include <foredraft/backend/cuda/norm.hpp>
 #include <foredraft/backend/ops.hpp>
 
@@ -66,7 +67,7 @@ struct PrepareRows {
       const int four = first + lane_of(t);
       Four values = four < n_fours ? load_values(t, a, four * 4) : Four{};
       if (a.norm.weight != nullptr && four < n_fours) {
-        const Four weight = load_four(t, a.norm.weight, four * 4, a.n_in);
+        const Four weight = load_elements(t, a.norm.weight, four * 4, a.n_in);
         FOREDRAFT_UNROLL
         for (int i = 0; i < 4; ++i) values.v[i] = t.mul(t.mul(values.v[i], scale), weight.v[i]);
       }
@@ -96,9 +97,9 @@ struct PrepareRows {
   template <typename T>
   FOREDRAFT_DEVICE static Four load_values(T& t, const Args& a, int k) {
     const std::size_t start = row_start(t, a);
-    Four values = load_four(t, a.x + start, k, a.n_in);
+    Four values = load_elements(t, a.x + start, k, a.n_in);
     if (a.by == nullptr) return values;
-    const Four by = load_four(t, a.by + start, k, a.n_in);
+    const Four by = load_elements(t, a.by + start, k, a.n_in);
     FOREDRAFT_UNROLL
     for (int i = 0; i < 4; ++i) {
       values.v[i] = t.mul(activated(t, a.activation, values.v[i]), by.v[i]);
@@ -136,18 +137,6 @@ struct PrepareRows {
       low[i] = rest - rest == 0.0f ? t.add(values.v[i], -rest) : 0.0f;
     }
     return {{high[0], high[1], t.bf16_pair(low[0], low[1]), t.bf16_pair(low[2], low[3])}};
-  }
-
-  /// Values k .. k + 3 of a row, zeros behind its end. At once where rows begin at 16 bytes.
-  template <typename T>
-  FOREDRAFT_DEVICE static Four load_four(T& t, const float* row, int k, int n) {
-    if (n % 4 == 0 && k < n) return t.load(reinterpret_cast<const Four*>(row + k));
-    Four four = {};
-    FOREDRAFT_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      if (k + i < n) four.v[i] = t.load(row + k + i);
-    }
-    return four;
   }
 };
 
