@@ -103,6 +103,13 @@ TEST_CASE("likewise with windows, norms behind products, and half weights") {
   check_equality<Rows<float>>(model, 16);
 }
 
+TEST_CASE("likewise with a mixture of experts") {
+  const auto bytes = TinyModel{.family = "qwen3moe"}.file();
+  Backend cuda;
+  auto model = fd::load(cuda, fd::Gguf::parse(bytes));
+  check_equality<Rows<float>>(model, 12);
+}
+
 TEST_CASE("target and draft on one device") {
   const auto bytes = TinyModel{}.file();  // its own draft
   Backend cuda;

@@ -1,0 +1,201 @@
+#pragma once
+
+#include <cstddef>
+
+#include <foredraft/backend/cuda/device_ops.hpp>
+#include <foredraft/backend/cuda/fragments.hpp>
+#include <foredraft/backend/cuda/operand.hpp>
+
+namespace foredraft::inline v0::cuda {
+
+/// Warps that share the tiles of a matrix by its columns, by its shape alone: so a sum is divided in
+/// one way, whatever the number of rows. Enough warps to keep a device loading, and no step too few
+/// for one of them.
+FOREDRAFT_HOST_DEVICE constexpr int split_of(int n_out, int n_in) noexcept {
+  constexpr int kWarpsOfDevice = 1024;
+  const int parts = parts_of(n_in, kTileColumns);
+  int split = 1;
+  while (split < 8 && parts_of(n_out, kTileRows) * split < kWarpsOfDevice && parts >= 8 * split) {
+    split *= 2;
+  }
+  return split;
+}
+
+/// Rows of an Operand that a lane works for: eight of a column together, -1 where there is none.
+template <int kColumns>
+struct LaneRows {
+  int factor[kColumns];   // whose factors it loads: row lane / 4
+  int sums[kColumns][2];  // whose sums it has: rows 2 (lane % 4) and the next
+
+  /// @param row_of  row_of(i) of rows 0 .. 8 kColumns - 1
+  template <typename T, typename F>
+  FOREDRAFT_DEVICE static LaneRows of(T& t, F&& row_of) {
+    LaneRows rows;
+    FOREDRAFT_UNROLL
+    for (int column = 0; column < kColumns; ++column) {
+      const int first = column * Operand::kRows;
+      rows.factor[column] = row_of(first + lane_of(t) / 4);
+      FOREDRAFT_UNROLL
+      for (int i = 0; i < 2; ++i) rows.sums[column][i] = row_of(first + lane_of(t) % 4 * 2 + i);
+    }
+    return rows;
+  }
+};
+
+/// What a warp adds up of x W^T: kTiles tiles of 16 outputs for kColumns times 8 rows. It loads each
+/// weight once for all of these rows, and each row once for all of these tiles.
+///
+/// The sum of one (row, output): each of split_of() warps adds up the steps s, s + split, ... in that
+/// order, a group of columns after the other, and in a group what mma() adds; then the warps are added
+/// up (add_warps). Neither kTiles nor kColumns is in it.
+template <WeightFormat F, int kTiles, int kColumns>
+struct TileProduct {
+  static constexpr int kSums = kTileRows * Operand::kRows;  // of one mma()
+  using Totals = float[kTiles][kColumns][4];
+
+  /// Steps `slice`, `slice` + `split`, ... of the tiles from `first_tile` on.
+  template <typename T>
+  FOREDRAFT_DEVICE static void add_up(T& t, const Operand& x, const LaneRows<kColumns>& rows,
+                                      const Weights& w, int first_tile, int slice, int split,
+                                      Totals& total) {
+    const int n_steps = w.n_steps();
+    const int n_tiles = w.n_tiles();
+    int tiles[kTiles];  // those behind the last are computed as the last, and not stored
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < kTiles; ++i) {
+      tiles[i] = first_tile + i < n_tiles ? first_tile + i : n_tiles - 1;
+    }
+    for (int first = slice; first < n_steps; first += split * kAhead) {
+      Step<F> steps[kAhead][kTiles];
+      FOREDRAFT_UNROLL
+      for (int i = 0; i < kAhead; ++i) {
+        const int step = first + i * split;
+        if (step >= n_steps) break;
+        FOREDRAFT_UNROLL
+        for (int j = 0; j < kTiles; ++j) {
+          const auto of_tile =
+              static_cast<std::size_t>(tiles[j]) * static_cast<std::size_t>(n_steps);
+          steps[i][j] = load_step<F>(t, w, of_tile + static_cast<std::size_t>(step));
+        }
+      }
+      FOREDRAFT_UNROLL
+      for (int i = 0; i < kAhead; ++i) {
+        if (first + i * split >= n_steps) break;
+        add_step(t, x, rows, w, tiles, first + i * split, steps[i], total);
+      }
+    }
+  }
+
+  /// What a lane has of one mma()'s sums, row after row of its eight. @shape to [kSums]
+  template <typename T>
+  FOREDRAFT_DEVICE static void store_sums(T& t, const float (&sum)[4], float* to) {
+    const int g = lane_of(t) / 4;
+    const int row = lane_of(t) % 4 * 2;
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < 4; ++i) t.store(to + (row + i % 2) * kTileRows + g + i / 2 * 8, sum[i]);
+  }
+
+  /// Sum i of the warps that share a tile. @param sums  of the first of them
+  template <typename T>
+  FOREDRAFT_DEVICE static float add_warps(T& t, const float* sums, int split, int i) {
+    float value = t.load(sums + i);
+    for (int warp = 1; warp < split; ++warp) value = t.add(value, t.load(sums + warp * kSums + i));
+    return value;
+  }
+
+ private:
+  /// Steps that are on their way at once: 2 KB of a warp, half of that beside many sums.
+  static constexpr int kAhead = (kColumns == 8 ? 2 : 4) / (kTiles * kShape<F>.loads);
+
+  template <typename T>
+  FOREDRAFT_DEVICE static void add_step(T& t, const Operand& x, const LaneRows<kColumns>& rows,
+                                        const Weights& w, const int (&tiles)[kTiles], int step,
+                                        const Step<F> (&steps)[kTiles], Totals& total) {
+    constexpr FormatShape kOf = kShape<F>;
+    constexpr int kParts = kOf.columns / kTileColumns;
+    if constexpr (kOf.group == 0) {
+      FOREDRAFT_UNROLL
+      for (int part = 0; part < kParts; ++part) {
+        add_part(t, x, rows, step * kParts + part, steps, part, total);
+      }
+    } else {
+      constexpr int kPartsOfGroup = kOf.group / kTileColumns;
+      FOREDRAFT_UNROLL
+      for (int i = 0; i < kParts / kPartsOfGroup; ++i) {
+        // Sums of codes, then of what they stand for.
+        Totals codes = {};
+        FOREDRAFT_UNROLL
+        for (int part = i * kPartsOfGroup; part < (i + 1) * kPartsOfGroup; ++part) {
+          add_part(t, x, rows, step * kParts + part, steps, part, codes);
+        }
+        scale_up(t, x, rows, w, tiles, step * (kParts / kPartsOfGroup) + i, codes, total);
+      }
+    }
+  }
+
+  /// 16 columns: `part_of_row` of the row, `part` of the step. Small numbers first.
+  template <typename T>
+  FOREDRAFT_DEVICE static void add_part(T& t, const Operand& x, const LaneRows<kColumns>& rows,
+                                        int part_of_row, const Step<F> (&steps)[kTiles], int part,
+                                        Totals& to) {
+    Words factors[kColumns];
+    FOREDRAFT_UNROLL
+    for (int column = 0; column < kColumns; ++column) {
+      factors[column] = load_factors(t, x, rows.factor[column], part_of_row);
+    }
+    FOREDRAFT_UNROLL
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const Planes<F> planes = planes_of<F>(t, steps[tile], part);
+      FOREDRAFT_UNROLL
+      for (int column = 0; column < kColumns; ++column) {
+        const Words& row = factors[column];
+        FOREDRAFT_UNROLL
+        for (int plane = kShape<F>.planes - 1; plane >= 0; --plane) {
+          t.mma(to[tile][column], planes.of[plane], row.v[2], row.v[3]);
+          t.mma(to[tile][column], planes.of[plane], row.v[0], row.v[1]);
+        }
+      }
+    }
+  }
+
+  /// A lane's part of a row; zeros for none.
+  template <typename T>
+  FOREDRAFT_DEVICE static Words load_factors(T& t, const Operand& x, int row, int part) {
+    if (row < 0) return {};
+    const auto at = static_cast<std::size_t>(row / Operand::kRows) *
+                        static_cast<std::size_t>(Operand::parts_in(x.n_in)) +
+                    static_cast<std::size_t>(part);
+    return t.load(x.parts + at * kWarp + row % Operand::kRows * 4 + lane_of(t) % 4);
+  }
+
+  template <typename T>
+  FOREDRAFT_DEVICE static void scale_up(T& t, const Operand& x, const LaneRows<kColumns>& rows,
+                                        const Weights& w, const int (&tiles)[kTiles], int group,
+                                        const Totals& codes, Totals& total) {
+    FOREDRAFT_UNROLL
+    for (int tile = 0; tile < kTiles; ++tile) {
+      const GroupScale of = load_scale<F>(t, w, tiles[tile], group, lane_of(t) / 4);
+      FOREDRAFT_UNROLL
+      for (int column = 0; column < kColumns; ++column) {
+        float(&to)[4] = total[tile][column];
+        FOREDRAFT_UNROLL
+        for (int i = 0; i < 4; ++i) to[i] = t.fma(of.scale[i / 2], codes[tile][column][i], to[i]);
+        if constexpr (kShape<F>.biased) {
+          FOREDRAFT_UNROLL
+          for (int i = 0; i < 4; ++i) {
+            to[i] = t.fma(of.bias[i / 2], load_sum(t, x, rows.sums[column][i % 2], group), to[i]);
+          }
+        }
+      }
+    }
+  }
+
+  template <typename T>
+  FOREDRAFT_DEVICE static float load_sum(T& t, const Operand& x, int row, int group) {
+    if (row < 0) return 0.0f;
+    const auto groups = static_cast<std::size_t>(Operand::parts_in(x.n_in) / 2);
+    return t.load(x.sums + static_cast<std::size_t>(row) * groups + group);
+  }
+};
+
+}  // namespace foredraft::inline v0::cuda
