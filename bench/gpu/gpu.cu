@@ -125,12 +125,7 @@ double weight_bytes(const fd::Gguf& file) {
   for (const auto& tensor : file.tensors()) {
     const fd::TensorView view = file.view(tensor);
     if (view.n_out <= 1 || (own_head && tensor.name == "token_embd.weight")) continue;
-    const cuda::Weights w{nullptr, nullptr, static_cast<int>(view.n_out),
-                          static_cast<int>(view.n_in), cuda::format_for(view.type)};
-    const cuda::FormatShape shape = cuda::shape_of(w.format);
-    bytes += static_cast<double>(w.n_tiles()) *
-             (static_cast<double>(w.n_steps()) * shape.loads * cuda::kWarp * sizeof(cuda::Words) +
-              static_cast<double>(w.n_groups()) * 8 * shape.scale_bytes());
+    bytes += cuda::bytes_of(view.type, view.n_out, view.n_in);
   }
   return bytes;
 }

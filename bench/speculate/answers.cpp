@@ -110,7 +110,7 @@ class Answers {
     const fd::Tokenizer& tokenizer = models_.target.tokenizer();
     if (!pieces_) {
       pieces_ = std::make_shared<const fd::PieceTrie>(
-          models_.target.vocab_size(),
+          models_.target.config().n_vocab,
           [&](fd::TokenId token) { return std::string(tokenizer.piece(token)); });
     }
     return fd::GrammarConstraint(

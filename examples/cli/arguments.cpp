@@ -279,6 +279,13 @@ void MachineArguments::add_to(CLI::App& app) {
       "draft model that --quantize-draft or --draft-vocab changes");
 }
 
+void MachineArguments::add_device(CLI::App& app) {
+  add_choice(
+      app, "--device NAME", device, {"cpu", "cuda"},
+      "where the model runs: cpu, or cuda, the NVIDIA GPU that is current, for a program that "
+      "was built with CUDA; a draft model stays on the processor [cpu]");
+}
+
 std::optional<fd::cpu::Isa> MachineArguments::isa() const {
   if (isa_name.empty()) return std::nullopt;
   std::vector<std::string> possible;

@@ -74,8 +74,11 @@ struct MachineArguments {
   int threads = 0;
   std::string isa_name;
   bool keep_packed = false;
+  std::string device = "cpu";  ///< of the target: cpu or cuda
 
   void add_to(CLI::App& app);
+  /// For commands whose target may be on a GPU.
+  void add_device(CLI::App& app);
   /// @errors UsageError where this machine cannot run it
   std::optional<fd::cpu::Isa> isa() const;
 };

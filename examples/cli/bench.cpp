@@ -169,7 +169,7 @@ int run(const Arguments& a) {
                  .n_ctx = longest,
                  .check = [&](const fd::ModelConfig& c) { check_longest(longest, c.n_ctx); },
                  .keep_packed = a.machine.keep_packed});
-  measure(tests, a.repetitions, models.target, longest);
+  measure(tests, a.repetitions, *models.target_on_cpu(), longest);
 
   const BenchReport report{.cpu = processor_name(),
                            .cores = static_cast<int>(std::thread::hardware_concurrency()),

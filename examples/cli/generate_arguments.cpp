@@ -204,7 +204,8 @@ ModelSettings GenerateArguments::models(const Method& method) const {
                 check_context(n_ctx, c.n_ctx);
                 check_sinks(c);
               },
-          .keep_packed = machine.keep_packed};
+          .keep_packed = machine.keep_packed,
+          .on_gpu = machine.device == "cuda"};
 }
 
 std::vector<int> GenerateArguments::chosen_tree(const Method& method) const {
@@ -348,6 +349,7 @@ void GenerateArguments::add_to(CLI::App& command) {
                          "what was computed for the prompt: read where it exists, so that only "
                          "what is new in this prompt is read, and written behind the prompt"));
   machine.add_to(command);
+  machine.add_device(command);
   add_json_flag(command, json);
 }
 
@@ -361,6 +363,7 @@ void GenerateArguments::add_to_chat(CLI::App& command) {
   add_penalties(command);
   add_speculation(command);
   machine.add_to(command);
+  machine.add_device(command);
 }
 
 void GenerateArguments::add_turns(CLI::App& command) {

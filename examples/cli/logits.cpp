@@ -89,7 +89,7 @@ int run(const Arguments& a) {
     throw fd::Error(fd::ErrorCode::kEmptyPrompt, "a text without tokens", "at least one token",
                     "this model begins with no token of its own, so give it some text");
   }
-  const std::vector<Ranking> rankings = rank(models.target, tokens, a.top);
+  const std::vector<Ranking> rankings = rank(*models.target_on_cpu(), tokens, a.top);
   if (a.json) {
     Json top = Json::array();
     for (const Ranking& ranking : rankings) top.push_back(to_json(ranking));

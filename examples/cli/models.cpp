@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iostream>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -50,19 +51,42 @@ struct ModelFile {
   fd::LoadOptions options = {};
 };
 
-Model load(fd::Cpu& cpu, const ModelFile& file, bool keep_packed) {
-  fd::LoadOptions options = file.options;
-  const bool changed = options.requantize || options.head_tokens != 0;
-  if (keep_packed && !changed) options.packed_files = fd::packed_file_places(file.path);
+/// @param load  called with the file's options, and shows how far it is
+template <typename Load>
+auto load(const ModelFile& file, fd::LoadOptions options, Load load) {
   std::string note;  // kept until the bar is gone, which would wipe it away
   options.note = [&](const std::string& text) { note = text; };
-  Model model = file.named([&] {
+  auto model = file.named([&] {
     ProgressBar bar("loading " + visible(file.path.stem().string()));
     options.progress = [&](std::size_t done, std::size_t total) { bar.show(done, total); };
-    return fd::load(cpu, file.gguf, options);
+    return load(options);
   });
   if (!note.empty()) std::cerr << "foredraft: " << visible(note) << '\n';
   return model;
+}
+
+Model load_on_cpu(fd::Cpu& cpu, const ModelFile& file, bool keep_packed) {
+  fd::LoadOptions options = file.options;
+  const bool changed = options.requantize || options.head_tokens != 0;
+  if (keep_packed && !changed) options.packed_files = fd::packed_file_places(file.path);
+  return load(file, options,
+              [&](const fd::LoadOptions& asked) { return fd::load(cpu, file.gguf, asked); });
+}
+
+/// Of the target's cache, as far as it is known before loading.
+int context_of(const ModelSettings& settings, const fd::ModelConfig& config) {
+  return settings.n_ctx > 0 ? settings.n_ctx : default_context(config.n_ctx);
+}
+
+std::unique_ptr<Target> load_target(fd::Cpu& cpu, const ModelFile& file,
+                                    const ModelSettings& settings) {
+  if (!settings.on_gpu) {
+    return on_cpu(load_on_cpu(cpu, file, settings.keep_packed),
+                  std::string(fd::cpu::name_of(cpu.isa())));
+  }
+  return load(file, file.options, [&](const fd::LoadOptions& asked) {
+    return load_on_gpu(file.gguf, asked, context_of(settings, fd::read_config(file.gguf)));
+  });
 }
 
 bool same_file(const ModelFile& a, const ModelFile& b) {
@@ -78,9 +102,12 @@ void require_room(const ModelFile& target, const std::optional<ModelFile>& draft
   const Survey need = target.survey();
   if (settings.check) settings.check(need.config);
   check_cache_formats(settings.cache, need.config, "");
-  const int n_ctx = settings.n_ctx > 0 ? settings.n_ctx : default_context(need.config.n_ctx);
-  double bytes = static_cast<double>(need.weight_bytes) + need.cache_bytes(n_ctx, settings.cache) +
-                 need.pass_bytes(rows, fd::DraftTree::kMaxNodes);
+  const int n_ctx = context_of(settings, need.config);
+  double bytes = 0;
+  if (!settings.on_gpu) {
+    bytes = static_cast<double>(need.weight_bytes) + need.cache_bytes(n_ctx, settings.cache) +
+            need.pass_bytes(rows, fd::DraftTree::kMaxNodes);
+  }
   std::string what = "weights and a context of " + std::to_string(n_ctx);
   if (draft) {
     const Survey extra = draft->survey();
@@ -134,6 +161,11 @@ std::string Models::note() const {
   return {};
 }
 
+Model* Models::target_on_cpu() const {
+  auto* const there = dynamic_cast<TargetOn<Model>*>(target_.get());
+  return there == nullptr ? nullptr : &there->model;
+}
+
 bool Models::same_vocabulary() const {
   return !fd::first_difference(target.info().vocabulary, draft->info().vocabulary);
 }
@@ -141,9 +173,10 @@ bool Models::same_vocabulary() const {
 // The draft model first: it is the smaller one, and the one whose options its file may refuse.
 Models::Models(const ModelSettings& settings, const Files& files)
     : cpu({.threads = settings.threads, .isa = settings.isa}),
-      draft(files.draft ? std::optional(load(cpu, *files.draft, settings.keep_packed))
+      draft(files.draft ? std::optional(load_on_cpu(cpu, *files.draft, settings.keep_packed))
                         : std::nullopt),
-      target(load(cpu, files.target, settings.keep_packed)),
+      target_(load_target(cpu, files.target, settings)),
+      target(*target_),
       own_draft(files.draft && same_file(files.target, *files.draft)),
       load_seconds(std::chrono::duration<double>(Clock::now() - files.begin).count()) {}
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include <foredraft/model/model.hpp>
 
 #include "cache_format.hpp"
+#include "target.hpp"
 #include "usage.hpp"
 
 namespace cli {
@@ -31,7 +33,11 @@ struct ModelSettings {
   /// Told of the target before any weight is read; may throw. Absent: nothing is checked.
   std::function<void(const fd::ModelConfig&)> check = {};
   bool keep_packed = false;  ///< map the models from packed files; one that is changed never
+  bool on_gpu = false;       ///< the target
 };
+
+/// A target on the processor.
+std::unique_ptr<Target> on_cpu(Model model, std::string isa);
 
 /// What a command runs: models on one backend, whose threads they share. It keeps its address.
 struct Models {
@@ -48,12 +54,20 @@ struct Models {
   /// What a user may want to know of the draft model before drafts are made; empty: nothing.
   std::string note() const;
 
-  /// Of the instruction set that they run with.
-  std::string isa() const { return std::string(fd::cpu::name_of(cpu.isa())); }
+  /// Of the instruction set, or the device, that the target runs with.
+  std::string isa() const { return target.arithmetic(); }
+
+  /// The target itself, for what runs on the processor alone; null where it is elsewhere.
+  Model* target_on_cpu() const;
 
   fd::Cpu cpu;
   std::optional<Model> draft;  // before the target: loaded in this order
-  Model target;
+
+ private:
+  std::unique_ptr<Target> target_;
+
+ public:
+  Target& target;
   bool own_draft = false;  // the draft model is the target's file
   double load_seconds = 0;
 

@@ -1,126 +1,48 @@
 #include "session.hpp"
 
-#include <optional>
 #include <string>
-#include <utility>
-
-#include <foredraft/decoder.hpp>
-#include <foredraft/drafter/ngram_cache.hpp>
-#include <foredraft/prefix_store.hpp>
 
 #include "cache_format.hpp"
 #include "memory.hpp"
+#include "session_in.hpp"
+#include "target.hpp"
 
 namespace cli {
 
 namespace {
 
-/// What the target's cache is made for.
-fd::CacheShape target_shape(const Models& models, const Method& method) {
-  fd::CacheShape shape = with_formats(models.target.shape(), method.cache);
-  shape.sinks = method.sinks;
-  return shape;
-}
-
-template <fd::Shape S, typename Rule>
-class SessionIn final : public Session {
+class CpuTarget final : public TargetOn<Model> {
  public:
-  SessionIn(Models& models, const Method& method, Rule rule)
-      : decoder_(models.target, Cache(target_shape(models, method), method.n_ctx),
-                 make_drafters<S>(models, method), std::move(rule)),
-        recurrent_(!models.target.shape().states.empty()) {}
+  CpuTarget(Model loaded, std::string isa) : TargetOn(std::move(loaded)), isa_(std::move(isa)) {}
 
-  fd::Result generate(std::span<const fd::TokenId> prompt, const fd::Options& options,
-                      const Emit& emit) override {
-    const fd::Stats read = recall(prompt, options);
-    fd::Result result = shift_ ? fd::generate_shifting(decoder_, prompt, options, *shift_, emit)
-                               : decoder_.generate(prompt, options, emit);
-    add(read, result.stats);
-    return result;
-  }
+  std::string arithmetic() const override { return isa_; }
 
-  fd::Result read(std::span<const fd::TokenId> prompt, const fd::Options& options) override {
-    const fd::Stats read = recall(prompt, options);
-    fd::Result result = decoder_.prefill(prompt, options);
-    add(read, result.stats);
-    return result;
-  }
-
-  std::span<const fd::TokenId> tokens() const override { return decoder_.tokens(); }
-  void shift_context(fd::ContextShift shift) override { shift_ = shift; }
-  void use_store(std::size_t bytes) override { store_.emplace(bytes); }
-  void keep() override {
-    if (store_) store_->keep(decoder_);
-  }
-
-  void save(std::ostream& out, const fd::SnapshotOwner& owner, const std::string& note) override {
-    fd::save_snapshot(out, decoder_.snapshot(), owner, note);
-  }
-  Loaded load(std::istream& in, const fd::SnapshotOwner& owner) override {
-    const auto loaded = fd::load_snapshot(in, decoder_.snapshot(), owner);
-    decoder_.restore(loaded.snapshot);
-    return {loaded.note, loaded.drafters};
-  }
-
-  void learn() override {
-    for (int i = 0; i < decoder_.drafter().size(); ++i) {
-      if (auto* counts = decoder_.drafter().part(i).template get<fd::NgramCache>()) counts->learn();
+  std::unique_ptr<Session> make_session(Models& models, const Method& method) override {
+    fd::CacheShape shape = with_formats(model.shape(), method.cache);
+    shape.sinks = method.sinks;
+    // Looked at when the models were loaded, too, but there the context was known only with -c.
+    double bytes = Cache::full_bytes(shape, method.n_ctx);
+    if (models.draft) {
+      bytes += Cache::full_bytes(with_formats(models.draft->shape(), method.draft_cache),
+                                 models.draft_context(method.n_ctx));
     }
-  }
-
-  fd::ControllerState controller_state() override { return decoder_.drafter().learned(); }
-  void restore(const fd::ControllerState& state) override { decoder_.drafter().learn_from(state); }
-
-  std::vector<std::string> drafter_names() override {
-    std::vector<std::string> names;
-    for (int i = 0; i < decoder_.drafter().size(); ++i) {
-      names.push_back(decoder_.drafter().name(i));
-    }
-    return names;
+    require_memory(bytes, "a context of " + std::to_string(method.n_ctx),
+                   "a smaller context (-c), or fewer tokens (-n)");
+    return session_over(model, Cache(shape, method.n_ctx), models, method);
   }
 
  private:
-  using Decoder = fd::Decoder<Model, Cache, Drafters<S>, Rule>;
-
-  /// Tokens between two states of recurrent layers that are kept of a prompt.
-  static constexpr int kStatesEvery = 512;
-
-  /// What was read while looking for what is known of the prompt.
-  fd::Stats recall(std::span<const fd::TokenId> prompt, const fd::Options& options) {
-    if (!store_) return {};
-    if (recurrent_) return store_->read(decoder_, prompt, options, kStatesEvery);
-    store_->recall(decoder_, prompt);
-    return {};
-  }
-  static void add(const fd::Stats& read, fd::Stats& stats) noexcept {
-    if (read.prompt_tokens == 0) return;
-    stats.reused_tokens = read.reused_tokens;
-    stats.seconds.prefill += read.seconds.prefill;
-  }
-
-  Decoder decoder_;
-  bool recurrent_;  // has states, which only snapshots can go back to
-  std::optional<fd::ContextShift> shift_;
-  std::optional<fd::PrefixStore<Decoder>> store_;
+  std::string isa_;
 };
 
 }  // namespace
 
+std::unique_ptr<Target> on_cpu(Model model, std::string isa) {
+  return std::make_unique<CpuTarget>(std::move(model), std::move(isa));
+}
+
 std::unique_ptr<Session> make_session(Models& models, const Method& method) {
-  // Looked at when the models were loaded, too, but there the context was known only with -c.
-  double bytes = Cache::full_bytes(target_shape(models, method), method.n_ctx);
-  if (models.draft) {
-    bytes += Cache::full_bytes(with_formats(models.draft->shape(), method.draft_cache),
-                               models.draft_context(method.n_ctx));
-  }
-  require_memory(bytes, "a context of " + std::to_string(method.n_ctx),
-                 "a smaller context (-c), or fewer tokens (-n)");
-  if (method.rule.make_for_trees != nullptr) {
-    using Trees = SessionIn<fd::Shape::kTree, fd::AnyTreeAcceptance>;
-    return std::make_unique<Trees>(models, method, method.rule.make_for_trees());
-  }
-  using Chains = SessionIn<fd::Shape::kChain, fd::AnyAcceptance>;
-  return std::make_unique<Chains>(models, method, method.rule.make());
+  return models.target.make_session(models, method);
 }
 
 }  // namespace cli

@@ -63,9 +63,11 @@ TreeDrafter model_drafter(Models& models, const Method& method) {
 }
 
 TreeDrafter self_drafter(Models& models, const Method& method) {
-  return fd::SelfDrafter<fd::Cpu, Cache>{models.target, self_layers(models, method)};
+  return fd::SelfDrafter<fd::Cpu, Cache>{*models.target_on_cpu(), self_layers(models, method)};
 }
-bool only_attends(const Models& models) { return models.target.shape().states.empty(); }
+bool only_attends(const Models& models) {
+  return models.target_on_cpu() != nullptr && models.target.shape().states.empty();
+}
 
 TreeDrafter lookup(Models&, const Method& method) {
   fd::PromptLookup::Settings settings;

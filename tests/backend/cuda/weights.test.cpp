@@ -57,6 +57,8 @@ TEST_CASE("what is packed takes whole tiles of whole steps") {
             fd::idx(2 * w.n_steps() * shape_of(w.format).loads) * 32 * sizeof(Words));
       CHECK(packed.scales.size() ==
             fd::idx(2 * w.n_groups() * 8 * shape_of(w.format).scale_bytes()));
+      CHECK(static_cast<double>(packed.steps.size() + packed.scales.size()) ==
+            bytes_of(type, 17, n_in));
     }
   }
 }

@@ -129,13 +129,23 @@ struct KeyBlock {
     });
   }
 
-  /// Lanes of b are numbered from kLanes on.
   template <int distance, bool second, int... lane>
   [[gnu::always_inline]] static F exchange(F a, F b, std::integer_sequence<int, lane...>) {
-    return __builtin_shufflevector(
-        a, b,
-        (second ? ((lane & distance) == 0 ? lane + distance : lane + kLanes)
-                : ((lane & distance) == 0 ? lane : lane - distance + kLanes))...);
+#ifdef __CUDACC__  // nvcc cannot read the other, and compiles what others run
+    F exchanged;
+    const auto from = [&](int i) { return i < kLanes ? a[i] : b[i - kLanes]; };
+    ((exchanged[lane] = from(source<distance, second>(lane))), ...);
+    return exchanged;
+#else
+    return __builtin_shufflevector(a, b, source<distance, second>(lane)...);
+#endif
+  }
+  /// Where a lane comes from; those of b are numbered from kLanes on.
+  template <int distance, bool second>
+  static constexpr int source(int lane) {
+    const bool of_a = (lane & distance) == 0;
+    if (second) return of_a ? lane + distance : lane + kLanes;
+    return of_a ? lane : lane - distance + kLanes;
   }
 };
 

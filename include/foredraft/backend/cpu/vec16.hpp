@@ -149,7 +149,13 @@ struct Vec16 {
   /// Every lane's neighbour at a distance.
   template <int distance, int... lane>
   [[gnu::always_inline]] static F partners(F v, std::integer_sequence<int, lane...>) {
+#ifdef __CUDACC__  // nvcc cannot read the other, and compiles what others run
+    F exchanged = v;
+    ((exchanged[lane] = v[lane ^ distance]), ...);
+    return exchanged;
+#else
     return __builtin_shufflevector(v, v, (lane ^ distance)...);
+#endif
   }
 };
 

@@ -86,8 +86,9 @@ class Worker {
     const bool whole_heads = a.d_head % kPanelRows == 0 && heads.balanced(count());
     // A matrix that is not asked for is one that is there anyway.
     const auto or_wq = [&](const PackedMatrix* w) { return w == nullptr ? a.wq : w; };
-    const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm,
-                                 {a.wq, or_wq(a.wk), or_wq(a.wv), or_wq(a.w_gate)});
+    const std::initializer_list<const PackedMatrix*> readers{a.wq, or_wq(a.wk), or_wq(a.wv),
+                                                             or_wq(a.w_gate)};
+    const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm, readers);
     project(projections, in, a.d_head, whole_heads ? &heads : nullptr);
     if (!whole_heads || a.norms_all_heads) barrier();
     if (a.norms_all_heads) {

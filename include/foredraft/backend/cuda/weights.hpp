@@ -39,6 +39,19 @@ struct Weights {
   }
 };
 
+/// Memory of a device for a matrix. @units bytes
+inline double bytes_of(TensorType type, std::size_t n_out, std::size_t n_in) noexcept {
+  const FormatShape shape = shape_of(format_for(type));
+  const auto whole = [](std::size_t n, int part) {
+    return static_cast<double>((n + idx(part) - 1) / idx(part));
+  };
+  const double steps = whole(n_in, shape.columns);
+  const double groups = shape.group == 0 ? 0 : steps * (shape.columns / shape.group);
+  return whole(n_out, kTileRows) *
+         (steps * shape.loads * kWarp * static_cast<double>(sizeof(Words)) +
+          groups * 8 * shape.scale_bytes());
+}
+
 /// Where a weight lies. Which of a step's columns belongs to which k of mma() is free, as long as
 /// both factors agree: lane 4 g + t has columns 4t .. 4t+3 of each 16, of rows g and g + 8, so that
 /// those four lie side by side in a row of activations (Operand).

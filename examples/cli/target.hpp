@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <foredraft/io/gguf.hpp>
+#include <foredraft/io/tokenizer.hpp>
+#include <foredraft/model/config.hpp>
+#include <foredraft/model/load_options.hpp>
+
+#include "cache_format.hpp"
+
+namespace cli {
+
+class Session;
+struct Method;
+struct Models;
+
+/// The model whose text the program writes, wherever it runs.
+class Target {
+ public:
+  virtual ~Target() = default;
+  virtual const fd::Tokenizer& tokenizer() const = 0;
+  virtual const fd::ModelConfig& config() const = 0;
+  virtual fd::CacheShape shape() const = 0;
+  virtual fd::TargetInfo info() const = 0;
+  /// What its numbers depend on besides weights and formats: an instruction set, or a device.
+  virtual std::string arithmetic() const = 0;
+  /// @errors what the cache and the drafters throw
+  virtual std::unique_ptr<Session> make_session(Models& models, const Method& method) = 0;
+};
+
+/// What is the same on all backends. @tparam M  a Model
+template <typename M>
+class TargetOn : public Target {
+ public:
+  explicit TargetOn(M loaded) : model(std::move(loaded)) {}
+  const fd::Tokenizer& tokenizer() const override { return model.tokenizer(); }
+  const fd::ModelConfig& config() const override { return model.config(); }
+  fd::CacheShape shape() const override { return model.shape(); }
+  fd::TargetInfo info() const override { return model.info(); }
+
+  M model;
+};
+
+/// A target in the memory of the GPU that is current.
+/// @param n_ctx  of its cache, as far as it is known before loading
+/// @errors kDevice where there is none, or the program was built without CUDA; kOutOfMemory before
+/// anything is read where it cannot fit; what fd::load throws
+std::unique_ptr<Target> load_on_gpu(const fd::Gguf& file, const fd::LoadOptions& options,
+                                    int n_ctx);
+
+}  // namespace cli
