@@ -75,8 +75,10 @@ void check_equality(fd::Model<Backend>& model, int n_tokens) {
 }  // namespace
 
 TEST_CASE("a tiny model has the text of the reference") {
-  for (const char* family : {"llama", "qwen2"}) {
-    const TinyModel tiny{.family = family, .type = TensorType::kF32};
+  for (const char* family : {"llama", "qwen2", "gemma2", "gemma4"}) {
+    CAPTURE(family);
+    TinyModel tiny{.family = family, .type = TensorType::kF32};
+    if (tiny.family == "gemma4") tiny.n_layers = 4;  // two of them read the keys of others
     const auto bytes = tiny.file();
     Backend cuda;
     fd::Reference reference;
@@ -101,6 +103,15 @@ TEST_CASE("likewise with windows, norms behind products, and half weights") {
   Backend cuda;
   auto model = fd::load(cuda, fd::Gguf::parse(bytes));
   check_equality<Rows<float>>(model, 16);
+}
+
+TEST_CASE("likewise with keys of other layers, and an embedding for each layer") {
+  TinyModel tiny{.family = "gemma4"};
+  tiny.n_layers = 4;
+  const auto bytes = tiny.file();
+  Backend cuda;
+  auto model = fd::load(cuda, fd::Gguf::parse(bytes));
+  check_equality<Rows<fd::f16>>(model, 10);
 }
 
 TEST_CASE("likewise with a mixture of experts") {

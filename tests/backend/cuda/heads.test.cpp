@@ -46,13 +46,14 @@ TEMPLATE_TEST_CASE("heads are normed, turned and stored where their row belongs"
   const std::vector<float> q = mini::normals(kRows * kHeads * kHead, 1);
   const std::vector<float> k = mini::normals(kRows * kKvHeads * kHead, 2);
   const std::vector<float> v = mini::normals(kRows * kKvHeads * kHead, 3);
-  const std::vector<float> q_weight = mini::normals(kHead, 4), k_weight = mini::normals(kHead, 5);
+  const std::vector<float> q_weight = mini::normals(kHead, 4), k_weight = mini::normals(kHead, 5),
+                           v_weight = mini::normals(kHead, 8);
   const std::vector<float> cos = mini::normals(kRows * kTurning / 2, 6);
   const std::vector<float> sin = mini::normals(kRows * kTurning / 2, 7);
   for (const fd::RopeKind rope : {fd::RopeKind::kAdjacent, fd::RopeKind::kHalves}) {
     for (const bool normed : {false, true}) {
       const on_device::Array<float> queries(q), to(q.size()), keys(k), values(v), by_q(q_weight),
-          by_k(k_weight), c(cos), s(sin);
+          by_k(k_weight), by_v(v_weight), c(cos), s(sin);
       const on_device::Array<TestType> cache_k(2 * kKvHeads * kPlaces * kHead),
           cache_v(2 * kKvHeads * kPlaces * kHead);
       // The second row first, of the second sequence.
@@ -69,6 +70,7 @@ TEMPLATE_TEST_CASE("heads are normed, turned and stored where their row belongs"
                             .to_q = to.data(),
                             .q_norm = {normed ? by_q.data() : nullptr, kEpsilon},
                             .k_norm = {normed ? by_k.data() : nullptr, kEpsilon},
+                            .v_norm = {normed ? by_v.data() : nullptr, kEpsilon},
                             .norms_all_heads = false,
                             .rope = rope,
                             .n_rot = kTurning,
@@ -82,7 +84,8 @@ TEMPLATE_TEST_CASE("heads are normed, turned and stored where their row belongs"
       }
       on_device::launch<K>(K::grid(args), K::shared(kHead), args);
 
-      double worst = 0, worst_stored = 0;
+      double worst = 0, worst_stored = 0, worst_value = 0;
+      const std::vector<float> still_cos(kTurning / 2, 1.0f), still_sin(kTurning / 2, 0.0f);
       const std::vector<float> turned = to.read();
       const std::vector<TestType> stored_k = cache_k.read(), stored_v = cache_v.read();
       for (std::size_t row = 0; row < kRows; ++row) {
@@ -102,11 +105,16 @@ TEMPLATE_TEST_CASE("heads are normed, turned and stored where their row belongs"
           const std::size_t there = row * sequence + (head * kPlaces + place) * kHead;
           const auto expected =
               finished(k.data() + at, normed ? &k_weight : nullptr, rope, row_cos, row_sin);
+          const auto of_value = finished(v.data() + at, normed ? &v_weight : nullptr, rope,
+                                         still_cos.data(), still_sin.data());
           for (std::size_t d = 0; d < kHead; ++d) {
             worst_stored =
                 std::fmax(worst_stored,
                           std::abs(static_cast<double>(static_cast<float>(stored_k[there + d])) -
                                    expected[d]));
+            const double value = static_cast<double>(static_cast<float>(stored_v[there + d]));
+            worst_value = std::fmax(worst_value, std::abs(value - of_value[d]));
+            if (normed) continue;
             CHECK(static_cast<float>(stored_v[there + d]) ==
                   static_cast<float>(static_cast<TestType>(v[at + d])));
           }
@@ -114,6 +122,7 @@ TEMPLATE_TEST_CASE("heads are normed, turned and stored where their row belongs"
       }
       CHECK(worst < 1e-5);
       CHECK(worst_stored < (std::is_same_v<TestType, float> ? 1e-5 : 5e-3));
+      CHECK(worst_value < (std::is_same_v<TestType, float> ? 1e-5 : 5e-3));
     }
   }
 }

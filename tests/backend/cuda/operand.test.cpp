@@ -72,8 +72,10 @@ TEST_CASE("norm, gate and choice of rows") {
   const on_device::Array<float> by(gate), norm(weight);
   const on_device::Array<int> which(std::vector<int>{2, 0});
   const Prepared rows(in, kIn, 2,
-                      {.by = by.data(),
+                      {.gated = true,
                        .activation = fd::Activation::kSilu,
+                       .by = by.data(),
+                       .by_stride = kIn,
                        .rows = which.data(),
                        .norm = {norm.data(), 1e-3f}});
   for (int row = 0; row < 2; ++row) {
@@ -89,6 +91,25 @@ TEST_CASE("norm, gate and choice of rows") {
       const double exact = values[fd::idx(k)] / std::sqrt(squares / kIn + 1e-3) *
                            static_cast<double>(weight[fd::idx(k)]);
       CHECK(std::abs(static_cast<double>(rows.at(row, k)) - exact) < 2e-5 * std::abs(exact) + 1e-9);
+    }
+  }
+}
+
+TEST_CASE("a gate without a factor, and factors in wider rows") {
+  const std::vector<float> in = mini::normals(2 * 8, 1), wide = mini::normals(2 * 24, 2);
+  const on_device::Array<float> by(wide);
+  const Prepared alone(in, 8, 2, {.gated = true, .activation = fd::Activation::kSigmoid});
+  const Prepared with(in, 8, 2,
+                      {.gated = true,
+                       .activation = fd::Activation::kSigmoid,
+                       .by = by.data() + 8,
+                       .by_stride = 24});
+  for (int row = 0; row < 2; ++row) {
+    for (int k = 0; k < 8; ++k) {
+      const double gate = 1 / (1 + std::exp(-double{in[fd::idx(row * 8 + k)]}));
+      CHECK(double{alone.at(row, k)} == Approx(gate).epsilon(2e-5));
+      CHECK(double{with.at(row, k)} ==
+            Approx(gate * double{wide[fd::idx(row * 24 + 8 + k)]}).epsilon(2e-5));
     }
   }
 }

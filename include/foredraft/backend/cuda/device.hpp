@@ -62,6 +62,7 @@ class DevicePointer {
   DevicePointer(DevicePointer<U> other) noexcept  // NOLINT(google-explicit-constructor)
       : place_(other.raw()) {}
   explicit operator bool() const noexcept { return place_ != nullptr; }
+  DevicePointer operator+(std::ptrdiff_t n) const noexcept { return DevicePointer(place_ + n); }
   /// For arguments of kernels.
   T* raw() const noexcept { return place_; }
 

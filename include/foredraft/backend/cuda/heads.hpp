@@ -24,10 +24,11 @@ struct FinishHeads {
     int d_head;
     const float* q;  // [rows of the pass, n_heads, d_head]
     const float* k;  // [rows of the pass, n_kv_heads, d_head]
-    const float* v;  // likewise
+    const float* v;  // likewise, or the same as k
     float* to_q;     // written, as q: with a norm of all heads other blocks still read q
     Norm q_norm;     // [d_head], [n_heads * d_head] of all heads, or absent
     Norm k_norm;     // [d_head], [n_kv_heads * d_head], or absent
+    Norm v_norm;     // [d_head] or absent
     bool norms_all_heads;
     RopeKind rope;
     int n_rot;
@@ -61,14 +62,17 @@ struct FinishHeads {
     }
     const KeyValues<S> to = a.layers.of[row.sequence];
     const std::size_t place = query ? 0 : to.at(h, row.place, a.d_head);
+    const float* const v = query ? nullptr : a.v + offset(row.row, n_heads, h, a.d_head);
+    const bool normed_values = !query && a.v_norm.weight != nullptr;
+    const float v_scale = normed_values ? norm_scale(t, v, a.d_head, a.v_norm.epsilon) : 1.0f;
     for (int d = t.thread(); d < a.d_head; d += kThreads) {
       const float value = turned(t, a, row.row, head, norm, scale, d);
       if (query) {
         t.store(a.to_q + offset(row.row, a.n_heads, h, a.d_head) + d, value);
       } else {
         store_element(t, to.k + place + d, value);
-        const float* const v = a.v + offset(row.row, a.n_kv_heads, h, a.d_head);
-        store_element(t, to.v + place + d, t.load(v + d));
+        store_element(t, to.v + place + d,
+                      normed_values ? normed(t, v, a.v_norm, v_scale, d) : t.load(v + d));
       }
     }
   }

@@ -32,7 +32,7 @@ FOREDRAFT_DEVICE float norm_scale(T& t, const float* x, int n, float epsilon) {
   return inverse_root(t, t.warp_sum(squares), n, epsilon);
 }
 
-/// x += norm(y) * residual, a block for each row: a norm behind a product has to see all of it.
+/// x = (x + norm(y) * residual) * output_scale, a block for each row: a norm behind a product has to see all of it.
 struct AddNorm {
   static constexpr const char* kName = "add_norm";
   static constexpr int kThreads = 128;
@@ -42,6 +42,7 @@ struct AddNorm {
     int n;
     Norm norm;
     float residual;
+    float output_scale;
   };
 
   template <typename T>
@@ -50,7 +51,8 @@ struct AddNorm {
     const float scale = norm_scale(t, a.y + row, a.n, a.norm.epsilon);
     for (int i = t.thread(); i < a.n; i += kThreads) {
       const float value = t.mul(t.mul(t.load(a.y + row + i), scale), t.load(a.norm.weight + i));
-      t.store(a.x + row + i, t.fma(value, a.residual, t.load(a.x + row + i)));
+      const float sum = t.fma(value, a.residual, t.load(a.x + row + i));
+      t.store(a.x + row + i, t.mul(sum, a.output_scale));
     }
   }
   static Grid grid(int n_rows) noexcept { return {n_rows}; }

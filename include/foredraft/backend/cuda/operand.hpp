@@ -40,9 +40,11 @@ struct PrepareRows {
   static constexpr int kThreads = 256;
   static constexpr int kWarps = kThreads / kWarp;
   struct Args {
-    const float* x = nullptr;   // [rows of the pass, n_in]
-    const float* by = nullptr;  // [rows of the pass, n_in] or null: x = activation(x) * by
+    const float* x = nullptr;  // [rows of the pass, n_in]
+    bool gated = false;        // x = activation(x) * by
     Activation activation = Activation::kSilu;
+    const float* by = nullptr;  // [rows of the pass, by_stride] or null: ones
+    int by_stride = 0;          // a multiple of n_in
     const int* rows = nullptr;  // [n_rows] which of them, or null: all
     int n_in = 0;
     Norm norm = {};
@@ -87,23 +89,20 @@ struct PrepareRows {
   }
 
  private:
-  template <typename T>
-  FOREDRAFT_DEVICE static std::size_t row_start(T& t, const Args& a) {
-    const int row = a.rows == nullptr ? t.block_x() : t.load(a.rows + t.block_x());
-    return static_cast<std::size_t>(row) * static_cast<std::size_t>(a.n_in);
-  }
-
   /// Columns k .. k + 3 before the norm.
   template <typename T>
   FOREDRAFT_DEVICE static Four load_values(T& t, const Args& a, int k) {
-    const std::size_t start = row_start(t, a);
-    Four values = load_elements(t, a.x + start, k, a.n_in);
-    if (a.by == nullptr) return values;
-    const Four by = load_elements(t, a.by + start, k, a.n_in);
+    const auto row =
+        static_cast<std::size_t>(a.rows == nullptr ? t.block_x() : t.load(a.rows + t.block_x()));
+    Four values = load_elements(t, a.x + row * static_cast<std::size_t>(a.n_in), k, a.n_in);
+    if (!a.gated) return values;
     FOREDRAFT_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      values.v[i] = t.mul(activated(t, a.activation, values.v[i]), by.v[i]);
-    }
+    for (int i = 0; i < 4; ++i) values.v[i] = activated(t, a.activation, values.v[i]);
+    if (a.by == nullptr) return values;
+    const Four factors =
+        load_elements(t, a.by + row * static_cast<std::size_t>(a.by_stride), k, a.n_in);
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < 4; ++i) values.v[i] = t.mul(values.v[i], factors.v[i]);
     return values;
   }
 

@@ -17,7 +17,7 @@ struct ProductPart {
 
 inline constexpr int kMostParts = 3;  // queries, keys, values
 
-/// y = scale * (x W^T + bias), with a soft-cap over it, or y += that.
+/// y = scale * (x W^T + bias), with a soft-cap over it, or y = (y + that) * output_scale.
 /// @see TileProduct for what is added up in which order
 template <WeightFormat F, int kTiles, int kColumns>
 struct Product {
@@ -32,6 +32,7 @@ struct Product {
     bool add = false;
     float scale = 1.0f;
     float softcap = 0.0f;  // 0: none
+    float output_scale = 1.0f;
   };
 
   static int shared() noexcept { return shared_bytes<float>(kWarps * Tiles::kSums); }
@@ -106,7 +107,7 @@ struct Product {
       value = capped(t, t.mul(value, a.scale), a.softcap);
       float* const to =
           part.y + static_cast<std::size_t>(row) * static_cast<std::size_t>(part.w.n_out) + output;
-      t.store(to, a.add ? t.add(t.load(to), value) : value);
+      t.store(to, a.add ? t.mul(t.add(t.load(to), value), a.output_scale) : value);
     }
   }
 };

@@ -39,15 +39,16 @@ struct Scratch {
   Buffer<int> nodes;
   Buffer<Words> factors;  // of products: see Operand
   Buffer<float> group_sums;
-  Buffer<float> q;         // [n_rows, d_q] before heads are finished
-  Buffer<float> k, v;      // [n_rows, d_kv] before they are stored
-  Buffer<float> parts;     // of attention
-  Buffer<float> attended;  // [n_rows, d_q]
-  Buffer<float> gate, up;  // [n_rows, d_ff]
-  Buffer<float> y;         // [n_rows, d_model] before a norm
-  Buffer<float> scores;    // [n_rows, n_experts] of a mixture
-  Buffer<float> weights;   // [n_rows, n_used]
-  Buffer<int> experts;     // likewise: whom a row chose
+  Buffer<float> q;          // [n_rows, d_q] before heads are finished
+  Buffer<float> k, v;       // [n_rows, d_kv] before they are stored
+  Buffer<float> parts;      // of attention
+  Buffer<float> attended;   // [n_rows, d_q]
+  Buffer<float> projected;  // what layers are given besides x, on its way
+  Buffer<float> gate, up;   // [n_rows, d_ff]
+  Buffer<float> y;          // [n_rows, d_model] before a norm
+  Buffer<float> scores;     // [n_rows, n_experts] of a mixture
+  Buffer<float> weights;    // [n_rows, n_used]
+  Buffer<int> experts;      // likewise: whom a row chose
   Buffer<int> first, pairs;
   Buffer<float> shared_gate, shared_up, shared_score, shared_y;
   Buffer<float> logits;  // [head rows, n_vocab]
@@ -78,6 +79,9 @@ class Worker {
   template <typename T>
   using Pointer = DevicePointer<T>;
 
+  /// Layers may lack matrices: see RunsPartialLayers.
+  static constexpr bool partial_layers = true;
+
   Worker(D& device, Scratch<D>& scratch) : device_(device), work_(scratch) {}
   Worker(Worker&&) = delete;
 
@@ -107,21 +111,29 @@ class Worker {
       float* const v = work_.v.reserve(idx(a.n_rows) * d_kv).raw();
       const Operand x =
           prepared({.x = a.x.raw(), .n_in = a.wq->n_in(), .norm = norm(a.norm)}, a.n_rows);
-      product(x, {{a.wq, a.q_bias.raw(), q}, {a.wk, a.k_bias.raw(), k}, {a.wv, a.v_bias.raw(), v}});
+      const bool own_values = a.wv != nullptr;
+      if (own_values) {
+        product(x,
+                {{a.wq, a.q_bias.raw(), q}, {a.wk, a.k_bias.raw(), k}, {a.wv, a.v_bias.raw(), v}});
+      } else {
+        product(x, {{a.wq, a.q_bias.raw(), q}});
+        if (a.wk != nullptr) product(x, {{a.wk, a.k_bias.raw(), k}});
+      }
       if (a.w_gate != nullptr) product(x, {{a.w_gate, nullptr, a.gate.raw()}});
       using K = FinishHeads<S>;
       for (const RowPlaces::Group& group : places_->groups) {
         const typename K::Args args{.rows = rows_of(group),
                                     .n_rows = group.n_rows,
                                     .n_heads = a.n_heads,
-                                    .n_kv_heads = a.n_kv_heads,
+                                    .n_kv_heads = a.wk == nullptr ? 0 : a.n_kv_heads,
                                     .d_head = a.d_head,
                                     .q = q,
                                     .k = k,
-                                    .v = v,
+                                    .v = own_values ? v : k,
                                     .to_q = a.q.raw(),
                                     .q_norm = norm(a.q_norm),
                                     .k_norm = norm(a.k_norm),
+                                    .v_norm = norm(a.v_norm),
                                     .norms_all_heads = a.norms_all_heads,
                                     .rope = a.rope.kind,
                                     .n_rot = a.rope.n_rot,
@@ -142,9 +154,7 @@ class Worker {
       for (const RowPlaces::Group& group : places_->groups) attend_group(a, group, attended);
       PrepareRows::Args in{.x = attended, .n_in = a.wo->n_in()};
       if (a.gate) {
-        in.x = a.gate.raw();
-        in.by = attended;
-        in.activation = Activation::kSigmoid;
+        in = gated(a.gate.raw(), Activation::kSigmoid, attended, in.n_in);
       }
       add_product(*a.wo, prepared(in, a.n_rows), a.post_norm, a.residual, a.x.raw());
     });
@@ -152,14 +162,43 @@ class Worker {
 
   void feed_forward(const FeedForwardArgs<Worker>& a) noexcept {
     guarded([&] {
-      const int n = a.n_rows * a.gate->n_out();
-      float* const gate = work_.gate.reserve(idx(n)).raw();
-      float* const up = work_.up.reserve(idx(n)).raw();
-      product(prepared({.x = a.x.raw(), .n_in = a.gate->n_in(), .norm = norm(a.norm)}, a.n_rows),
-              {{a.gate, nullptr, gate}, {a.up, nullptr, up}});
-      const PrepareRows::Args in{
-          .x = gate, .by = up, .activation = a.activation, .n_in = a.down->n_in()};
-      add_product(*a.down, prepared(in, a.n_rows), a.post_norm, a.residual, a.x.raw());
+      const int d_ff = a.gate->n_out();
+      float* const gate = work_.gate.reserve(area(a.n_rows, d_ff)).raw();
+      const Operand x =
+          prepared({.x = a.x.raw(), .n_in = a.gate->n_in(), .norm = norm(a.norm)}, a.n_rows);
+      PrepareRows::Args inner = gated(gate, a.activation, a.factor.raw(), d_ff);
+      inner.by_stride = a.factor_stride;
+      if (a.up != nullptr) {
+        float* const up = work_.up.reserve(area(a.n_rows, d_ff)).raw();
+        product(x, {{a.gate, nullptr, gate}, {a.up, nullptr, up}});
+        inner = gated(gate, a.activation, up, d_ff);
+      } else {
+        product(x, {{a.gate, nullptr, gate}});
+      }
+      add_product(*a.down, prepared(inner, a.n_rows), a.post_norm, a.residual, a.x.raw(),
+                  a.output_scale);
+    });
+  }
+
+  void embed_layers(const EmbedLayersArgs<Worker>& a) noexcept {
+    guarded([&] {
+      const int n_rows = static_cast<int>(a.tokens.size());
+      const int width = a.projection->n_out();
+      float* const projected = work_.projected.reserve(area(n_rows, width)).raw();
+      product(prepared({.x = a.x.raw(), .n_in = a.projection->n_in()}, n_rows),
+              {{a.projection, nullptr, projected}});
+      const int* const tokens = work_.tokens.write(a.tokens).raw();
+      with_format(a.table->format(), [&]<WeightFormat F>() {
+        using K = EmbedLayers<F>;
+        launch<K>(K::grid(n_rows, width / a.d_input), 0,
+                  {.table = a.table->view(),
+                   .tokens = tokens,
+                   .projected = projected,
+                   .norm = norm(a.norm),
+                   .d_input = a.d_input,
+                   .scale = a.scale,
+                   .inputs = a.inputs.raw()});
+      });
     });
   }
 
@@ -196,8 +235,8 @@ class Worker {
                           .score = nullptr,
                           .x = a.x.raw()};
       if (a.shared.score != nullptr) ask_shared(a, x, mixed);  // x are no factors behind this
-      const PrepareRows::Args inner{.x = gate, .by = up, .activation = a.activation, .n_in = d_ff};
-      expert_product(*a.down, prepared(inner, n_pairs), a, sorted, work_.y.reserve(0).raw());
+      expert_product(*a.down, prepared(gated(gate, a.activation, up, d_ff), n_pairs), a, sorted,
+                     work_.y.reserve(0).raw());
       launch<MixRows>(MixRows::grid(a.n_rows, d_model), 0, mixed);
     });
   }
@@ -255,6 +294,7 @@ class Worker {
     bool add = false;
     float scale = 1.0f;
     float softcap = 0.0f;
+    float output_scale = 1.0f;
   };
   struct Output {
     const Matrix* w;
@@ -292,6 +332,17 @@ class Worker {
     return {norm.weight.raw(), norm.epsilon};
   }
 
+  /// activation(gate) * by, rows of n_in each.
+  static PrepareRows::Args gated(const float* gate, Activation activation, const float* by,
+                                 int n_in) noexcept {
+    return {.x = gate,
+            .gated = true,
+            .activation = activation,
+            .by = by,
+            .by_stride = n_in,
+            .n_in = n_in};
+  }
+
   /// The rows as factors of products, until the next ones are. @param in  but for where to
   Operand prepared(PrepareRows::Args in, int n_rows) {
     in.parts = work_.factors.reserve(Operand::words_in(n_rows, in.n_in)).raw();
@@ -323,8 +374,12 @@ class Worker {
   }
   template <typename K>
   void product_of(const Operand& x, const ProductPart (&parts)[kMostParts], const End& end) {
-    typename K::Args args{
-        .x = x, .parts = {}, .add = end.add, .scale = end.scale, .softcap = end.softcap};
+    typename K::Args args{.x = x,
+                          .parts = {},
+                          .add = end.add,
+                          .scale = end.scale,
+                          .softcap = end.softcap,
+                          .output_scale = end.output_scale};
     std::copy_n(parts, kMostParts, args.parts);
     launch<K>(K::grid(args), K::shared(), args);
   }
@@ -356,22 +411,23 @@ class Worker {
     float* const y = work_.shared_y.reserve(area(x.n_rows, mixed.n)).raw();
     product(x, {{shared.score, nullptr, score}});
     product(x, {{shared.gate, nullptr, gate}, {shared.up, nullptr, up}});
-    const PrepareRows::Args inner{
-        .x = gate, .by = up, .activation = a.activation, .n_in = d_shared};
-    product(prepared(inner, x.n_rows), {{shared.down, nullptr, y}});
+    product(prepared(gated(gate, a.activation, up, d_shared), x.n_rows),
+            {{shared.down, nullptr, y}});
     mixed.shared = y;
     mixed.score = score;
   }
 
-  /// to += w * x, or the norm of that, times `residual`.
+  /// to += w * x, or the norm of that, times `residual`; then to times `output_scale`.
   void add_product(const Matrix& w, const Operand& x, const RmsNorm<Worker>& post_norm,
-                   float residual, float* to) {
+                   float residual, float* to, float output_scale = 1.0f) {
     if (!post_norm.weight) {
-      return product(x, {{&w, nullptr, to}}, {.add = true, .scale = residual});
+      return product(x, {{&w, nullptr, to}},
+                     {.add = true, .scale = residual, .output_scale = output_scale});
     }
     float* const y = work_.y.reserve(idx(x.n_rows) * idx(w.n_out())).raw();
     product(x, {{&w, nullptr, y}});
-    launch<AddNorm>(AddNorm::grid(x.n_rows), 0, {y, to, w.n_out(), norm(post_norm), residual});
+    launch<AddNorm>(AddNorm::grid(x.n_rows), 0,
+                    {y, to, w.n_out(), norm(post_norm), residual, output_scale});
   }
 
   /// Once for each pass: its sequences are the same in all layers.
