@@ -3,8 +3,9 @@
 #
 #   bash bench/gpu.sh FOLDER [build | run] [MODEL ...]
 #
-# Builds bench.gpu into build/cuda and runs it: T(M), and a pass of one row against the time in which the GPU copies its
-# weights, both in turns, for random weights in the shapes of real models. FOLDER gets gpu.json. `build` and `run` do one
+# Builds bench.gpu into build/gpu and runs it, for random weights in the shapes of real models: passes of 2 to 64 rows
+# against one of one row (G2), and the bytes of weights that a pass of one row reads in a second against those that a copy
+# on the GPU reads and writes (G1), in turns. FOLDER gets gpu.json. `build` and `run` do one
 # of both, as in tests/gpu.sh. Nothing else may use the GPU meanwhile.
 set -euo pipefail
 if (( $# == 0 )) || [[ $1 == -* ]]; then
@@ -20,10 +21,10 @@ if [[ ${1:-} == build || ${1:-} == run ]]; then what=$1; shift; fi
 if [[ $what != run ]]; then
   source tests/support/packages.sh
   install_packages
-  configure_preset cuda -DFOREDRAFT_TESTS=ON -DFOREDRAFT_COMPILED=OFF
-  cmake --build build/cuda --target bench.gpu
+  configure_preset cuda -B build/gpu -DFOREDRAFT_TESTS=ON -DFOREDRAFT_COMPILED=OFF
+  cmake --build build/gpu --target bench.gpu
 fi
 [[ $what != build ]] || exit 0
 mkdir -p "$results"
-build/cuda/tests/cuda/bench.gpu "$@" > "$results/gpu.json.part"
+build/gpu/tests/cuda/bench.gpu "$@" > "$results/gpu.json.part"
 mv "$results/gpu.json.part" "$results/gpu.json"

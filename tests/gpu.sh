@@ -3,11 +3,11 @@
 #
 #   bash tests/gpu.sh [build | run]
 #
-# Builds test.gpu into build/cuda, the tests of tests/backend/cuda compiled for a GPU, and runs them: every operator in
-# every format at 1 to 64 rows against the reference and against the row alone, caches, tiny models whose drafted text has
+# Builds test.gpu into build/gpu, the tests of tests/backend/cuda compiled for a GPU, and runs them: products in
+# every format, and layers at 1 to 64 rows, against the reference and against the row alone; caches; tiny models whose drafted text has
 # to be the plain one; then the values of the host's execution of the same kernels; then a part of all under the
 # memory and race checkers of compute-sanitizer, where it is installed. `build` and `run` do one of both: a machine with
-# a GPU needs no compiler then, only build/cuda/tests.
+# a GPU needs no compiler then, only build/gpu/tests.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 what=${1:-all}
@@ -16,12 +16,12 @@ what=${1:-all}
 if [[ $what != run ]]; then
   source tests/support/packages.sh
   install_packages
-  configure_preset cuda -DFOREDRAFT_TESTS=ON -DFOREDRAFT_COMPILED=OFF
-  cmake --build build/cuda --target test.gpu test.gpu_host_values
+  configure_preset cuda -B build/gpu -DFOREDRAFT_TESTS=ON -DFOREDRAFT_COMPILED=OFF
+  cmake --build build/gpu --target test.gpu test.gpu_host_values
 fi
 [[ $what != build ]] || exit 0
 
-programs=build/cuda/tests/cuda
+programs=build/gpu/tests/cuda
 values=$(mktemp)
 trap 'rm -f "$values"' EXIT
 "$programs/test.gpu_host_values" "$values"

@@ -1,5 +1,4 @@
-// What a pass costs on a GPU: one row against the bytes of its weights (G1), more rows against one (G2), and the
-// products alone. Weights are random, in the shapes of real models: a time does not depend on them.
+// What a pass costs on a GPU: one row against the bytes of its weights (G1), more rows against one (G2). Weights are random, in the shapes of real models: a time does not depend on them.
 //
 //   bench.gpu [MODEL ...] > result.json      models: see kModels; all without one
 
@@ -188,6 +187,15 @@ int main(int argc, char** argv) {
     Json result{{"device", properties.name}, {"launch_seconds", launch_seconds()}};
     Copy copy;
     const std::span<char*> wanted(argv + 1, argv + argc);
+    for (const char* name : wanted) {
+      if (std::none_of(std::begin(kModels), std::end(kModels),
+                       [&](const Shape& shape) { return std::string(name) == shape.name; })) {
+        std::fprintf(stderr, "no model %s; there are", name);
+        for (const Shape& shape : kModels) std::fprintf(stderr, " %s", shape.name);
+        std::fprintf(stderr, "\n");
+        return 2;
+      }
+    }
     for (const Shape& shape : kModels) {
       const bool asked = std::any_of(wanted.begin(), wanted.end(), [&](const char* name) {
         return std::string(name) == shape.name;

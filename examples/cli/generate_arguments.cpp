@@ -106,7 +106,27 @@ Method GenerateArguments::resolve() {
   check_state(method);
   check_shift();
   draft_load.check(!draft.empty());
+  check_device(method);
   return method;
+}
+
+void GenerateArguments::check_device(const Method& method) const {
+  if (machine.device == "cpu") return;
+  const auto refuse = [](const std::string& what, const char* expected) {
+    throw UsageError(what + " with --device cuda", expected, "leave one of them out");
+  };
+  if (!machine.isa_name.empty())
+    refuse("--isa", "an instruction set where a processor runs the model");
+  if (machine.keep_packed) refuse("--keep-packed", "weights in the processor's memory");
+  if (machine.threads > 0 && draft.empty())
+    refuse("-t", "a draft model, which runs on the processor");
+  if (sinks > 0) refuse("--sinks", "a cache in the processor's memory");
+  if (method.cache != fd::RowFormats{}) {
+    refuse("a cache in " + spelled(method.cache), "f16, the only format there");
+  }
+  if (method.asks(*drafter_named(kSelf))) {
+    refuse("--spec-type " + kSelf, "a target on the processor");
+  }
 }
 
 std::string GenerateArguments::chosen_speculation() const {

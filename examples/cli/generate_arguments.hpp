@@ -84,6 +84,7 @@ struct GenerateArguments {
   std::vector<int> chosen_layers(const Method& method) const;
   void check_state(const Method& method) const;
   void check_shift() const;
+  void check_device(const Method& method) const;
   void check_sinks(const fd::ModelConfig& config) const;
   void check_penalties() const;
   void check_acceptance(const Method& method) const;

@@ -1,12 +1,14 @@
 #include <foredraft/backend/cuda/cuda.cuh>
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include <foredraft/cache/linear.hpp>
-#include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/model/load.hpp>
 
+#include "memory.hpp"
 #include "models.hpp"
 #include "session_in.hpp"
 #include "target.hpp"
@@ -19,27 +21,31 @@ namespace {
 using GpuModel = fd::Model<fd::Cuda>;
 using GpuCache = fd::LinearCache<fd::CudaRows<fd::f16>>;
 
-/// Refuse what cannot fit before it is read.
-void require_room_on_gpu(const fd::Gguf& file, int n_ctx) {
+/// What attention keeps of a pass that reads a prompt: parts of all heads, before they are merged.
+double attention_bytes(const fd::ModelConfig& config, int n_ctx) {
+  double most = 0;
+  for (const fd::LayerShape& layer : config.layers) {
+    const fd::AttentionShape& a = layer.attention;
+    if (a.d_head > 0) most = std::max(most, double{a.d_q} / a.d_head * (2.0 + a.d_head));
+  }
+  const double rows = std::min(fd::Options().prefill_block, n_ctx);
+  return rows * fd::cuda::parts_of(n_ctx, fd::cuda::kPart) * most * sizeof(float);
+}
+
+/// Of weights, as the pool of the GPU's memory hands it out.
+double weight_bytes(const fd::Gguf& file) {
   double bytes = 0;
   for (const auto& tensor : file.tensors()) {
     const fd::TensorView view = file.view(tensor);
-    bytes += fd::cuda::bytes_of(view.type, view.n_out, view.n_in);
+    const double one = view.n_out > 1 ? fd::cuda::bytes_of(view.type, view.n_out, view.n_in)
+                                      : sizeof(float) * static_cast<double>(view.n_in);
+    bytes += static_cast<double>(fd::cuda::MemoryPool<int>::rounded(static_cast<std::size_t>(one)));
   }
-  const fd::ModelConfig config = fd::read_config(file);
-  bytes += GpuCache::full_bytes(config.cache_shape(), n_ctx + fd::Options().prefill_block);
-  bytes += 4.0 * fd::DraftTree::kMaxNodes * config.n_vocab;  // logits of a pass
-  std::size_t free = 0, all = 0;
-  fd::cuda::check(cudaMemGetInfo(&free, &all), "asking for the GPU's memory");
-  if (bytes <= static_cast<double>(free)) return;
-  const auto megabytes = [](double n) {
-    return std::to_string(static_cast<long>(n / 1e6)) + " MB";
-  };
-  throw fd::Error(fd::ErrorCode::kOutOfMemory,
-                  "weights and a context of " + std::to_string(n_ctx) + " that take " +
-                      megabytes(bytes) + " of the GPU's memory",
-                  "at most the " + megabytes(static_cast<double>(free)) + " that are free",
-                  "a smaller context (-c) or a smaller model, or --device cpu");
+  return bytes;
+}
+
+std::string megabytes(double bytes) {
+  return std::to_string(static_cast<long>(bytes / 1e6)) + " MB";
 }
 
 struct GpuBackend {
@@ -49,32 +55,55 @@ struct GpuBackend {
 class GpuTarget final : private GpuBackend, public TargetOn<GpuModel> {
  public:
   GpuTarget(const fd::Gguf& file, const fd::LoadOptions& options)
-      : TargetOn(fd::load(cuda, file, options)) {}
+      : TargetOn(fd::load(cuda, file, options)) {
+    cudaDeviceProp gpu{};
+    fd::cuda::check(cudaGetDeviceProperties(&gpu, fd::cuda::GpuDevice::current().ordinal()),
+                    "asking for the GPU's name");
+    name_ = std::string("cuda, ") + gpu.name;
+  }
 
-  std::string arithmetic() const override { return "cuda"; }
+  std::string arithmetic() const override { return name_; }
 
   std::unique_ptr<Session> make_session(Models& models, const Method& method) override {
-    if (method.cache.k != fd::RowFormat::kF16 || method.cache.v != fd::RowFormat::kF16) {
-      throw UsageError("a cache in " + spelled(method.cache) + " on a GPU", "f16",
-                       "leave --cache-type-k and --cache-type-v out, or use --device cpu");
+    if (models.draft) {
+      require_memory(Cache::full_bytes(with_formats(models.draft->shape(), method.draft_cache),
+                                       models.draft_context(method.n_ctx)),
+                     "the draft model's context", "a smaller context (-c)");
     }
-    fd::CacheShape shape = model.shape();
-    shape.sinks = method.sinks;
-    return session_over(model, GpuCache(shape, method.n_ctx), models, method);
+    return session_over(model, GpuCache(model.shape(), method.n_ctx), models, method);
   }
+
+ private:
+  std::string name_;
 };
 
 }  // namespace
 
-std::unique_ptr<Target> load_on_gpu(const fd::Gguf& file, const fd::LoadOptions& options,
-                                    int n_ctx) {
+void require_gpu(const fd::Gguf& file, const fd::ModelConfig& config, int n_ctx,
+                 double pass_bytes) {
+  std::size_t free = 0, all = 0;
   try {
-    require_room_on_gpu(file, n_ctx);
-    return std::make_unique<GpuTarget>(file, options);
+    fd::cuda::check(cudaMemGetInfo(&free, &all), "asking for the GPU's memory");
   } catch (const fd::Error& error) {
-    if (error.code() != fd::ErrorCode::kDevice) throw;
     throw fd::Error(error.code(), error.found(), error.expected(), "use --device cpu");
   }
+  if (!config.cache_shape().states.empty()) {
+    throw fd::Error(fd::ErrorCode::kUnsupportedModel, "recurrent layers on a GPU",
+                    "a model without them", "use --device cpu");
+  }
+  const double bytes =
+      weight_bytes(file) + attention_bytes(config, n_ctx) + pass_bytes +
+      GpuCache::full_bytes(config.cache_shape(), n_ctx + fd::Options().prefill_block);
+  if (bytes <= static_cast<double>(free)) return;
+  throw fd::Error(fd::ErrorCode::kOutOfMemory,
+                  "weights and a context of " + std::to_string(n_ctx) + " that take " +
+                      megabytes(bytes) + " of the GPU's memory",
+                  "at most the " + megabytes(static_cast<double>(free)) + " that are free",
+                  "a smaller context (-c) or a smaller model, or --device cpu");
+}
+
+std::unique_ptr<Target> load_on_gpu(const fd::Gguf& file, const fd::LoadOptions& options) {
+  return std::make_unique<GpuTarget>(file, options);
 }
 
 }  // namespace cli

@@ -6,9 +6,17 @@
 // In place of gpu.cu where the program is built without CUDA.
 namespace cli {
 
-std::unique_ptr<Target> load_on_gpu(const fd::Gguf&, const fd::LoadOptions&, int) {
+namespace {
+
+[[noreturn]] void refuse() {
   throw fd::Error(fd::ErrorCode::kDevice, "--device cuda in a program that was built without CUDA",
                   "one that was built with it: cmake --preset cuda", "use --device cpu");
 }
+
+}  // namespace
+
+void require_gpu(const fd::Gguf&, const fd::ModelConfig&, int, double) { refuse(); }
+
+std::unique_ptr<Target> load_on_gpu(const fd::Gguf&, const fd::LoadOptions&) { refuse(); }
 
 }  // namespace cli

@@ -84,9 +84,8 @@ std::unique_ptr<Target> load_target(fd::Cpu& cpu, const ModelFile& file,
     return on_cpu(load_on_cpu(cpu, file, settings.keep_packed),
                   std::string(fd::cpu::name_of(cpu.isa())));
   }
-  return load(file, file.options, [&](const fd::LoadOptions& asked) {
-    return load_on_gpu(file.gguf, asked, context_of(settings, fd::read_config(file.gguf)));
-  });
+  return load(file, file.options,
+              [&](const fd::LoadOptions& asked) { return load_on_gpu(file.gguf, asked); });
 }
 
 bool same_file(const ModelFile& a, const ModelFile& b) {
@@ -103,10 +102,11 @@ void require_room(const ModelFile& target, const std::optional<ModelFile>& draft
   if (settings.check) settings.check(need.config);
   check_cache_formats(settings.cache, need.config, "");
   const int n_ctx = context_of(settings, need.config);
-  double bytes = 0;
-  if (!settings.on_gpu) {
-    bytes = static_cast<double>(need.weight_bytes) + need.cache_bytes(n_ctx, settings.cache) +
-            need.pass_bytes(rows, fd::DraftTree::kMaxNodes);
+  double bytes = need.pass_bytes(rows, fd::DraftTree::kMaxNodes);
+  if (settings.on_gpu) {
+    require_gpu(target.gguf, need.config, n_ctx, bytes);
+  } else {
+    bytes += static_cast<double>(need.weight_bytes) + need.cache_bytes(n_ctx, settings.cache);
   }
   std::string what = "weights and a context of " + std::to_string(n_ctx);
   if (draft) {

@@ -39,7 +39,8 @@ struct ModelSettings {
 /// A target on the processor.
 std::unique_ptr<Target> on_cpu(Model model, std::string isa);
 
-/// What a command runs: models on one backend, whose threads they share. It keeps its address.
+/// What a command runs: models on the processor, whose threads they share, and perhaps a target on
+/// a GPU. It keeps its address.
 struct Models {
   /// @errors what fd::load throws; kOutOfMemory before anything is read where it cannot fit
   explicit Models(const ModelSettings& settings);

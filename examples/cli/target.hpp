@@ -44,11 +44,16 @@ class TargetOn : public Target {
   M model;
 };
 
+/// Refuse what the GPU that is current cannot run, before anything is read.
+/// @param config  with the vocabulary's size
+/// @param n_ctx   of the cache, as far as it is known before loading
+/// @param pass_bytes  of a pass, but for attention
+/// @errors kDevice where there is no GPU, or the program was built without CUDA; kUnsupportedModel;
+/// kOutOfMemory
+void require_gpu(const fd::Gguf& file, const fd::ModelConfig& config, int n_ctx, double pass_bytes);
+
 /// A target in the memory of the GPU that is current.
-/// @param n_ctx  of its cache, as far as it is known before loading
-/// @errors kDevice where there is none, or the program was built without CUDA; kOutOfMemory before
-/// anything is read where it cannot fit; what fd::load throws
-std::unique_ptr<Target> load_on_gpu(const fd::Gguf& file, const fd::LoadOptions& options,
-                                    int n_ctx);
+/// @errors kDevice, kOutOfMemory, what fd::load throws
+std::unique_ptr<Target> load_on_gpu(const fd::Gguf& file, const fd::LoadOptions& options);
 
 }  // namespace cli

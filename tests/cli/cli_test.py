@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import unittest
@@ -122,6 +123,13 @@ class Usage(CliTest):
             ("-c 2147483647; expected at most the 512", ("inspect", self.alphabet(), "-c", str(2**31 - 1))),
             ("--ctx-size 0", ("inspect", self.alphabet(), "-c", "0")),
             ("--isa", (*generate, "--isa", "mmx")),
+            ("--device tpu; expected one of cpu, cuda", (*generate, "--device", "tpu")),
+            ("--isa with --device cuda", (*generate, "--device", "cuda", "--isa", "portable")),
+            ("--keep-packed with --device cuda", (*generate, "--device", "cuda", "--keep-packed")),
+            ("-t with --device cuda", (*generate, "--device", "cuda", "-t", "1")),
+            ("--sinks with --device cuda", (*generate, "--device", "cuda", "--sinks", "4")),
+            ("q8_0/f16 with --device cuda", (*generate, "--device", "cuda", "--cache-type-k", "q8_0")),
+            ("--spec-type self with --device cuda", (*generate, "--device", "cuda", "--spec-type", "self")),
             ("--top", ("logits", "-m", "x", "-p", "a", "--top", "0")),
             ("--top 259; expected at most the 258", ("logits", "-m", self.alphabet(), "-p", "a", "--top", "259")),
             ("sizes", ("bench", "-m", "x", "-p", "8,")),
@@ -143,6 +151,13 @@ class BadFiles(CliTest):
         done = super().fails(status, expected, *arguments, **options)
         self.assertRegex(done.stderr, r"\nforedraft: error: .*; hint: |^foredraft: error: .*; hint: ")
         return done
+
+    def test_a_gpu_that_is_not_there(self):
+        """With CUDA or without: one sentence before the model is read. Nothing to see where there is a GPU."""
+        if shutil.which("nvidia-smi"):
+            self.skipTest("there may be a GPU")
+        done = self.fails(1, "[device] found", "generate", "-m", self.alphabet(), "-p", "a", "--device", "cuda")
+        self.assertIn("use --device cpu", done.stderr)
 
     def test_paths(self):
         secret = self.write("secret.gguf", b"GGUF")

@@ -5,7 +5,7 @@
 #include <foredraft/cache/linear.hpp>
 #include <foredraft/drafter/model_tree_drafter.hpp>
 #include <foredraft/foredraft.hpp>
-#ifndef __CUDACC__  // nvcc cannot read the kernels of Cpu
+#ifndef __CUDACC__  // nvcc would compile the kernels of Cpu without their flags
 #include <foredraft/models.hpp>
 #endif
 

@@ -29,9 +29,7 @@ struct Reduce {
     const float value = t.load(a.in + t.thread());
     t.store(a.sum + t.thread(), t.warp_sum(value));
     t.store(a.twice + t.thread(), t.warp_sum(2.0 * static_cast<double>(value)));
-    float both[2] = {value, -value};
-    t.warp_sums(both);
-    t.store(a.negative + t.thread(), both[0] == t.warp_sum(value) ? both[1] : -1e9f);
+    t.store(a.negative + t.thread(), t.warp_sum(-value));
     t.store(a.greatest + t.thread(), t.warp_max(value));
   }
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/throws.hpp"
 
 namespace fd = foredraft;
 using namespace fd::cuda;
@@ -160,6 +161,21 @@ TEST_CASE("barriers and shuffles that a thread never reaches") {
   CHECK(contains(found<Mutant::kShuffleInBranch>(), "that thread 40 never reaches"));
   CHECK(contains(found<Mutant::kBarrierInBranch>(), "waits elsewhere than thread 0"));
   CHECK(contains(found<Mutant::kOtherLine>(), "thread 32 of block (0, 0, 0) waits elsewhere"));
+}
+
+TEST_CASE("what a GPU would refuse to start") {
+  struct Nothing {
+    static constexpr const char* kName = "nothing";
+    static constexpr int kThreads = 32;
+    struct Args {};
+    static void run(HostThread&, const Args&) {}
+  };
+  CheckedMemory memory;
+  HostGrid grid(memory);
+  CHECK_NOTHROW(grid.run<Nothing>({2, 1, 1}, 48 << 10, {}));
+  CHECK(code_of([&] { grid.run<Nothing>({1, 65536, 1}, 0, {}); }) == fd::ErrorCode::kDevice);
+  CHECK(code_of([&] { grid.run<Nothing>({1, 1, 65536}, 0, {}); }) == fd::ErrorCode::kDevice);
+  CHECK(code_of([&] { grid.run<Nothing>({}, (48 << 10) + 1, {}); }) == fd::ErrorCode::kDevice);
 }
 
 TEST_CASE("after a fault the grid runs on") {

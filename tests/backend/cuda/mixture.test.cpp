@@ -140,12 +140,13 @@ TEST_CASE("experts are chosen by score, equal ones by number") {
   CHECK(chosen.weights[4] == 0.25f);
 }
 
-TEST_CASE("scores that are no numbers choose experts that there are, and say so by their weights") {
-  const Chosen chosen = choose(std::vector<float>(5, NAN), 5, 3);
-  for (std::size_t i = 0; i < 3; ++i) {
-    CHECK((chosen.experts[i] >= 0 && chosen.experts[i] < 5));
-    CHECK(std::isnan(chosen.weights[i]));
-  }
+TEST_CASE("scores that are no numbers come last, and nobody is chosen twice") {
+  const Chosen none = choose(std::vector<float>(5, NAN), 5, 3);
+  CHECK(none.experts == std::vector<int>{0, 1, 2});
+  for (const float weight : none.weights) CHECK(std::isnan(weight));
+  const Chosen some = choose({NAN, 5.0f, NAN}, 3, 2);
+  CHECK(some.experts == std::vector<int>{1, 0});
+  CHECK(some.weights == std::vector<float>{1.0f, 0.0f});
 }
 
 TEST_CASE("pairs lie by expert, in the order of rows") {

@@ -60,8 +60,8 @@ struct alignas(16) Words {
 /// @source mma.m16n8k16 of the PTX ISA
 template <typename T>
 concept KernelThread =
-    requires(T& t, const float* from, float* to, float (&some)[2], float (&four)[4],
-             const Words& words, float x, double d, std::uint16_t half, std::uint32_t bits, int n) {
+    requires(T& t, const float* from, float* to, float (&four)[4], const Words& words, float x,
+             double d, std::uint16_t half, std::uint32_t bits, int n) {
       { t.thread() } -> std::same_as<int>;   // in its block
       { t.block_x() } -> std::same_as<int>;  // of the grid
       { t.block_y() } -> std::same_as<int>;  //
@@ -70,14 +70,13 @@ concept KernelThread =
         t.template shared<float>(n)
       } -> std::same_as<float*>;                       // next n elements of the block's own
       { t.load(from) } -> std::same_as<float>;         // any plain type, where it is aligned
-      { t.load_once(from) } -> std::same_as<float>;    // what no other thread reads, ever
+      { t.load_once(from) } -> std::same_as<float>;    // a block reads it once, no kernel writes it
       t.store(to, x);                                  //
       t.sync();                                        // all threads of the block
       { t.shuffle_xor(x, n) } -> std::same_as<float>;  // of lane ^ n, in all lanes of a warp
       { t.shuffle(x, n) } -> std::same_as<float>;      // of lane n
       { t.warp_sum(x) } -> std::same_as<float>;   // of all lanes, in each of them; halves folded
       { t.warp_sum(d) } -> std::same_as<double>;  //
-      t.warp_sums(some);                          // each of them, in its place
       { t.warp_max(x) } -> std::same_as<float>;   // likewise
       { t.ballot(true) } -> std::same_as<std::uint32_t>;      // bit i: what lane i said
       { t.atomic_add(&n, n) } -> std::same_as<int>;           // returns what was there

@@ -7,6 +7,10 @@
 
 #include <foredraft/backend/cuda/device_ops.hpp>
 
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#error "kernels need tensor cores that multiply bf16: compile for compute capability 8.0 or later"
+#endif
+
 namespace foredraft::inline v0::cuda {
 
 /// A thread of a GPU: see KernelThread. Each operation is one instruction or a few, and nothing is
@@ -32,8 +36,13 @@ class GpuThread {
   }
   template <typename T>
   __device__ T load_once(const T* from) const {
-    if constexpr (sizeof(T) == sizeof(uint4)) {  // past the first cache: it keeps what others read
-      return __builtin_bit_cast(T, __ldcs(reinterpret_cast<const uint4*>(from)));
+    if constexpr (sizeof(T) ==
+                  sizeof(uint4)) {  // past the first cache, which keeps what others read
+      uint4 loaded;
+      asm("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+          : "=r"(loaded.x), "=r"(loaded.y), "=r"(loaded.z), "=r"(loaded.w)
+          : "l"(__cvta_generic_to_global(from)));
+      return __builtin_bit_cast(T, loaded);
     }
     return *from;
   }
@@ -56,11 +65,6 @@ class GpuThread {
   __device__ V warp_sum(V value) const {
     for (int mask = kWarp / 2; mask > 0; mask /= 2) value = add(value, shuffle_xor(value, mask));
     return value;
-  }
-  template <int N>
-  __device__ void warp_sums(float (&values)[N]) const {
-#pragma unroll
-    for (int i = 0; i < N; ++i) values[i] = warp_sum(values[i]);
   }
   __device__ float warp_max(float value) const {
     for (int mask = kWarp / 2; mask > 0; mask /= 2) value = max(value, shuffle_xor(value, mask));
@@ -87,7 +91,8 @@ class GpuThread {
   }
 
   __device__ void mma(float (&d)[4], const Words& a, std::uint32_t b0, std::uint32_t b1) const {
-    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a.v[0]), "r"(a.v[1]), "r"(a.v[2]), "r"(a.v[3]), "r"(b0), "r"(b1));

@@ -81,22 +81,6 @@ class HostThread {
   V warp_sum(V value, Where where = Where::current()) {
     return fold(value, [this](V a, V b) { return add(a, b); }, where);
   }
-  /// @param values  each replaced by its own sum
-  template <int N>
-  void warp_sums(float (&values)[N], Where where = Where::current()) {
-    struct All {
-      float of[N];
-    } all;
-    std::memcpy(all.of, values, sizeof all);
-    all = fold(
-        all,
-        [this](All a, const All& b) {
-          for (int i = 0; i < N; ++i) a.of[i] = add(a.of[i], b.of[i]);
-          return a;
-        },
-        where);
-    std::memcpy(values, all.of, sizeof all);
-  }
   float warp_max(float value, Where where = Where::current()) {
     return fold(value, [this](float a, float b) { return max(a, b); }, where);
   }
@@ -264,6 +248,7 @@ class HostGrid {
     struct Job {
       const typename K::Args* args;
     } job{&args};
+    check_limits(K::kName, grid, shared);
     begin(K::kName, K::kThreads, shared, &job, [](void* of) {
       auto& thread = *static_cast<Thread*>(of);
       K::run(thread, *static_cast<Job*>(thread.grid_->job_)->args);
@@ -288,6 +273,18 @@ class HostGrid {
   struct WarpSlots {
     std::array<Thread::Slots, 2> slots = {};  // one is written while the other may still be read
   };
+
+  /// What a GPU would refuse to start.
+  static void check_limits(const char* name, const Grid& grid, int shared) {
+    constexpr int kMostBlocks = 65535;  // in y, and in z
+    constexpr int kMostShared = 48 << 10;
+    if (grid.y <= kMostBlocks && grid.z <= kMostBlocks && shared <= kMostShared) return;
+    throw Error(ErrorCode::kDevice,
+                std::string("kernel ") + name + " with a grid of " + std::to_string(grid.y) +
+                    " by " + std::to_string(grid.z) + " and " + std::to_string(shared) +
+                    " bytes of shared memory",
+                "at most 65535 blocks in y and in z, and 48 KB", "");
+  }
 
   void begin(const char* name, int threads, int shared, void* job, void (*body)(void*)) {
     name_ = name;

@@ -44,8 +44,7 @@ struct ChooseExperts {
       const float weight = t.exp(t.add(last.value, -greatest));
       sum = t.add(sum, weight);
       if (lane_of(t) != 0) continue;
-      // Scores that are no numbers choose nobody: any expert does, with a weight that is no number.
-      t.store(experts + i, last.id == Best::kNobody ? i : last.id);
+      t.store(experts + i, last.id);
       t.store(weights + i, weight);
     }
     if (lane_of(t) != 0) return;
@@ -53,13 +52,15 @@ struct ChooseExperts {
   }
 
  private:
-  /// The best expert of those that come behind `last`, in every lane.
+  /// The best expert of those that come behind `last`, in every lane. A score that is no number is
+  /// the least, so that nobody is chosen twice; where all are, so are the weights.
   template <typename T>
   FOREDRAFT_DEVICE static Best best_behind(T& t, const float* scores, int n_experts,
                                            const Best& last) {
     Best best{-kInfinity, Best::kNobody, 0};
     for (int e = lane_of(t); e < n_experts; e += kWarp) {
-      const float score = t.load(scores + e);
+      const float found = t.load(scores + e);
+      const float score = found == found ? found : -kInfinity;
       if (score < last.value || (score == last.value && e > last.id)) {
         best = better_of(best, {score, e, 0});
       }

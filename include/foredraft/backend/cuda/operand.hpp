@@ -73,13 +73,17 @@ struct PrepareRows {
         FOREDRAFT_UNROLL
         for (int i = 0; i < 4; ++i) values.v[i] = t.mul(t.mul(values.v[i], scale), weight.v[i]);
       }
-      float sum = t.add(t.add(values.v[0], values.v[1]), t.add(values.v[2], values.v[3]));
+      const Words words = rounded(t, values);
+      float sum = t.add(t.add(low_of(words.v[0]), low_of(words.v[2])),
+                        t.add(high_of(words.v[0]), high_of(words.v[2])));
+      sum = t.add(sum, t.add(t.add(low_of(words.v[1]), low_of(words.v[3])),
+                             t.add(high_of(words.v[1]), high_of(words.v[3]))));
       for (int mask = 1; mask < 8; mask *= 2) sum = t.add(sum, t.shuffle_xor(sum, mask));
       if (four >= n_fours) continue;
       const std::size_t tile = static_cast<std::size_t>(row / Operand::kRows);
       const auto part =
           tile * static_cast<std::size_t>(n_parts) + static_cast<std::size_t>(four / 4);
-      t.store(a.parts + part * kWarp + row % Operand::kRows * 4 + four % 4, rounded(t, values));
+      t.store(a.parts + part * kWarp + row % Operand::kRows * 4 + four % 4, words);
       if (four % 8 == 0) {
         t.store(a.sums + static_cast<std::size_t>(row) * static_cast<std::size_t>(n_parts / 2) +
                     four / 8,
@@ -124,7 +128,8 @@ struct PrepareRows {
     return inverse_root(t, squares, a.n_in, a.norm.epsilon);
   }
 
-  /// As two numbers in bf16. What is infinite has no second one, or it would become NaN.
+  /// As two numbers in bf16. What is infinite has no second one, which would be NaN: a product with
+  /// weights of several planes still is.
   template <typename T>
   FOREDRAFT_DEVICE static Words rounded(T& t, const Four& values) {
     const std::uint32_t high[2] = {t.bf16_pair(values.v[0], values.v[1]),
