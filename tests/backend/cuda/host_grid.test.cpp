@@ -16,6 +16,13 @@ using namespace fd::cuda;
 
 namespace {
 
+struct Nothing {
+  static constexpr const char* kName = "nothing";
+  static constexpr int kThreads = 32;
+  struct Args {};
+  static void run(HostThread&, const Args&) {}
+};
+
 /// Sums of rows, by a block each: what most kernels are made of.
 enum class Mutant {
   kNone,
@@ -164,12 +171,6 @@ TEST_CASE("barriers and shuffles that a thread never reaches") {
 }
 
 TEST_CASE("what a GPU would refuse to start") {
-  struct Nothing {
-    static constexpr const char* kName = "nothing";
-    static constexpr int kThreads = 32;
-    struct Args {};
-    static void run(HostThread&, const Args&) {}
-  };
   CheckedMemory memory;
   HostGrid grid(memory);
   CHECK_NOTHROW(grid.run<Nothing>({2, 1, 1}, 48 << 10, {}));
