@@ -489,9 +489,25 @@ def recurrent(results):
     return source(results, "recurrent.json", {"recurrent": result}) + "\n\n" + table(head, rows)
 
 
+def plain(results):
+    """Plain decoding beside llama.cpp's own benchmark, models that other tables do not have."""
+    path = results / "plain.json"
+    if not path.exists():
+        return ""
+    result = json.loads(path.read_text())
+    rows = []
+    for model, speeds in result["models"].items():
+        mine, theirs = (speeds[f"{engine} tokens_per_second"] for engine in ("foredraft", "llama.cpp"))
+        of_each = [a / b for a, b in zip(mine, theirs)]
+        rows.append([model, f"{statistics.median(mine):.0f}", f"{statistics.median(theirs):.0f}",
+                     f"{statistics.median(of_each):.2f}", f"{min(of_each):.2f} to {max(of_each):.2f}"])
+    head = ["", "tokens/s", "llama.cpp", "ratio", "of single turns"]
+    return source(results, "plain.json", {"plain": result}) + "\n\n" + table(head, rows)
+
+
 TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmul": matmul, "operators": operators,
           "loading": loading, "perplexity": perplexity, "answers": answers,
-          "constrained": constrained, "masks": masks, "recurrent": recurrent, "second_turn": second_turn}
+          "constrained": constrained, "masks": masks, "recurrent": recurrent, "plain": plain, "second_turn": second_turn}
 OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "xsimd": xsimd, "cache_formats": cache_formats}
 MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 

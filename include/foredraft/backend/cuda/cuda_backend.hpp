@@ -6,6 +6,7 @@
 
 #include <foredraft/backend/backend.hpp>
 #include <foredraft/backend/cuda/device.hpp>
+#include <foredraft/backend/cuda/experts.hpp>
 #include <foredraft/backend/cuda/matrix.hpp>
 #include <foredraft/backend/cuda/rows.hpp>
 #include <foredraft/backend/cuda/worker.hpp>
