@@ -18,10 +18,13 @@ SnapshotFile::SnapshotFile(const Models& models, const StateFile::Run& run, Sess
     : session_(session) {
   const auto print = fd::model_fingerprint(fd::Gguf::open(run.target));
   owner_.vocabulary = fingerprint(models.target.tokenizer());
+  // What a user can change comes first: a message shows the beginning alone.
+  const int sinks = run.method.sinks;
   owner_.target = run.target.stem().string() + " (" +
                   formatted("%016llx", static_cast<unsigned long long>(print)) + "), cache " +
-                  spelled(run.method.cache) + ", " + models.isa();
-  if (run.method.sinks > 0) owner_.target += ", sinks " + std::to_string(run.method.sinks);
+                  spelled(run.method.cache) +
+                  (sinks > 0 ? ", sinks " + std::to_string(sinks) : std::string()) + ", " +
+                  models.isa();
   for (const std::string& name : session.drafter_names()) {
     const bool self = name == kSelf;
     owner_.drafters += (self ? StateFile::describe_self(models, run.method) : name) + ", ";
