@@ -20,9 +20,10 @@ class File:
         self.writer = gguf.GGUFWriter(folder / f"{name}.gguf", architecture)
         self.writer.add_tokenizer_model("gpt2")
         self.writer.add_tokenizer_pre("gpt-2")
-        self.writer.add_token_list([f"<|{number}|>" for number in range(n_vocab)])
-        self.writer.add_token_types([3] * n_vocab)
-        self.writer.add_token_merges([])
+        # llama.cpp reads no vocabulary without merges.
+        self.writer.add_token_list([*(f"<|{number}|>" for number in range(n_vocab - 3)), "a", "b", "ab"])
+        self.writer.add_token_types([3] * (n_vocab - 3) + [1] * 3)
+        self.writer.add_token_merges(["a b"])
         self.writer.add_eos_token_id(0)
         self.numbers(context_length=N_CTX, vocab_size=n_vocab, **numbers)
 
