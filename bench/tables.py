@@ -207,7 +207,8 @@ def summary(results):
     by_machine = {name: records(results / folder) for folder, name in MACHINES.items()}
     rows = []
     for row in ROWS:
-        cells = [[cell(row, model, record) for model, record in models.items()] for models in by_machine.values()]
+        cells = [[cell(row, model, record) for model, record in models.items() if model in measured.ORDER]
+                 for models in by_machine.values()]
         if any(map(any, cells)):
             rows.append([row.name, limit_of(row), *(" · ".join(values) if any(values) else "" for values in cells)])
     return table(["", "goal", *by_machine], rows)
