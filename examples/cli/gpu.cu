@@ -26,9 +26,11 @@ double attention_bytes(const fd::ModelConfig& config, int n_ctx) {
   double most = 0;
   for (const fd::LayerShape& layer : config.layers) {
     const fd::AttentionShape& a = layer.attention;
-    if (a.d_head > 0) most = std::max(most, double{a.d_q} / a.d_head * (2.0 + a.d_head));
+    if (a.d_head > 0) {
+      most = std::max(most, static_cast<double>(a.d_q) / a.d_head * (2.0 + a.d_head));
+    }
   }
-  const double rows = std::min(fd::Options().prefill_block, n_ctx);
+  const double rows = std::min<int>(fd::Options().prefill_block, n_ctx);
   return rows * fd::cuda::parts_of(n_ctx, fd::cuda::kPart) * most * sizeof(float);
 }
 
