@@ -18,10 +18,13 @@ if [[ $what != run ]]; then
   install_packages
   configure_preset cuda -B build/gpu -DFOREDRAFT_TESTS=ON -DFOREDRAFT_COMPILED=OFF
   cmake --build build/gpu --target test.gpu test.gpu_host_values
+  # A machine that only runs them may have no such library.
+  ldd build/gpu/tests/cuda/test.gpu | awk '/libpcre2/ {print $3}' | xargs -I{} cp {} build/gpu/tests/cuda/
 fi
 [[ $what != build ]] || exit 0
 
 programs=build/gpu/tests/cuda
+export LD_LIBRARY_PATH=$programs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 values=$(mktemp)
 trap 'rm -f "$values"' EXIT
 "$programs/test.gpu_host_values" "$values"
