@@ -3,11 +3,11 @@
 #
 #   bash tests/gpu.sh [build | run]
 #
-# Builds test.gpu into build/gpu, the tests of tests/backend/cuda compiled for a GPU, and runs them: products in
-# every format, and layers at 1 to 64 rows, against the reference and against the row alone; caches; tiny models whose drafted text has
-# to be the plain one; then the values of the host's execution of the same kernels; then a part of all under the
-# memory and race checkers of compute-sanitizer, where it is installed. `build` and `run` do one of both: a machine with
-# a GPU needs no compiler then, only build/gpu/tests.
+# Builds test.gpu into build/gpu, the tests of tests/backend/cuda compiled for a GPU, and runs them: products in every
+# format, and layers at 1 to 64 rows, against the reference and against the row alone; caches; tiny models whose drafted
+# text has to be the plain one; then the values of the host's execution of the same kernels; then a part of all under the
+# memory and race checkers of compute-sanitizer, where it is installed. `build` and `run` do one of both: a machine with a
+# GPU needs no compiler then, only build/gpu/tests.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 what=${1:-all}
