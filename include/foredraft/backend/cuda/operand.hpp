@@ -11,13 +11,13 @@
 
 namespace foredraft::inline v0::cuda {
 
-/// Rows of activations as the factor B of mma(). A value is the sum of two numbers in bf16, so it is
-/// rounded to 16 or 17 bits, once, whatever it is multiplied with: half an ulp of tf32's lower half.
-/// Columns are filled up with zeros to whole 64.
+/// Rows of activations as the factor B of mma(), in parts of 8 rows and 16 columns. A value is the sum
+/// of two numbers in bf16: it is rounded to 17 bits, once, whatever it is multiplied with. A lane has
+/// four columns of a row: two words of their greater numbers, and two of the rest. Columns are filled
+/// up with zeros to whole 64.
 struct Operand {
-  const Words* parts =
-      nullptr;  // [n_rows / 8, n_parts, 32 lanes] {high 01, high 23, low 01, low 23}
-  const float* sums = nullptr;  // [n_rows, n_parts / 2] of 32 columns each
+  const Words* parts = nullptr;  // [n_rows / 8, n_parts, 32 lanes]
+  const float* sums = nullptr;   // [n_rows, n_parts / 2] of 32 columns each
   int n_rows = 0;
   int n_in = 0;
 
