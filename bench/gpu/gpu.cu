@@ -1,4 +1,5 @@
-// What a pass costs on a GPU: one row against the bytes of its weights (G1), more rows against one (G2). Weights are random, in the shapes of real models: a time does not depend on them.
+// What a pass costs on a GPU: one row against the bytes of its weights (G1), more rows against one
+// (G2). Weights are random, in the shapes of real models: a time does not depend on them.
 //
 //   bench.gpu [MODEL ...] > result.json      models: see kModels; all without one
 

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <iterator>
-#include <utility>
 #include <vector>
 
 #include "backend/cuda/layer_configs.hpp"

@@ -142,6 +142,17 @@ FOREDRAFT_DEVICE int warp_of(T& t) {
   return t.thread() / kWarp;
 }
 
+/// Elements d .. d + 3 of a row of n, zeros behind its end. At once where rows are whole fours.
+template <typename T>
+FOREDRAFT_DEVICE Four load_elements(T& t, const float* row, int d, int n) {
+  if (n % 4 == 0 && d < n) return t.load(reinterpret_cast<const Four*>(row + d));
+  Four four = {};
+  FOREDRAFT_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    if (d + i < n) four.v[i] = t.load(row + d + i);
+  }
+  return four;
+}
 /// A score or logit whose magnitude stays below `cap`; 0: as it is.
 template <typename T>
 FOREDRAFT_DEVICE float capped(T& t, float value, float cap) {

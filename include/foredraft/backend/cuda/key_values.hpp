@@ -57,17 +57,7 @@ template <typename T>
 FOREDRAFT_DEVICE float load_element(T& t, const f16* from) {
   return t.half_to_float(t.load(reinterpret_cast<const std::uint16_t*>(from)));
 }
-/// Elements d .. d + 3 of a row of n, zeros behind its end. At once where rows are whole fours.
-template <typename T>
-FOREDRAFT_DEVICE Four load_elements(T& t, const float* row, int d, int n) {
-  if (n % 4 == 0 && d < n) return t.load(reinterpret_cast<const Four*>(row + d));
-  Four four = {};
-  FOREDRAFT_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    if (d + i < n) four.v[i] = t.load(row + d + i);
-  }
-  return four;
-}
+/// Likewise of floats that are stored as halves.
 template <typename T>
 FOREDRAFT_DEVICE Four load_elements(T& t, const f16* row, int d, int n) {
   struct alignas(8) Halves {

@@ -5,7 +5,6 @@
 
 #include <foredraft/backend/cuda/activation.hpp>
 #include <foredraft/backend/cuda/device_ops.hpp>
-#include <foredraft/backend/cuda/key_values.hpp>
 #include <foredraft/backend/cuda/norm.hpp>
 #include <foredraft/backend/ops.hpp>
 

@@ -167,13 +167,13 @@ class Worker {
       const Operand x =
           prepared({.x = a.x.raw(), .n_in = a.gate->n_in(), .norm = norm(a.norm)}, a.n_rows);
       PrepareRows::Args inner = gated(gate, a.activation, a.factor.raw(), d_ff);
-      inner.by_stride = a.factor_stride;
-      if (a.up != nullptr) {
-        float* const up = work_.up.reserve(area(a.n_rows, d_ff)).raw();
-        product(x, {{a.gate, nullptr, gate}, {a.up, nullptr, up}});
-        inner = gated(gate, a.activation, up, d_ff);
-      } else {
+      if (a.up == nullptr) {
+        inner.by_stride = a.factor_stride;
         product(x, {{a.gate, nullptr, gate}});
+      } else {
+        float* const up = work_.up.reserve(area(a.n_rows, d_ff)).raw();
+        inner.by = up;
+        product(x, {{a.gate, nullptr, gate}, {a.up, nullptr, up}});
       }
       add_product(*a.down, prepared(inner, a.n_rows), a.post_norm, a.residual, a.x.raw(),
                   a.output_scale);
