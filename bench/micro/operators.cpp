@@ -59,9 +59,9 @@ void attention(benchmark::State& state) {
   const auto values = bench::random_elements<T>(head, 0.3f);
   std::vector<T> keys = values;
   const auto row = static_cast<std::size_t>(fd::row_elements<T>(kHead));
-  for (std::size_t i = 0; i < fd::idx(fd::cpu::positions_in_key_blocks(positions - n_rows));
-       i += fd::cpu::kKeyBlock) {
-    fd::cpu::rows_to_key_block(&values[i * row], kHead, &keys[i * row]);
+  for (std::size_t i = 0; i < fd::idx(positions); i += fd::cpu::kKeyBlock) {
+    fd::cpu::store_keys<T>(reinterpret_cast<const std::byte*>(&values[i * row]), kHead,
+                           reinterpret_cast<std::byte*>(&keys[i * row]));
   }
   const fd::Pages pages = fd::take_pages(2 * n_heads * head * sizeof(T), true);
   if (pages == nullptr) throw std::bad_alloc();
@@ -115,29 +115,23 @@ void embed(benchmark::State& state) {
 /// Keys and values of one row, as a layer's cache takes them.
 void store_keys_and_values(benchmark::State& state) {
   const auto heads = bench::random_floats(2 * kKvHeads * kHead);
-  std::vector<std::uint16_t> cache(heads.size());
+  std::vector<std::uint16_t> values(kKvHeads * kHead), key(kHead);
+  std::vector<std::byte> keys(std::size_t{kKvHeads} * kHead * fd::cpu::kKeyBlock * sizeof(fd::f16));
+  int row = 0;
   for (auto _ : state) {
-    for (std::size_t head = 0; head < heads.size(); head += kHead)
-      Machine::get().kernels.store_half(&heads[head], kHead, &cache[head]);
+    const auto store = [&](std::size_t at, std::uint16_t* to) {
+      Machine::get().kernels.store_half(&heads[at], kHead, to);
+    };
+    for (std::size_t head = 0; head < kKvHeads; ++head) {
+      store(head * kHead, key.data());
+      fd::cpu::store_key<fd::f16>(reinterpret_cast<const std::byte*>(key.data()), kHead,
+                                  &keys[head * keys.size() / kKvHeads], row);
+      store((kKvHeads + head) * kHead, &values[head * kHead]);
+    }
+    row = (row + 1) % fd::cpu::kKeyBlock;
     benchmark::ClobberMemory();
   }
   bench::count_bytes(state, 2.0 * static_cast<double>(heads.size()), false);
-}
-
-/// The keys of a layer's newest 32 positions, put in order for attention: once in 32 tokens.
-void complete_key_blocks(benchmark::State& state) {
-  constexpr std::size_t kBlock = std::size_t{fd::cpu::kKeyBlock} * kHead;
-  std::vector<fd::f16> keys(kKvHeads * kBlock);
-  std::vector<fd::f16> rows(kBlock);
-  benchmark::DoNotOptimize(keys.data());
-  for (auto _ : state) {
-    for (std::size_t head = 0; head < keys.size(); head += kBlock) {
-      std::copy_n(&keys[head], kBlock, rows.data());
-      fd::cpu::rows_to_key_block(rows.data(), kHead, &keys[head]);
-    }
-    benchmark::ClobberMemory();
-  }
-  bench::count_bytes(state, static_cast<double>(keys.size() * sizeof(fd::f16)), false);
 }
 
 /// Norm of one row, and its codes in the format that `type` weights want.
@@ -401,7 +395,6 @@ void register_all() {
   attend("attention/f32", attention<float>);
   RegisterBenchmark("embed/Q6_K", embed);
   RegisterBenchmark("store_keys_and_values/f16", store_keys_and_values);
-  RegisterBenchmark("complete_key_blocks/f16", complete_key_blocks);
   RegisterBenchmark("norm_quantize/per_256", norm_quantize, fd::TensorType::kQ4_K);
   RegisterBenchmark("norm_quantize/per_32", norm_quantize, fd::TensorType::kQ4_0);
   RegisterBenchmark("rope/adjacent", rope, fd::RopeKind::kAdjacent);

@@ -59,16 +59,10 @@ T* elements(const fd::cpu::HeadRows& rows, std::size_t head) {
 /// Element i of a key, wherever its row lies.
 template <typename T>
 T key_element(const typename fd::RowsIn<T>::Layer& kv, std::size_t head, int row, int i) {
-  const T* const keys = elements<T>(kv.k, head);
-  if constexpr (fd::kValuesPerElement<T> == 1) {
-    return keys[fd::cpu::key_place(row, i, kElements, kv.size)];
-  } else {
-    if (row >= fd::cpu::positions_in_key_blocks(kv.size)) return keys[row * kElements + i];
-    std::vector<T> rows(fd::cpu::kKeyBlock * kElements);
-    fd::cpu::key_block_to_rows(keys + row / fd::cpu::kKeyBlock * fd::cpu::kKeyBlock * kElements,
-                               kElements * fd::kValuesPerElement<T>, rows.data());
-    return rows[static_cast<std::size_t>(row % fd::cpu::kKeyBlock * kElements + i)];
-  }
+  T key[kElements];
+  fd::cpu::load_key<T>(kv.k.block(static_cast<int>(head), row), row % fd::cpu::kKeyBlock,
+                       kElements * fd::kValuesPerElement<T>, reinterpret_cast<std::byte*>(key));
+  return key[i];
 }
 
 /// Every element of a row says which token it belongs to and where it should be, so one that is
@@ -79,12 +73,15 @@ void write_row(fd::LinearCache<T>& cache, fd::NodeIndex node) {
   for (int layer = 0; layer < 2; ++layer) {
     const auto kv = cache.layer(layer);
     for (std::size_t head = 0; head < 3; ++head) {
+      T key[kElements];
       for (std::size_t i = 0; i < kElements; ++i) {
         const auto mark = static_cast<float>(cache.token(node) * kMarks +
                                              element_mark(layer, head, static_cast<int>(i)));
-        elements<T>(kv.k, head)[row * kElements + i] = marked<T>(mark);
+        key[i] = marked<T>(mark);
         elements<T>(kv.v, head)[row * kElements + i] = marked<T>(-mark);
       }
+      kv.put_key(static_cast<int>(head), static_cast<int>(row),
+                 kElements * fd::kValuesPerElement<T>, reinterpret_cast<const std::byte*>(key));
     }
   }
 }
@@ -196,7 +193,7 @@ TEMPLATE_TEST_CASE("rows of a random tree end up where its path puts them", "", 
   }
 }
 
-TEMPLATE_TEST_CASE("keys of whole blocks follow commits, truncations and snapshots", "", float,
+TEMPLATE_TEST_CASE("keys follow commits, truncations and snapshots", "", float,
                    fd::f16, fd::q8_0) {
   // Ids stay below 64: their marks are exact in an f16.
   std::mt19937 random(12);

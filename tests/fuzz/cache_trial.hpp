@@ -64,7 +64,7 @@ class CacheTrial {
   static constexpr int kLayers = 2, kHeads = 2;
   static constexpr int kWindow = 9;  // of the second layer
   static constexpr int kCapacity = 200, kStaged = 40;
-  static constexpr int kRing = 96;  // what RotatingCache makes of them
+  static constexpr int kRing = 64;  // what RotatingCache makes of them
   static constexpr bool kRings =
       std::is_same_v<Cache, foredraft::RotatingCache<typename Cache::Rows>>;
 
@@ -151,12 +151,11 @@ class CacheTrial {
       const Layer kv = cache_.layer(layer);
       for (int head = 0; head < kHeads; ++head) {
         for (int i = 0; i < n_staged(); ++i) {
-          const int place = kv.place(kv.size + i);
           const int row = staged_[at(i)].row;
           const auto key = bytes_of(row, layer, head, true, kv.k.row_bytes);
           const auto value = bytes_of(row, layer, head, false, kv.v.row_bytes);
-          std::memcpy(kv.k.row(head, place), key.data(), key.size());
-          std::memcpy(kv.v.row(head, place), value.data(), value.size());
+          kv.put_key(head, kv.size + i, kHead, key.data());
+          std::memcpy(kv.v.row(head, kv.place(kv.size + i)), value.data(), value.size());
         }
       }
     }
@@ -199,7 +198,7 @@ class CacheTrial {
     cache_.truncate(n);
     const std::size_t asked = std::min(rows_.size(), at(std::max(n, 0)));
     // What rings have lost cannot be gone back to.
-    const bool may_forget = kRings && (restored_ || most_rows_ > kRing - foredraft::cpu::kKeyBlock);
+    const bool may_forget = kRings && (restored_ || most_rows_ > kRing);
     const bool forgot = may_forget && cache_.size() == 0;
     rows_.resize(forgot ? 0 : asked);
     if (rows_.empty()) {
@@ -320,14 +319,10 @@ class CacheTrial {
     const int first_seen = kv.ring > 0 ? std::max(0, cache_.size() - kWindow + 1) : 0;
     std::vector<std::byte> in_rows(kKeyBlock * kv.k.row_bytes);
     for (int block = first_seen / kKeyBlock * kKeyBlock; block < all; block += kKeyBlock) {
-      const std::byte* keys = kv.k.row(head, kv.place(block));
-      if (block < positions_in_key_blocks(kv.size)) {
-        foredraft::with_element(kv.k.format, [&]<typename T>(foredraft::Element<T>) {
-          key_block_to_rows(reinterpret_cast<const T*>(keys), kHead,
-                            reinterpret_cast<T*>(in_rows.data()));
-        });
-        keys = in_rows.data();
-      }
+      const std::byte* const keys = in_rows.data();
+      foredraft::with_element(kv.k.format, [&]<typename T>(foredraft::Element<T>) {
+        load_keys<T>(kv.k.row(head, kv.place(block)), kHead, in_rows.data());
+      });
       for (int i = std::max(block, first_seen); i < std::min(all, block + kKeyBlock); ++i) {
         const bool committed = i < cache_.size();
         if (!committed && !staged_[at(i - cache_.size())].written) continue;

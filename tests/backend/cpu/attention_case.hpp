@@ -24,7 +24,7 @@ struct AttentionCase {
   int group;
   int size;
   std::vector<int> parents;  // of the staged nodes; -1: follows the committed rows
-  std::vector<K> k;          // [size + nodes, row_elements(d_head)], all of them rows
+  std::vector<K> k;          // [size + nodes, row_elements(d_head)]
   std::vector<V> v;
   std::vector<float> q;  // [nodes, group, d_head]
   std::vector<foredraft::NodeIndex> path;
@@ -68,31 +68,31 @@ struct AttentionCase {
     return up;
   }
 
-  /// The keys as a cache stores them.
-  std::vector<K> stored_keys() const {
-    std::vector<K> stored = k;
-    using namespace foredraft::cpu;
-    for (int row = 0; row < positions_in_key_blocks(size); row += kKeyBlock) {
-      const std::size_t block = at(row) * row_size<K>();
-      rows_to_key_block(k.data() + block, d_head, stored.data() + block);
+  /// Rows as a cache has them, in whole blocks: a ring those that were written last. What nothing was
+  /// written to is NaN.
+  template <typename T>
+  std::vector<T> stored(const std::vector<T>& rows) const {
+    constexpr int kBlock = foredraft::cpu::kKeyBlock;
+    const int n = ring > 0 ? ring : (size + nodes() + kBlock - 1) / kBlock * kBlock;
+    std::vector<T> stored(at(n) * row_size<T>());
+    std::memset(static_cast<void*>(stored.data()), 0xff, stored.size() * sizeof(T));
+    for (int row = 0; row < size + nodes(); ++row) {
+      std::copy_n(&rows[at(row) * row_size<T>()], row_size<T>(),
+                  &stored[at(row % n) * row_size<T>()]);
     }
     return stored;
   }
 
-  /// Rows as a ring holds them that they were written to one after the other. What nothing was
-  /// written to is NaN.
-  template <typename T>
-  std::vector<T> in_ring(const std::vector<T>& rows) const {
-    if (ring == 0) return rows;
-    std::vector<T> stored(at(ring) * row_size<T>());
-    std::memset(static_cast<void*>(stored.data()), 0xff, stored.size() * sizeof(T));
-    const std::size_t block = at(foredraft::cpu::kKeyBlock) * row_size<T>();
-    for (std::size_t from = 0; from < rows.size(); from += block) {
-      const std::size_t n = std::min(block, rows.size() - from);
-      std::copy_n(rows.begin() + static_cast<std::ptrdiff_t>(from), n,
-                  stored.begin() + static_cast<std::ptrdiff_t>(from % stored.size()));
+  /// The keys as a cache stores them.
+  std::vector<K> stored_keys() const {
+    const std::vector<K> rows = stored(k);
+    std::vector<K> keys(rows.size());
+    const std::size_t block = at(foredraft::cpu::kKeyBlock) * row_size<K>();
+    for (std::size_t i = 0; i < rows.size(); i += block) {
+      foredraft::cpu::store_keys<K>(reinterpret_cast<const std::byte*>(&rows[i]), d_head,
+                                    reinterpret_cast<std::byte*>(&keys[i]));
     }
-    return stored;
+    return keys;
   }
 
   foredraft::cpu::AttendTask task(const K* keys, const V* values, float* out,
@@ -123,8 +123,8 @@ struct AttentionCase {
                          bool as_chain = false) const {
     std::vector<float> out(q.size());
     std::vector<float> workspace(foredraft::cpu::attend_workspace(d_head));
-    const std::vector<K> keys = in_ring(stored_keys());
-    const std::vector<V> values = in_ring(v);
+    const std::vector<K> keys = stored_keys();
+    const std::vector<V> values = stored(v);
     for (int cut = 0; cut < cuts; ++cut) {
       foredraft::cpu::AttendTask part =
           task(keys.data(), values.data(), out.data(), workspace.data());

@@ -19,10 +19,9 @@ namespace {
 constexpr int kRows = 96;
 constexpr int kHead = 64;
 
-/// Rows of keys as they are stored, and queries with their scores.
+/// Keys as they are stored, and queries with their scores.
 struct Case {
-  std::vector<std::byte> rows;
-  std::vector<std::byte> blocks;  // the same with whole blocks by dimensions
+  std::vector<std::byte> blocks;  // as a cache has them
   std::vector<float> keys;        // what the rows say
   std::vector<float> q, scores;
   std::vector<std::byte> codes;
@@ -35,7 +34,7 @@ struct Case {
     for (float& x : keys) x = normal(random);
     for (float& x : q) x = normal(random);
     const std::size_t row = fd::row_bytes(format, kHead);
-    rows.resize(kRows * row);
+    std::vector<std::byte> rows(kRows * row);
     for (std::size_t r = 0; r < kRows; ++r) {
       const std::span<float> values(&keys[r * kHead], kHead);
       fd::store_row(format, values, &rows[r * row]);
@@ -43,10 +42,8 @@ struct Case {
     }
     blocks = rows;
     fd::with_element(format, [&]<typename K>(fd::Element<K>) {
-      for (std::size_t at = 0; at < rows.size(); at += fd::cpu::kKeyBlock * row) {
-        fd::cpu::rows_to_key_block(reinterpret_cast<const K*>(&rows[at]), kHead,
-                                   reinterpret_cast<K*>(&blocks[at]));
-      }
+      for (std::size_t at = 0; at < rows.size(); at += fd::cpu::kKeyBlock * row)
+        fd::cpu::store_keys<K>(&rows[at], kHead, &blocks[at]);
     });
     scores.resize(QueryTile::kQueries * QueryTile::kPositions);
     workspace.resize(Keys::kFloats * kHead);
@@ -81,26 +78,28 @@ TEMPLATE_TEST_CASE("scores with stored blocks and gathered rows", "", float, fd:
     CAPTURE(n_queries);
     Keys whole(kFormat, c.blocks.data(), kHead, kHead, c.workspace.data());
     CHECK(whole.quantized() == std::is_same_v<TestType, fd::q8_0>);
-    whole.take_whole(32, n_queries);
+    whole.take(32, n_queries);
     whole.score(c.tile, 0, n_queries, 64);
     for (int i = 0; i < n_queries; ++i) {
       for (int p = 0; p < 32; ++p) CHECK(std::abs(c.at(i, p) - c.score(i, 32 + p)) < bound);
     }
     const std::vector<float> before = c.scores;
-    // The same rows one by one: the same bits.
+    // The same rows by name: the same bits.
     std::vector<std::int32_t> rows;
     for (int p = 0; p < 32; ++p) rows.push_back(32 + p);
-    Keys gathered(kFormat, c.rows.data(), kHead, kHead, c.workspace.data());
+    Keys gathered(kFormat, c.blocks.data(), kHead, kHead, c.workspace.data());
     gathered.gather(rows.data(), 32);
     gathered.score(c.tile, 0, n_queries, -1);
     CHECK(c.scores == before);
-    // Any rows, and queries that do not begin at 0.
-    const std::vector<std::int32_t> some{80, 3, 41};
-    gathered.gather(some.data(), 3);
-    gathered.score(c.tile, n_queries - 1, n_queries, -1);
-    for (std::size_t p = 0; p < 3; ++p) {
-      CHECK(std::abs(c.at(n_queries - 1, static_cast<int>(p)) - c.score(n_queries - 1, some[p])) <
-            bound);
+    // Any rows, in a block that most of them are in or not, and queries that do not begin at 0.
+    for (const std::vector<std::int32_t>& some :
+         {std::vector<std::int32_t>{80, 3, 41}, {64, 65, 7, 67, 95}, {33, 32, 34}}) {
+      gathered.gather(some.data(), static_cast<int>(some.size()));
+      gathered.score(c.tile, n_queries - 1, n_queries, -1);
+      for (std::size_t p = 0; p < some.size(); ++p) {
+        CHECK(std::abs(c.at(n_queries - 1, static_cast<int>(p)) - c.score(n_queries - 1, some[p])) <
+              bound);
+      }
     }
   }
 }

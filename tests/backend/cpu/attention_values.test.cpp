@@ -52,7 +52,7 @@ TEMPLATE_TEST_CASE("weighted values of stored blocks and gathered rows", "", flo
     CAPTURE(count);
     Values part(kFormat, stored.data(), kHead, kHead, workspace.data());
     sums.assign(sums.size(), 1.0f);
-    part.take_whole(32, count);
+    part.take(32, count);
     part.add(tile, 2, count, 0, 32, 64);
     for (int i = 0; i < count; ++i) check(2 + i, whole, 0, 32);
     CHECK(sums[2 * kHead - 1] == 1.0f);  // of the query before
@@ -68,5 +68,32 @@ TEMPLATE_TEST_CASE("weighted values of stored blocks and gathered rows", "", flo
     part.gather(some.data(), 4);
     part.add(tile, 0, count, 1, 3, -1);
     for (int i = 0; i < count; ++i) check(i, some, 1, 3);
+  }
+}
+
+TEMPLATE_TEST_CASE("values become floats, padded to whole vectors", "", float, fd::f16) {
+  using Block = fd::cpu::ValueBlock<Arch, TestType>;
+  for (const int d_head : {1, 6, 16, 40}) {
+    CAPTURE(d_head);
+    const int d = QueryTile::padded(d_head);
+    std::vector<TestType> v;
+    for (int i = 0; i < 40 * d_head; ++i) v.push_back(TestType(static_cast<float>(-i)));
+    std::vector<float> values(fd::idx(32 * d), -1.0f);
+    const auto check = [&](int n, auto row_of) {
+      for (int p = 0; p < n; ++p) {
+        for (int i = 0; i < d; ++i) {
+          const float expected = i < d_head ? static_cast<float>(-(row_of(p) * d_head + i)) : 0.0f;
+          CHECK(values[fd::idx(p * d + i)] == expected);
+        }
+      }
+    };
+    Block::load_whole(v.data(), d_head, d, values.data());
+    check(32, [](int p) { return p; });
+    std::vector<std::int32_t> rows;
+    for (int p = 0; p < 17; ++p) rows.push_back((p * 7 + 3) % 40);
+    values.assign(values.size(), -1.0f);
+    Block::load(v.data(), d_head, d, rows.data(), 17, values.data());
+    check(17, [&](int p) { return rows[fd::idx(p)]; });
+    CHECK(values[fd::idx(17 * d)] == -1.0f);
   }
 }

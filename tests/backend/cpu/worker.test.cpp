@@ -84,7 +84,8 @@ TEST_CASE("attend adds the product of wo with what was attended") {
     const auto n = static_cast<std::size_t>(n_rows);
     const std::vector<float> q = mini::normals(n * kWidth, 3);
     std::vector<float> v = mini::normals(n * kWidth, 3);  // [head, row, dimension]
-    const std::vector kv{layer_over(v.data(), v.data(), kHead, n_rows, 0)};
+    LayerOver rows(v.data(), v.data(), kHead, n_rows, 0, kHeads);
+    const std::vector kv = rows.layers();
     std::vector<std::int32_t> path(n);
     std::vector<std::int32_t> path_begin(n + 1);
     for (std::size_t i = 0; i < n; ++i) {
@@ -386,7 +387,8 @@ TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend re
         r.k.push_back(TestType(value));
       for (const float value : mini::normals(kKvHeads * kRows * kHead, 19))
         r.v.push_back(TestType(value));
-      const std::vector kv{layer_over(r.k.data(), r.v.data(), kHead, kRows, 40)};
+      LayerOver rows(r.k.data(), r.v.data(), kHead, kRows, 40, kKvHeads);
+      const std::vector kv = rows.layers();
       backend.run(shape, [&]<typename L>(L& worker) noexcept {
         worker.qkv(fd::QkvArgs<L, fd::RowsIn<TestType>>{
             x.data(),
@@ -409,6 +411,7 @@ TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend re
                                                               kHead, 0.1f, sequences, kv, &o_matrix,
                                                               r.out.data()});
       });
+      rows.read();
       return r;
     };
     fd::Reference reference;
@@ -455,7 +458,8 @@ TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend re
     const double out_bound = 0x1p-24 * (16 + 2 * score) * greatest_v;
     Result again = ours;
     again.out.assign(again.out.size(), 0.0f);
-    const std::vector kv{layer_over(again.k.data(), again.v.data(), kHead, kRows, 40)};
+    LayerOver rows(again.k.data(), again.v.data(), kHead, kRows, 40, kKvHeads);
+    const std::vector kv = rows.layers();
     reference.run(shape, [&](auto& worker) noexcept {
       worker.attend(fd::AttendArgs<fd::Reference::Worker, fd::RowsIn<TestType>>{
           ours.q.data(), n_rows, kHeads, kKvHeads, kHead, 0.1f, sequences, kv, &wo.exact,

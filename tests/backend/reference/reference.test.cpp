@@ -121,7 +121,8 @@ TEST_CASE(
   float v[2] = {7, 7};
   float q[2];
   const std::vector<fd::SequenceRows> sequences{{.n_rows = 1, .path = {}, .path_begin = {}}};
-  const std::vector kv{layer_over(k, v, 1, 2, 0)};
+  LayerOver rows(k, v, 2, 1, 0);
+  const std::vector kv = rows.layers();
   fd::QkvArgs<fd::Reference::Worker, Rows> args;
   args.x = x;
   args.n_rows = 1;
@@ -132,17 +133,21 @@ TEST_CASE(
   args.sequences = sequences;
   args.kv = kv;
   args.q = q;
-  run([&](auto& worker) noexcept { worker.qkv(args); });
+  const auto qkv = [&] {
+    run([&](auto& worker) noexcept { worker.qkv(args); });
+    rows.read();
+  };
+  qkv();
   CHECK((q[0] == -4 && q[1] == 3));
   CHECK((k[0] == 7 && k[1] == 7 && v[0] == 7 && v[1] == 7));
   args.wk = &w;
   args.k_norm = {k_norm, 0.0f};
-  run([&](auto& worker) noexcept { worker.qkv(args); });
+  qkv();
   const double rms = std::sqrt(12.5);
   CHECK((k[0] == Approx(-8 / rms) && k[1] == Approx(6 / rms)));
   CHECK((v[0] == 3 && v[1] == 4));
   args.v_norm = {ones, 0.0f};
-  run([&](auto& worker) noexcept { worker.qkv(args); });
+  qkv();
   CHECK((v[0] == Approx(3 / rms) && v[1] == Approx(4 / rms)));
 }
 
@@ -160,7 +165,8 @@ TEST_CASE("qkv turns q and k of both layouts and stores k and v at the node's pl
     float k[16] = {};
     float v[16] = {};
     float q[4];
-    const std::vector kv{layer_over(k, v, 4, 4, 2)};
+    LayerOver rows(k, v, 4, 4, 2);
+    const std::vector kv = rows.layers();
     run([&](auto& worker) noexcept {
       worker.qkv(fd::QkvArgs<fd::Reference::Worker, Rows>{x,
                                                           1,
@@ -179,6 +185,7 @@ TEST_CASE("qkv turns q and k of both layouts and stores k and v at the node's pl
                                                           kv,
                                                           q});
     });
+    rows.read();
     const float* row = k + 3 * 4;
     if (kind == fd::RopeKind::kAdjacent) {
       CHECK((q[0] == -2 && q[1] == 1 && q[2] == 3 && q[3] == 4));
@@ -206,10 +213,12 @@ TEST_CASE("attend: softmax over the committed rows and the node's own path") {
                                            .size = 1,
                                            .path = path,
                                            .path_begin = path_begin}};
-  const std::vector kv{layer_over(k, v, 1, 3, 1)};
+  LayerOver rows(k, v, 1, 3, 1);
+  const std::vector kv = rows.layers();
   const auto attend = [&] {
     x[0] = 1000;
     x[1] = 0;
+    rows.write();
     run([&](auto& worker) noexcept {
       worker.attend(
           fd::AttendArgs<fd::Reference::Worker, Rows>{q, 2, 1, 1, 1, 1.0f, sequences, kv, &wo, x});
@@ -234,7 +243,8 @@ TEST_CASE("attend: a window leaves out what lies before it, and a norm is that o
   const float norm[] = {5, 5};
   const std::vector<fd::SequenceRows> sequences{
       {.first_row = 0, .n_rows = 1, .first_node = 0, .size = 2, .path = {}, .path_begin = {}}};
-  const std::vector kv{layer_over(k, v, 1, 4, 2)};
+  LayerOver rows(k, v, 1, 4, 2);
+  const std::vector kv = rows.layers();
   fd::AttendArgs<fd::Reference::Worker, Rows> args{q,    1,         1,  1,   1,
                                                    1.0f, sequences, kv, &wo, nullptr};
   const auto attend = [&](int window) {
@@ -262,7 +272,8 @@ TEST_CASE("attend: a soft-cap bends scores, and a factor scales what is added") 
   const float norm[] = {3};
   const std::vector<fd::SequenceRows> sequences{
       {.first_row = 0, .n_rows = 1, .first_node = 0, .size = 1, .path = {}, .path_begin = {}}};
-  const std::vector kv{layer_over(k, v, 1, 2, 1)};
+  LayerOver rows(k, v, 1, 2, 1);
+  const std::vector kv = rows.layers();
   float x[] = {100};
   fd::AttendArgs<fd::Reference::Worker, Rows> args{q, 1, 1, 1, 1, 0.5f, sequences, kv, &wo, x};
   args.softcap = 2.0f;
@@ -286,7 +297,8 @@ TEST_CASE("a gate: of the same norm as queries, and its sigmoid weighs what is a
   const std::vector<fd::SequenceRows> sequences{
       {.first_row = 0, .n_rows = 1, .first_node = 0, .size = 0, .path = {}, .path_begin = {}}};
   float k[1] = {}, v[1] = {}, q[2], gate[2];
-  const std::vector kv{layer_over(k, v, 1, 1, 0)};
+  LayerOver rows(k, v, 1, 1, 0);
+  const std::vector kv = rows.layers();
   fd::QkvArgs<fd::Reference::Worker, Rows> qkv;
   qkv.x = x;
   qkv.n_rows = 1;
@@ -440,7 +452,8 @@ TEST_CASE("qkv: heads are normed one by one, before they turn") {
   const std::vector<fd::SequenceRows> sequences{
       {.first_row = 0, .n_rows = 1, .first_node = 0, .size = 0, .path = {}, .path_begin = {}}};
   float k[4] = {}, v[4] = {}, q[4];
-  const std::vector kv{layer_over(k, v, 2, 1, 0)};
+  LayerOver rows(k, v, 2, 1, 0, 2);
+  const std::vector kv = rows.layers();
   fd::QkvArgs<fd::Reference::Worker, Rows> args;
   args.x = x;
   args.n_rows = 1;
@@ -452,7 +465,11 @@ TEST_CASE("qkv: heads are normed one by one, before they turn") {
   args.kv = kv;
   args.q = q;
   args.q_norm = {of_heads, 0.0f};
-  run([&](auto& worker) noexcept { worker.qkv(args); });
+  const auto qkv = [&] {
+    run([&](auto& worker) noexcept { worker.qkv(args); });
+    rows.read();
+  };
+  qkv();
   const double rms = std::sqrt(12.5);
   for (int head = 0; head < 2; ++head) {
     CHECK(q[2 * head] == Approx(-8 / rms));
@@ -461,7 +478,7 @@ TEST_CASE("qkv: heads are normed one by one, before they turn") {
   CHECK((k[0] == -4 && k[1] == 3 && k[2] == -40 && k[3] == 30));
   CHECK((v[0] == 3 && v[3] == 40));
   args.k_norm = {of_heads, 0.0f};
-  run([&](auto& worker) noexcept { worker.qkv(args); });
+  qkv();
   for (int i = 0; i < 4; ++i) CHECK(k[i] == q[i]);
 
   // Or all of a row together; and what comes in need not be normed.
@@ -469,7 +486,7 @@ TEST_CASE("qkv: heads are normed one by one, before they turn") {
   args.norm = {};
   args.norms_all_heads = true;
   args.q_norm = args.k_norm = {of_all, 0.0f};
-  run([&](auto& worker) noexcept { worker.qkv(args); });
+  qkv();
   const double all = std::sqrt((9 + 16 + 900 + 1600) / 4.0);
   CHECK(q[0] == Approx(-8 / all));
   CHECK(q[1] == Approx(3 / all));

@@ -69,16 +69,15 @@ struct AttendTask {
 /// What is computed for a query is one arithmetic, whatever stands beside it: blocks begin at
 /// multiples of 32 positions; a score is a chain of fma along d_head; exponentials are summed in
 /// lane position mod 16, the lanes in one tree at the end; P V is a chain of fma in the order of
-/// positions, masked positions left out. Committed blocks serve all queries of a tile; whole ones
-/// have their keys stored in the order in which scores need them. In a tree, the block that holds
-/// the first staged position and all later ones are gathered along each row's own path, so that a
-/// node is met at its position and not at its index.
+/// positions, masked positions left out. Keys are stored in the order in which scores need them, and
+/// blocks serve all queries of a tile. In a tree, the block that holds the first staged position and
+/// all later ones are gathered along each row's own path, so that a node is met at its position and
+/// not at its index.
 ///
 /// A row with a window meets the blocks that hold something of it, and no others. In the first of
 /// them positions before the window are masked, like those behind the row's own in the last: what
 /// is stored there makes no difference, so a ring may have overwritten it. Where there are sinks,
-/// those before its window come first, in blocks of their own; their blocks are gathered until they
-/// are whole.
+/// those before its window come first, in blocks of their own.
 ///
 /// How keys and values are stored is known to one part each, and any pair of them goes together.
 /// With keys in q8_0 queries are quantized, too, each alone.
@@ -166,22 +165,16 @@ class Attention {
         quantize_row<Arch>(tile_.q + i * tile_.d, tile_.codes, i, 0, task_.d_head);
     }
     const bool chain = task_.path_begin == nullptr;
-    const int whole = positions_in_key_blocks(task_.size);
     // A chain's rows are stored at their positions, so its queries share all blocks.
-    const int shared = chain ? task_.visible(row_of(count_ - 1)) : whole;
-    if (task_.sinks > 0) attend_sinks(whole);
+    const int shared = chain ? task_.visible(row_of(count_ - 1)) : key_block_of(task_.size);
+    if (task_.sinks > 0) attend_sinks(shared);
     int seeing = 0;
     for (int begin = first_block(); begin < shared; begin += kBlock) {
       while (task_.visible(row_of(seeing)) <= begin)
         ++seeing;  // earlier rows end before this block
       const int n = shared - begin < kBlock ? shared - begin : kBlock;
-      next_ = begin + kBlock < whole ? begin + kBlock : -1;
-      if (begin < whole) {
-        keys_.take_whole(task_.place(begin), count_ - seeing);
-        values_.take_whole(task_.place(begin), count_ - seeing);
-      } else {
-        gather(row_of(seeing), begin, n);
-      }
+      next_ = begin + kBlock < shared ? begin + kBlock : -1;
+      take(begin, count_ - seeing);
       attend_shared(n, begin, seeing);
     }
     next_ = -1;
@@ -200,9 +193,15 @@ class Attention {
     return first / kBlock * kBlock;
   }
 
+  /// Take up the block of positions from `begin` on as it is stored. Some of them may not be there.
+  void take(Position begin, int n_queries) noexcept {
+    keys_.take(task_.place(begin), n_queries);
+    values_.take(task_.place(begin), n_queries);
+  }
+
   /// Take up the n positions from `begin` on as `row` sees them.
   void gather(int row, Position begin, int n) noexcept {
-    std::int32_t rows[kBlock];
+    std::int32_t rows[kBlock] = {};
     for (int p = 0; p < n; ++p) rows[p] = task_.row_of(row, begin + p);
     keys_.gather(rows, n);
     values_.gather(rows, n);
@@ -222,14 +221,11 @@ class Attention {
   }
 
   /// Sinks before each row's window.
-  void attend_sinks(int whole) noexcept {
+  void attend_sinks(int shared) noexcept {
     next_ = -1;
     for (int begin = 0; begin < task_.sinks; begin += kBlock) {
-      const bool shared = begin < whole;
-      if (shared) {
-        keys_.take_whole(begin, count_);
-        values_.take_whole(begin, count_);
-      }
+      const bool as_stored = begin < shared;
+      if (as_stored) take(begin, count_);
       for (int i = 0; i < count_;) {
         const int row = row_of(i);
         int last = i + 1;
@@ -238,7 +234,7 @@ class Attention {
         int n = (first < task_.sinks ? first : task_.sinks) - begin;
         n = n < kBlock ? n : kBlock;
         if (n > 0) {
-          if (!shared) gather(row, begin, n);
+          if (!as_stored) gather(row, begin, n);
           attend_block(n, begin, i, last, false);
         }
         i = last;
@@ -333,7 +329,7 @@ class Attention {
   AttentionValues<Arch> values_;
   int first_ = 0;  // queries of the tile: first_ .. first_ + count_ - 1
   int count_ = 0;
-  int next_ = -1;  // first position of the whole block to be fetched, or none
+  int next_ = -1;  // first position of the block to be fetched, or none
 };
 
 /// Floats of workspace for one worker, with any instruction set.

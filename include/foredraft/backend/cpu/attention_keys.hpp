@@ -5,7 +5,8 @@
 #include <type_traits>
 
 #include <foredraft/backend/cpu/activations.hpp>
-#include <foredraft/backend/cpu/key_value_block.hpp>
+#include <foredraft/backend/cpu/element_loads.hpp>
+#include <foredraft/backend/cpu/key_blocks.hpp>
 #include <foredraft/backend/cpu/matmul.hpp>
 #include <foredraft/backend/cpu/query_tile.hpp>
 #include <foredraft/backend/cpu/vec16.hpp>
@@ -25,10 +26,8 @@ class AttentionKeys {
   using V = Vec16<Arch>;
   static constexpr int kBlock = QueryTile::kPositions;
 
-  /// Floats of workspace, for each dimension of a head: a block as floats, or one in q8_0 with its
-  /// rows.
+  /// Floats of workspace, for each dimension of a head: a block as floats, or as it is stored.
   static constexpr int kFloats = kBlock;
-  static_assert(2 * kBlock * sizeof(q8_0) <= kFloats * q8_0::kValues * sizeof(float));
 
   /// @param k  of the head, see AnyRows::Layer
   /// @shape workspace [kFloats, d]
@@ -42,31 +41,36 @@ class AttentionKeys {
 
   bool quantized() const noexcept { return format_ == RowFormat::kQ8_0; }
 
-  /// Take up a whole block of committed positions.
+  /// Take up a block as it is stored.
   /// @param place  of its first row
-  void take_whole(std::int32_t place, int n_queries) noexcept {
+  void take(std::int32_t place, int n_queries) noexcept {
     at_hand_ = k_ + idx(place) * row_bytes_;
     if (used_as_stored<Arch>(format_, padded_, n_queries)) return;
     with_element(format_, [&]<typename K>(Element<K>) {
       if constexpr (!std::is_same_v<K, q8_0>) {
-        KeyBlock<Arch, K>::load_whole(reinterpret_cast<const K*>(at_hand_), d_head_, workspace_);
+        load_floats<Arch>(reinterpret_cast<const K*>(at_hand_), d_head_ * kBlock, workspace_);
       }
     });
     at_hand_ = nullptr;
   }
 
-  /// Take up n positions whose keys are rows. Scores with the others mean nothing.
+  /// Take up n positions that lie anywhere, in the order in which they are named. Scores with the
+  /// others mean nothing.
   /// @shape rows [n]
   void gather(const std::int32_t* rows, int n) noexcept {
+    auto* const block = reinterpret_cast<std::byte*>(workspace_);
     with_element(format_, [&]<typename K>(Element<K>) {
-      const K* const k = reinterpret_cast<const K*>(k_);
-      if constexpr (std::is_same_v<K, q8_0>) {
-        KeyBlock<Arch, K>::load(k, d_head_, rows, n, reinterpret_cast<q8_0*>(workspace_));
-      } else {
-        KeyBlock<Arch, K>::load(k, d_head_, rows, n, workspace_);
+      // As a rule most rows are those of one block, in their order.
+      const std::int32_t first = key_block_of(rows[0]);
+      const std::byte* const most = k_ + idx(first) * row_bytes_;
+      __builtin_memcpy(block, most, kBlock * row_bytes_);
+      for (int i = 0; i < n; ++i) {
+        if (rows[i] == first + i) continue;
+        copy_key<K>(k_ + idx(key_block_of(rows[i])) * row_bytes_, rows[i] % kBlock, d_head_, block,
+                    i);
       }
     });
-    at_hand_ = nullptr;
+    at_hand_ = block;
   }
 
   /// Scores of queries first .. last - 1 at the block's 32 positions, those that are not there
@@ -141,7 +145,7 @@ class AttentionKeys {
         kBlock / kPanelRows,
         n_blocks,
         idx(n_blocks) * kLayout.bytes,
-        at_hand_ != nullptr ? at_hand_ : reinterpret_cast<const std::byte*>(workspace_)};
+        at_hand_};
     while (first < last) {
       // A tile stays within a group of rows.
       const int most = kTileRows - first % kTileRows;
@@ -161,7 +165,7 @@ class AttentionKeys {
   const std::size_t row_bytes_;
   const std::byte* const k_;
   float* const workspace_;
-  const std::byte* at_hand_ = nullptr;  // the block as it is stored; null: it is in workspace_
+  const std::byte* at_hand_ = nullptr;  // the block as it is stored; null: workspace_ has floats
 };
 
 }  // namespace foredraft::inline v0::cpu

@@ -4,14 +4,56 @@
 #include <cstdint>
 #include <type_traits>
 
-#include <foredraft/backend/cpu/key_value_block.hpp>
+#include <foredraft/backend/cpu/element_loads.hpp>
+#include <foredraft/backend/cpu/key_blocks.hpp>
 #include <foredraft/backend/cpu/query_tile.hpp>
 #include <foredraft/backend/cpu/vec16.hpp>
 #include <foredraft/backend/row_format.hpp>
 #include <foredraft/core/index.hpp>
+#include <foredraft/core/q8_0.hpp>
 #include <foredraft/core/types.hpp>
 
 namespace foredraft::inline v0::cpu {
+
+/// Values of a block of 32 positions as floats, where they are not used as they are stored: blocks that
+/// are worth converting once for many queries, and those of a tree's nodes.
+/// @shape to [kKeyBlock, d], d = d_head padded to a multiple of 16
+template <class Arch, typename T>
+struct ValueBlock {
+  using Loads = ElementLoads<Arch>;
+
+  /// @shape v [kKeyBlock, d_head]
+  static void load_whole(const T* v, int d_head, int d, float* to) noexcept {
+    for (int p = 0; p < kKeyBlock; ++p) load_row(v + p * d_head, d_head, d, to + p * d);
+  }
+
+  /// Fetch the n positions stored at `rows`; the others stay.
+  /// @shape v [storage rows, d_head]
+  static void load(const T* v, int d_head, int d, const std::int32_t* rows, int n,
+                   float* to) noexcept {
+    for (int p = 0; p < n; ++p) load_row(v + idx(rows[p]) * idx(d_head), d_head, d, to + p * d);
+  }
+
+ private:
+  [[gnu::always_inline]] static void load_row(const T* row, int d_head, int d, float* to) {
+    int i = 0;
+    for (; i + 16 <= d_head; i += 16) Loads::load16(row + i).store(to + i);
+    for (; i < d; ++i) to[i] = i < d_head ? Loads::value_of(row[i]) : 0.0f;
+  }
+};
+
+/// Values in q8_0 stay rows.
+template <class Arch>
+struct ValueBlock<Arch, q8_0> {
+  /// @shape v [storage rows, row_elements(d_head)], to [kKeyBlock, row_elements(d_head)]
+  static void load(const q8_0* v, int d_head, const std::int32_t* rows, int n, q8_0* to) noexcept {
+    const auto row = idx(row_elements<q8_0>(d_head));
+    for (int p = 0; p < n; ++p) {
+      __builtin_memcpy(static_cast<void*>(to + idx(p) * row), v + idx(rows[p]) * row,
+                       row * sizeof(q8_0));
+    }
+  }
+};
 
 /// The part of attention that knows how values are stored: it takes up a block of 32 positions, and
 /// then adds weighted values to the sums of any queries, a chain of fma in the order of positions.
@@ -34,9 +76,9 @@ class AttentionValues {
         v_(v),
         workspace_(workspace) {}
 
-  /// Take up a whole block of committed positions.
+  /// Take up a block as it is stored.
   /// @param place  of its first row
-  void take_whole(std::int32_t place, int n_queries) noexcept {
+  void take(std::int32_t place, int n_queries) noexcept {
     at_hand_ = v_ + idx(place) * row_bytes_;
     if (used_as_stored<Arch>(format_, d_ != d_head_, n_queries)) return;
     with_element(format_, [&]<typename T>(Element<T>) {
@@ -64,7 +106,7 @@ class AttentionValues {
 
   /// sum_v += weights * values for the `count` queries from i on, at most kQueriesAtOnce, position by
   /// position, from .. n - 1.
-  /// @param next  place of the block to be fetched meanwhile; -1: none. n is 32 then
+  /// @param next  place of the block to be fetched meanwhile; -1: none
   void add(const QueryTile& tile, int i, int count, int from, int n,
            std::int32_t next) const noexcept {
     with_element(format_, [&]<typename T>(Element<T>) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstring>
 #include <optional>
@@ -33,25 +34,25 @@ struct HeadRows {
   std::byte* row(int head, int place) const noexcept {
     return data + idx(head) * head_bytes + idx(place) * row_bytes;
   }
+  /// Of keys: the block of place `place`.
+  std::byte* block(int head, int place) const noexcept { return row(head, key_block_of(place)); }
 };
 
 /// Keys and values as the kernels of Cpu read them, in the host's memory, each in a format of its
-/// own: the one that the shape asks for. A head's rows follow each other; keys of whole blocks of
-/// committed rows lie by dimensions, see key_blocks.hpp.
+/// own: the one that the shape asks for. A head's rows follow each other; of keys, blocks of them,
+/// see key_blocks.hpp.
 ///
-/// Layers with a window may be rings: row r lies in place r modulo the ring's length. That is whole
-/// blocks, so a block of rows is never cut, and one block more than window and staged rows need,
-/// because neither begins at a block's border. So no row that is written lies in a block of which
-/// a committed row may still be read. Sinks lie before the ring, in whole blocks of their own.
-/// @cost commit O(1) until a block of 32 rows is whole, then a copy of its keys
+/// Layers with a window may be rings: row r lies in place r modulo the ring's length, which is what
+/// window and staged rows need in whole blocks, so that a block of rows is never cut. Sinks lie
+/// before the ring, in whole blocks of their own.
+/// @cost commit and truncate O(1), and a copy of the rows that change their place
 /// @see Rows, whose formats belong to the type
 class AnyRows {
  public:
   // Of snapshots. Rows have different lengths in different formats, so none takes another's copy.
   using value_type = std::byte;
 
-  /// Keys and values of one layer. A row lies in its place(), in `k` as a row only where it is in no
-  /// whole block of committed keys.
+  /// Keys and values of one layer. A row lies in its place(), in `k` as a key of that place's block.
   struct Layer {
     HeadRows k;
     HeadRows v;
@@ -68,17 +69,25 @@ class AnyRows {
 
     // For backends that compute with floats, one row at a time. @shape key, value [d_head]
     void put(int head, int row, std::span<const float> key, std::span<const float> value) noexcept {
-      store_row(k.format, key, k.row(head, place(row)));
+      std::vector<std::byte> stored(k.row_bytes);
+      store_row(k.format, key, stored.data());
+      put_key(head, row, static_cast<int>(key.size()), stored.data());
       store_row(v.format, value, v.row(head, place(row)));
     }
     void get_key(int head, int row, std::span<float> key) const noexcept {
-      if (row >= positions_in_key_blocks(size)) {
-        return load_row(k.format, k.row(head, place(row)), key);
-      }
-      std::vector<std::byte> rows(idx(kKeyBlock) * k.row_bytes);
-      block_to_rows(k.format, k.row(head, place(row / kKeyBlock * kKeyBlock)),
-                    static_cast<int>(key.size()), rows.data());
-      load_row(k.format, rows.data() + idx(row % kKeyBlock) * k.row_bytes, key);
+      std::vector<std::byte> stored(k.row_bytes);
+      const int at = place(row);
+      with_element(k.format, [&]<typename T>(Element<T>) {
+        load_key<T>(k.block(head, at), at % kKeyBlock, static_cast<int>(key.size()), stored.data());
+      });
+      load_row(k.format, stored.data(), key);
+    }
+    /// A key as it is stored.
+    void put_key(int head, int row, int d_head, const std::byte* key) const noexcept {
+      const int at = place(row);
+      with_element(k.format, [&]<typename T>(Element<T>) {
+        store_key<T>(key, d_head, k.block(head, at), at % kKeyBlock);
+      });
     }
     void get_value(int head, int row, std::span<float> value) const noexcept {
       load_row(v.format, v.row(head, place(row)), value);
@@ -113,30 +122,19 @@ class AnyRows {
   }
 
   void commit(int n) noexcept {
-    const int whole = positions_in_key_blocks(size_);
+    make_moves();
     size_ += n;
-    for (int row = whole; row < positions_in_key_blocks(size_); row += kKeyBlock) {
-      change_block(row, rows_to_block);
-    }
   }
 
   void truncate(int n) noexcept {
-    const int whole = positions_in_key_blocks(size_);
     size_ = std::clamp(n, 0, size_);
     if (size_ == 0) forget_rings();
-    const int row = positions_in_key_blocks(size_);  // of the block that is incomplete now
-    if (row == whole || row == size_) return;
-    change_block(row, block_to_rows);
   }
 
+  /// Noted, and made by the next commit together with others: head by head.
   void move(int from, int to) noexcept {
-    for (const Half* half : {&keys_, &values_}) {
-      for_each_head([&](const Place& layer, int head) {
-        const HeadRows rows = rows_of(*half, layer);
-        std::memcpy(rows.row(head, layer.place(to)), rows.row(head, layer.place(from)),
-                    rows.row_bytes);
-      });
-    }
+    if (n_moves_ == kMostMoves) make_moves();
+    moves_[idx(n_moves_++)] = {from, to};
   }
 
   /// The next n rows behind the committed ones may be written, n up to max_staged.
@@ -165,12 +163,9 @@ class AnyRows {
       const HeadRows keys = rows_of(keys_, layer);
       const HeadRows values = rows_of(values_, layer);
       for_each_part(layer, begin, end, [&](int block, int from, int n) {
-        const std::byte* rows = keys.row(head, layer.place(block));
-        if (block < positions_in_key_blocks(size_)) {
-          block_to_rows(keys.format, rows, layer.d_head, in_rows.data());
-          rows = in_rows.data();
-        }
-        k.insert(k.end(), rows + idx(from) * keys.row_bytes, rows + idx(from + n) * keys.row_bytes);
+        load_block(keys, layer, head, block, in_rows.data());
+        const std::byte* const rows = in_rows.data() + idx(from) * keys.row_bytes;
+        k.insert(k.end(), rows, rows + idx(n) * keys.row_bytes);
         const std::byte* const first = values.row(head, layer.place(block + from));
         v.insert(v.end(), first, first + idx(n) * values.row_bytes);
       });
@@ -190,12 +185,12 @@ class AnyRows {
         from += bytes;
       };
       for_each_part(layer, size_, end, [&](int block, int from, int n) {
-        const int place = layer.place(block + from);
-        take(next_k, idx(n) * keys.row_bytes, keys.row(head, place));
-        take(next_v, idx(n) * values.row_bytes, values.row(head, place));
-        if (block < positions_in_key_blocks(end)) {
-          change(layer, keys.row(head, layer.place(block)), rows_to_block);
-        }
+        take(next_v, idx(n) * values.row_bytes, values.row(head, layer.place(block + from)));
+        if (n < kKeyBlock) load_block(keys, layer, head, block, scratch_.data());
+        take(next_k, idx(n) * keys.row_bytes, scratch_.data() + idx(from) * keys.row_bytes);
+        with_element(keys.format, [&]<typename T>(Element<T>) {
+          store_keys<T>(scratch_.data(), layer.d_head, keys.row(head, layer.place(block)));
+        });
       });
     });
     size_ = written_ = end;
@@ -310,14 +305,14 @@ class AnyRows {
   /// Length of a layer's ring; 0 where it has none, or would save nothing.
   static int ring_of(int window, int max_staged, int n_rows) noexcept {
     if (window == 0 || max_staged == 0) return 0;
-    const int ring = whole_blocks(window + max_staged) + kKeyBlock;
+    const int ring = whole_blocks(window + max_staged);
     return ring < n_rows ? ring : 0;
   }
 
   /// The first row of a layer that nothing has been written over.
   int lowest(const Place& layer) const noexcept {
     if (layer.ring == 0) return 0;
-    const int over = whole_blocks(written_) - layer.ring;
+    const int over = written_ - layer.ring;
     return std::max(layer.first_restored, over > layer.pinned ? over : 0);
   }
 
@@ -375,6 +370,8 @@ class AnyRows {
     std::swap(scratch_, other.scratch_);
     std::swap(size_, other.size_);
     std::swap(written_, other.written_);
+    std::swap(moves_, other.moves_);
+    std::swap(n_moves_, other.n_moves_);
   }
 
   /// f(layer, head), in the order in which they lie.
@@ -385,32 +382,30 @@ class AnyRows {
     }
   }
 
-  using ChangeBlock = void (*)(RowFormat, const std::byte* from, int d_head,
-                               std::byte* to) noexcept;
-
-  // T is an implicit-lifetime type, so raw memory needs no constructor.
-  static void rows_to_block(RowFormat format, const std::byte* rows, int d_head,
-                            std::byte* block) noexcept {
-    with_element(format, [&]<typename T>(Element<T>) {
-      rows_to_key_block(reinterpret_cast<const T*>(rows), d_head, reinterpret_cast<T*>(block));
-    });
-  }
-  static void block_to_rows(RowFormat format, const std::byte* block, int d_head,
-                            std::byte* rows) noexcept {
-    with_element(format, [&]<typename T>(Element<T>) {
-      key_block_to_rows(reinterpret_cast<const T*>(block), d_head, reinterpret_cast<T*>(rows));
+  /// The keys of a block, as rows.
+  static void load_block(const HeadRows& keys, const Place& layer, int head, int block,
+                         std::byte* rows) noexcept {
+    with_element(keys.format, [&]<typename T>(Element<T>) {
+      load_keys<T>(keys.row(head, layer.place(block)), layer.d_head, rows);
     });
   }
 
-  /// Rewrite the keys of the block that begins at `row`, in all layers and heads.
-  void change_block(int row, ChangeBlock f) noexcept {
+  void make_moves() noexcept {
+    if (n_moves_ == 0) return;
+    const std::span<const Move> moves(moves_.data(), idx(std::exchange(n_moves_, 0)));
     for_each_head([&](const Place& layer, int head) {
-      change(layer, rows_of(keys_, layer).row(head, layer.place(row)), f);
+      const HeadRows keys = rows_of(keys_, layer);
+      const HeadRows values = rows_of(values_, layer);
+      for (const auto [from_row, to_row] : moves) {
+        const int from = layer.place(from_row);
+        const int to = layer.place(to_row);
+        std::memcpy(values.row(head, to), values.row(head, from), values.row_bytes);
+        with_element(keys.format, [&]<typename T>(Element<T>) {
+          copy_key<T>(keys.block(head, from), from % kKeyBlock, layer.d_head,
+                      keys.block(head, to), to % kKeyBlock);
+        });
+      }
     });
-  }
-  void change(const Place& layer, std::byte* block, ChangeBlock f) noexcept {
-    std::memcpy(scratch_.data(), block, idx(kKeyBlock) * row_bytes(keys_.format, layer.d_head));
-    f(keys_.format, scratch_.data(), layer.d_head, block);
   }
 
   void forget_rings() noexcept {
@@ -418,12 +413,20 @@ class AnyRows {
     for (Place& layer : layers_) layer.first_restored = 0;
   }
 
+  struct Move {
+    int from;
+    int to;
+  };
+  static constexpr int kMostMoves = 64;
+
   std::vector<Place> layers_;
   Half keys_;
   Half values_;
   std::vector<std::byte> scratch_;  // a block of the widest layer's keys
   int size_ = 0;
   int written_ = 0;  // one behind the last row that may have been written
+  std::array<Move, kMostMoves> moves_{};
+  int n_moves_ = 0;
 };
 
 /// The same with formats that belong to the type: keys of K, values of V.

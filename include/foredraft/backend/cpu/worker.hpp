@@ -294,8 +294,8 @@ class Worker {
       turn(a.v_norm, {}, a.n_rows, a.d_head, values, shared_.v.data(), d_kv);
     for (std::size_t s = 0; s < a.sequences.size(); ++s) {
       const AnyRows::Layer& kv = a.kv[s];
-      store(a.sequences[s], kv, kv.k, a.d_head, keys, shared_.k.data(), d_kv);
-      store(a.sequences[s], kv, kv.v, a.d_head, values, shared_.v.data(), d_kv);
+      store_keys(a.sequences[s], kv, a.d_head, keys, shared_.k.data(), d_kv);
+      store_values(a.sequences[s], kv, a.d_head, values, shared_.v.data(), d_kv);
     }
   }
 
@@ -501,20 +501,38 @@ class Worker {
   }
 
   /// Write some heads of a sequence's rows behind its committed ones.
-  /// @param to  kv.k or kv.v
-  /// @shape x [rows of the pass, width]
-  void store(const SequenceRows& rows, const AnyRows::Layer& kv, const HeadRows& to, int d_head,
-             Range heads, const float* x, int width) noexcept {
-    for (int i = 0; i < rows.n_rows; ++i) {
-      for (int head = heads.begin; head < heads.end; ++head) {
-        const float* from = x + offset(rows.first_row + i, width) + offset(head, d_head);
-        std::byte* const row = to.row(head, kv.place(rows.row_of(rows.first_node + i)));
-        if (to.format == RowFormat::kF16) {  // what the loop of store_row() would do, in vectors
-          kernels_.store_half(from, d_head, reinterpret_cast<std::uint16_t*>(row));
-        } else {
-          store_row(to.format, {from, idx(d_head)}, row);
-        }
+  /// @shape k [rows of the pass, width]
+  void store_keys(const SequenceRows& rows, const AnyRows::Layer& kv, int d_head, Range heads,
+                  const float* k, int width) noexcept {
+    auto* const as_stored = reinterpret_cast<std::byte*>(own_.attend.data());
+    for_each_stored(rows, heads, [&](int head, int i, int row) {
+      store_row_as(kv.k.format, k + offset(i, width) + offset(head, d_head), d_head, as_stored);
+      kv.put_key(head, row, d_head, as_stored);
+    });
+  }
+  void store_values(const SequenceRows& rows, const AnyRows::Layer& kv, int d_head, Range heads,
+                    const float* v, int width) noexcept {
+    for_each_stored(rows, heads, [&](int head, int i, int row) {
+      store_row_as(kv.v.format, v + offset(i, width) + offset(head, d_head), d_head,
+                   kv.v.row(head, kv.place(row)));
+    });
+  }
+
+  /// f(head, row of the pass, row of the cache), head by head: keys of a head share lines of memory.
+  template <typename F>
+  static void for_each_stored(const SequenceRows& rows, Range heads, F&& f) noexcept {
+    for (int head = heads.begin; head < heads.end; ++head) {
+      for (int i = 0; i < rows.n_rows; ++i) {
+        f(head, rows.first_row + i, rows.row_of(rows.first_node + i));
       }
+    }
+  }
+
+  void store_row_as(RowFormat format, const float* from, int d_head, std::byte* row) noexcept {
+    if (format == RowFormat::kF16) {  // what the loop of store_row() would do, in vectors
+      kernels_.store_half(from, d_head, reinterpret_cast<std::uint16_t*>(row));
+    } else {
+      store_row(format, {from, idx(d_head)}, row);
     }
   }
 
