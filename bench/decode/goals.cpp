@@ -127,13 +127,14 @@ Json host_work(const Arguments& a, bench::Model& model) {
     fd::AnyAcceptance rule;
     fd::Options options;
   };
-  const fd::Options greedy{.max_tokens = 96, .ignore_end = true};
-  const fd::Options top_k{.max_tokens = 96,
-                          .sampling = {.temperature = 0.8f, .top_k = 40, .top_p = 0.95f},
-                          .ignore_end = true};
-  const fd::Options top_p{
-      .max_tokens = 96, .sampling = {.temperature = 0.8f, .top_p = 0.95f}, .ignore_end = true};
-  const fd::Options uncut{.max_tokens = 96, .sampling = {.temperature = 1.0f}, .ignore_end = true};
+  // Of one depth, so that rounds are alike, whatever a controller would make of this machine.
+  const auto options = [](const fd::SamplingOptions& sampling) {
+    return fd::Options{.max_tokens = 96, .n_draft = 16, .sampling = sampling, .ignore_end = true};
+  };
+  const fd::Options greedy = options({});
+  const fd::Options top_k = options({.temperature = 0.8f, .top_k = 40, .top_p = 0.95f});
+  const fd::Options top_p = options({.temperature = 0.8f, .top_p = 0.95f});
+  const fd::Options uncut = options({.temperature = 1.0f});
   const Kind kinds[] = {{"greedy", fd::SampleAndMatch{}, greedy},
                         {"temperature 0.8, top-k 40, top-p 0.95", fd::SampleAndMatch{}, top_k},
                         {"temperature 0.8, top-p 0.95", fd::SampleAndMatch{}, top_p},
