@@ -283,7 +283,8 @@ void MachineArguments::add_device(CLI::App& app) {
   add_choice(
       app, "--device NAME", device, {"cpu", "cuda"},
       "where the model runs: cpu, or cuda, the NVIDIA GPU that is current, for a program that "
-      "was built with CUDA; a draft model stays on the processor [cpu]");
+      "was built with CUDA: keys and values have one format there, and a draft model stays on the "
+      "processor [cpu]");
 }
 
 std::optional<fd::cpu::Isa> MachineArguments::isa() const {

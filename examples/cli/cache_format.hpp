@@ -38,4 +38,10 @@ inline fd::CacheShape with_formats(fd::CacheShape shape, fd::RowFormats formats)
   return shape;
 }
 
+/// The shape with the first positions that its layers with a window are to read besides.
+inline fd::CacheShape with_sinks(fd::CacheShape shape, int sinks) {
+  shape.sinks = sinks;
+  return shape;
+}
+
 }  // namespace cli

@@ -120,9 +120,8 @@ void GenerateArguments::check_device(const Method& method) const {
   if (machine.keep_packed) refuse("--keep-packed", "weights in the processor's memory");
   if (machine.threads > 0 && draft.empty())
     refuse("-t", "a draft model, which runs on the processor");
-  if (sinks > 0) refuse("--sinks", "a cache in the processor's memory");
-  if (method.cache != fd::RowFormats{}) {
-    refuse("a cache in " + spelled(method.cache), "f16, the only format there");
+  if (method.cache.k != method.cache.v) {
+    refuse("a cache in " + spelled(method.cache), "one format for keys and values");
   }
   if (method.asks(*drafter_named(kSelf))) {
     refuse("--spec-type " + kSelf, "a target on the processor");

@@ -4,7 +4,8 @@
 #include <string>
 #include <utility>
 
-#include <foredraft/cache/linear.hpp>
+#include <foredraft/backend/row_format.hpp>
+#include <foredraft/cache/rotating.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/model/load.hpp>
 
@@ -19,7 +20,9 @@ namespace cli {
 namespace {
 
 using GpuModel = fd::Model<fd::Cuda>;
-using GpuCache = fd::LinearCache<fd::CudaRows<fd::f16>>;
+/// Linear in all layers of a model without windows.
+template <typename S>
+using GpuCache = fd::RotatingCache<fd::CudaRows<S>>;
 
 /// What attention keeps of a pass that reads a prompt: parts of all heads, before they are merged.
 double attention_bytes(const fd::ModelConfig& config, int n_ctx) {
@@ -72,7 +75,10 @@ class GpuTarget final : private GpuBackend, public TargetOn<GpuModel> {
                                        models.draft_context(method.n_ctx)),
                      "the draft model's context", "a smaller context (-c)");
     }
-    return session_over(model, GpuCache(model.shape(), method.n_ctx), models, method);
+    return fd::with_element(method.cache.k, [&]<typename S>(fd::Element<S>) {
+      GpuCache<S> cache(with_sinks(model.shape(), method.sinks), method.n_ctx);
+      return session_over(model, std::move(cache), models, method);
+    });
   }
 
  private:
@@ -81,8 +87,8 @@ class GpuTarget final : private GpuBackend, public TargetOn<GpuModel> {
 
 }  // namespace
 
-void require_gpu(const fd::Gguf& file, const fd::ModelConfig& config, int n_ctx,
-                 double pass_bytes) {
+void require_gpu(const fd::Gguf& file, const fd::ModelConfig& config, fd::RowFormats formats,
+                 int n_ctx, double pass_bytes) {
   std::size_t free = 0, all = 0;
   try {
     fd::cuda::check(cudaMemGetInfo(&free, &all), "asking for the GPU's memory");
@@ -93,9 +99,10 @@ void require_gpu(const fd::Gguf& file, const fd::ModelConfig& config, int n_ctx,
     throw fd::Error(fd::ErrorCode::kUnsupportedModel, "recurrent layers on a GPU",
                     "a model without them", "use --device cpu");
   }
-  const double bytes =
-      weight_bytes(file) + attention_bytes(config, n_ctx) + pass_bytes +
-      GpuCache::full_bytes(config.cache_shape(), n_ctx + fd::Options().prefill_block);
+  const double cache = fd::with_element(formats.k, [&]<typename S>(fd::Element<S>) {
+    return GpuCache<S>::full_bytes(config.cache_shape(), n_ctx);
+  });
+  const double bytes = weight_bytes(file) + attention_bytes(config, n_ctx) + pass_bytes + cache;
   if (bytes <= static_cast<double>(free)) return;
   throw fd::Error(fd::ErrorCode::kOutOfMemory,
                   "weights and a context of " + std::to_string(n_ctx) + " that take " +

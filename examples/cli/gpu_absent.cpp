@@ -15,7 +15,7 @@ namespace {
 
 }  // namespace
 
-void require_gpu(const fd::Gguf&, const fd::ModelConfig&, int, double) { refuse(); }
+void require_gpu(const fd::Gguf&, const fd::ModelConfig&, fd::RowFormats, int, double) { refuse(); }
 
 std::unique_ptr<Target> load_on_gpu(const fd::Gguf&, const fd::LoadOptions&) { refuse(); }
 

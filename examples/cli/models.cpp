@@ -104,7 +104,7 @@ void require_room(const ModelFile& target, const std::optional<ModelFile>& draft
   const int n_ctx = context_of(settings, need.config);
   double bytes = need.pass_bytes(rows, fd::DraftTree::kMaxNodes);
   if (settings.on_gpu) {
-    require_gpu(target.gguf, need.config, n_ctx, bytes);
+    require_gpu(target.gguf, need.config, settings.cache, n_ctx, bytes);
   } else {
     bytes += static_cast<double>(need.weight_bytes) + need.cache_bytes(n_ctx, settings.cache);
   }

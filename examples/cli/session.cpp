@@ -18,8 +18,8 @@ class CpuTarget final : public TargetOn<Model> {
   std::string arithmetic() const override { return isa_; }
 
   std::unique_ptr<Session> make_session(Models& models, const Method& method) override {
-    fd::CacheShape shape = with_formats(model.shape(), method.cache);
-    shape.sinks = method.sinks;
+    const fd::CacheShape shape =
+        with_sinks(with_formats(model.shape(), method.cache), method.sinks);
     // Looked at when the models were loaded, too, but there the context was known only with -c.
     double bytes = Cache::full_bytes(shape, method.n_ctx);
     if (models.draft) {

@@ -46,11 +46,13 @@ class TargetOn : public Target {
 
 /// Refuse what the GPU that is current cannot run, before anything is read.
 /// @param config  with the vocabulary's size
+/// @param formats  of the cache, the same for keys and values
 /// @param n_ctx   of the cache, as far as it is known before loading
 /// @param pass_bytes  of a pass, but for attention
 /// @errors kDevice where there is no GPU, or the program was built without CUDA; kUnsupportedModel;
 /// kOutOfMemory
-void require_gpu(const fd::Gguf& file, const fd::ModelConfig& config, int n_ctx, double pass_bytes);
+void require_gpu(const fd::Gguf& file, const fd::ModelConfig& config, fd::RowFormats formats,
+                 int n_ctx, double pass_bytes);
 
 /// A target in the memory of the GPU that is current.
 /// @errors kDevice, kOutOfMemory, what fd::load throws

@@ -127,7 +127,6 @@ class Usage(CliTest):
             ("--isa with --device cuda", (*generate, "--device", "cuda", "--isa", "portable")),
             ("--keep-packed with --device cuda", (*generate, "--device", "cuda", "--keep-packed")),
             ("-t with --device cuda", (*generate, "--device", "cuda", "-t", "1")),
-            ("--sinks with --device cuda", (*generate, "--device", "cuda", "--sinks", "4")),
             ("q8_0/f16 with --device cuda", (*generate, "--device", "cuda", "--cache-type-k", "q8_0")),
             ("--spec-type self with --device cuda", (*generate, "--device", "cuda", "--spec-type", "self")),
             ("--top", ("logits", "-m", "x", "-p", "a", "--top", "0")),
@@ -156,8 +155,10 @@ class BadFiles(CliTest):
         """With CUDA or without: one sentence before the model is read. Nothing to see where there is a GPU."""
         if shutil.which("nvidia-smi"):
             self.skipTest("there may be a GPU")
-        done = self.fails(1, "[device] found", "generate", "-m", self.alphabet(), "-p", "a", "--device", "cuda")
-        self.assertIn("use --device cpu", done.stderr)
+        generate = ("generate", "-m", self.alphabet(), "-p", "a", "--device", "cuda")
+        for formats in ((), ("--cache-type-k", "f32", "--cache-type-v", "f32")):
+            done = self.fails(1, "[device] found", *generate, *formats)
+            self.assertIn("use --device cpu", done.stderr)
 
     def test_paths(self):
         secret = self.write("secret.gguf", b"GGUF")

@@ -202,7 +202,8 @@ class Sinks(CliTest):
         self.assertEqual(drafted["logprobs"], plain["logprobs"])
 
     def test_usage(self):
-        self.fails(2, "sliding windows", "generate", "-m", self.alphabet(), "-p", "a", "--sinks", 4)
+        for device in ("cpu", "cuda"):
+            self.fails(2, "sliding windows", "generate", "-m", self.alphabet(), "-p", "a", "--sinks", 4, "--device", device)
         self.fails(2, "of the context", "generate", "-m", real_model("gemma-3-270m"), "-p", "a", "--sinks", 1 << 20)
         cached = self.folder / "prompt.cache"
         base = ("generate", "-m", real_model("gemma-3-270m"), "--raw", "-p", "One two three", "-n", 4,

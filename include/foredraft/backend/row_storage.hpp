@@ -63,7 +63,7 @@ concept RowStorage = std::movable<R> && std::default_initializable<R> &&
 ///     elements, have of each ring the newest rows: one less than its window, which is what the next
 ///     row sees beside itself; and the first shape.sinks rows, which it sees as well and which are
 ///     never written over.
-/// @see cpu::Rows, RotatingCache
+/// @see RowRing, cpu::Rows, cuda::Rows, RotatingCache
 template <typename R>
 concept RingStorage =
     RowStorage<R> && std::constructible_from<R, const CacheShape&, int, bool, int> &&

@@ -1,5 +1,6 @@
 #include <foredraft/backend/cuda/attention.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -21,6 +22,8 @@ struct Case {
   int window;
   float softcap = 0.0f;
   int n_heads = 4;
+  int sinks = 0;
+  Ring ring = {};
 };
 
 struct Inputs {
@@ -56,12 +59,25 @@ std::vector<float> attend(const Case& c, const Inputs& in) {
                         .n_parts = n_parts,
                         .parts = parts.data(),
                         .layers = {}};
-  args.layers.of[0] = {k.data(), v.data(), kPlaces * kHead};
+  args.layers.of[0] = {k.data(), v.data(), kPlaces * kHead, c.ring, c.sinks};
   on_device::launch<K>(K::grid(args), K::shared(kHead), args);
-  const MergeParts::Args merge{rows.data(), n_rows,  c.n_heads,    kHead,
-                               c.window,    n_parts, parts.data(), out.data()};
+  const MergeParts::Args merge{rows.data(), n_rows,       c.n_heads,  kHead,    c.window,
+                               n_parts,     parts.data(), out.data(), {c.sinks}};
   on_device::launch<MergeParts>(MergeParts::grid(merge), 0, merge);
   return out.read();
+}
+
+/// Where the positions lie that a row sees, in their order.
+std::vector<int> places_of(const Case& c, const RowPlace& row) {
+  std::vector<int> places;
+  const int first = first_visible(row.visible, c.window);
+  for (int p = 0; p < row.visible; ++p) {
+    if (p >= c.sinks && p < first) continue;
+    const bool staged = p >= row.size && row.path >= 0;
+    places.push_back(
+        c.ring.place(staged ? row.size + c.nodes[fd::idx(row.path + p - row.size)] : p));
+  }
+  return places;
 }
 
 std::vector<double> expected(const Case& c, const Inputs& in, std::size_t row, std::size_t head) {
@@ -69,10 +85,7 @@ std::vector<double> expected(const Case& c, const Inputs& in, std::size_t row, s
   const float* const q = in.q.data() + (row * fd::idx(c.n_heads) + head) * kHead;
   std::vector<double> sums(kHead), weights;
   double all = 0;
-  for (int p = first_visible(place.visible, c.window); p < place.visible; ++p) {
-    const int at = p < place.size || place.path < 0
-                       ? p
-                       : place.size + c.nodes[fd::idx(place.path + p - place.size)];
+  for (const int at : places_of(c, place)) {
     const std::size_t offset =
         (head / fd::idx(c.n_heads / kKvHeads) * kPlaces + fd::idx(at)) * kHead;
     double dot = 0;
@@ -108,7 +121,15 @@ TEST_CASE("softmax over what a row sees, in one part and in several") {
       {{{0, 0, 5, 5, 6, -1}, {1, 0, 199, 190, 200, -1}}, {}, 3},
       // heads of their own, and more for one of keys than a block has
       {{{0, 0, 70, 70, 71, -1}}, {}, 0, 0.0f, 2},
-      {{{0, 0, 70, 70, 71, -1}, {1, 0, 71, 70, 72, -1}}, {}, 0, 0.0f, 22}};
+      {{{0, 0, 70, 70, 71, -1}, {1, 0, 71, 70, 72, -1}}, {}, 0, 0.0f, 22},
+      // sinks before a window: in parts of their own, in one part with it, and as far as it leaves some
+      {{{0, 0, 200, 200, 201, -1}, {1, 0, 4, 4, 5, -1}}, {}, 9, 0.0f, 4, 4},
+      {{{0, 0, 20, 20, 21, -1}, {1, 0, 7, 7, 8, -1}, {2, 0, 68, 68, 69, -1}}, {}, 5, 0.0f, 4, 6},
+      {{{0, 0, 200, 200, 201, -1}, {1, 0, 150, 150, 151, -1}}, {}, 30, 0.0f, 4, 70},
+      {{{0, 0, 200, 200, 201, -1}, {1, 0, 100, 100, 101, -1}}, {}, 80, 0.0f, 4, 64},
+      // more than the window leaves, and of no effect without one
+      {{{0, 0, 90, 90, 91, -1}}, {}, 20, 0.0f, 4, 80},
+      {{{0, 0, 90, 90, 91, -1}}, {}, 0, 0.0f, 4, 80}};
   for (const Case& c : cases) {
     CAPTURE(&c - cases.data());
     const Inputs in = inputs(c);
@@ -125,6 +146,40 @@ TEST_CASE("softmax over what a row sees, in one part and in several") {
       }
     }
     CHECK(worst < 2e-6);
+  }
+}
+
+TEST_CASE("rows in a ring have the bits of rows in places of their own") {
+  std::vector<Case> cases{
+      {{{0, 0, 190, 185, 186, -1}, {1, 0, 191, 185, 187, -1}}, {}, 40},
+      // a tree whose nodes lie on both sides of the ring's end
+      {{{0, 0, 190, 189, 190, 0}, {1, 0, 195, 189, 192, 1}, {2, 0, 198, 189, 193, 4}},
+       {0, 0, 3, 6, 0, 3, 5, 9},
+       40,
+       0.0f,
+       4,
+       5}};
+  for (Case& c : cases) {
+    const Inputs in = inputs(c);
+    const std::vector<float> alone = attend(c, in);
+    Case wraps = c;
+    wraps.ring = {64, 32};
+    Inputs moved = in;
+    std::ranges::fill(moved.k, NAN);
+    std::ranges::fill(moved.v, NAN);
+    for (const RowPlace& row : c.rows) {
+      const std::vector<int> from = places_of(c, row), to = places_of(wraps, row);
+      REQUIRE(std::ranges::max(to) < 96);
+      for (std::size_t i = 0; i < from.size(); ++i) {
+        for (int head = 0; head < kKvHeads; ++head) {
+          const auto begin = (head * kPlaces + from[i]) * kHead;
+          const auto there = (head * kPlaces + to[i]) * kHead;
+          std::copy_n(in.k.begin() + begin, kHead, moved.k.begin() + there);
+          std::copy_n(in.v.begin() + begin, kHead, moved.v.begin() + there);
+        }
+      }
+    }
+    CHECK(attend(wraps, moved) == alone);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <foredraft/backend/cuda/cuda_backend.hpp>
 
 #include <foredraft/cache/linear.hpp>
+#include <foredraft/cache/rotating.hpp>
 #include <foredraft/drafter/model_tree_drafter.hpp>
 #include <foredraft/foredraft.hpp>
 #ifndef __CUDACC__  // nvcc would compile the kernels of Cpu without their flags
@@ -38,11 +39,10 @@ namespace {
 
 const std::vector<fd::TokenId> kPrompt{72, 101, 108, 108, 111, 44, 32, 119, 111};
 
-template <typename S, typename B, typename D, typename A>
-fd::Result text_of(fd::Model<B>& model, D drafter, A acceptance, int n_draft, int n_tokens,
+template <typename B, typename C, typename D, typename A>
+fd::Result text_in(C cache, fd::Model<B>& model, D drafter, A acceptance, int n_draft, int n_tokens,
                    float temperature = 0.0f) {
-  fd::Decoder decoder{model, fd::LinearCache<S>{model.shape(), 120}, std::move(drafter),
-                      acceptance};
+  fd::Decoder decoder{model, std::move(cache), std::move(drafter), acceptance};
   return decoder.generate(kPrompt, {.max_tokens = n_tokens,
                                     .n_draft = n_draft,
                                     .sampling = {.temperature = temperature},
@@ -50,10 +50,18 @@ fd::Result text_of(fd::Model<B>& model, D drafter, A acceptance, int n_draft, in
                                     .ignore_end = true});
 }
 
+template <typename S, typename B, typename D, typename A>
+fd::Result text_of(fd::Model<B>& model, D drafter, A acceptance, int n_draft, int n_tokens,
+                   float temperature = 0.0f) {
+  return text_in(fd::LinearCache<S>{model.shape(), 120}, model, std::move(drafter), acceptance,
+                 n_draft, n_tokens, temperature);
+}
+
 /// The text with chains and trees, right and wrong, against the text without.
-template <typename S>
-void check_equality(fd::Model<Backend>& model, int n_tokens) {
-  const auto plain = text_of<S>(model, fd::NoDraft{}, fd::Greedy{}, 0, n_tokens).tokens;
+/// @param cache  a new one @return the text
+template <typename F>
+std::vector<fd::TokenId> check_equality(fd::Model<Backend>& model, int n_tokens, F&& cache) {
+  const auto plain = text_in(cache(), model, fd::NoDraft{}, fd::Greedy{}, 0, n_tokens).tokens;
   REQUIRE(plain.size() == fd::idx(n_tokens));
   std::vector<fd::TokenId> truth = kPrompt;
   truth.insert(truth.end(), plain.begin(), plain.end());
@@ -61,15 +69,22 @@ void check_equality(fd::Model<Backend>& model, int n_tokens) {
   for (const auto& [branches, depth] : {std::pair{1, 3}, {3, 4}}) {
     CAPTURE(branches, depth);
     const auto oracle = OracleDrafter::sweeping(truth, model.vocab_size(), branches);
-    const fd::Result drafted = text_of<S>(model, oracle, fd::Greedy{}, depth, n_tokens);
+    const fd::Result drafted = text_in(cache(), model, oracle, fd::Greedy{}, depth, n_tokens);
     CHECK(drafted.tokens == plain);
     CHECK(drafted.stats.accepted > 0);
     CHECK(drafted.stats.corrected > 0);
   }
-  const auto drawn = text_of<S>(model, fd::NoDraft{}, fd::SampleAndMatch{}, 0, n_tokens, 1.0f);
+  const auto drawn =
+      text_in(cache(), model, fd::NoDraft{}, fd::SampleAndMatch{}, 0, n_tokens, 1.0f);
   const auto oracle = OracleDrafter::sweeping(truth, model.vocab_size(), 3);
-  CHECK(text_of<S>(model, oracle, fd::SampleAndMatch{}, 5, n_tokens, 1.0f).tokens == drawn.tokens);
+  CHECK(text_in(cache(), model, oracle, fd::SampleAndMatch{}, 5, n_tokens, 1.0f).tokens ==
+        drawn.tokens);
   CHECK(drawn.tokens != plain);
+  return plain;
+}
+template <typename S>
+void check_equality(fd::Model<Backend>& model, int n_tokens) {
+  (void)check_equality(model, n_tokens, [&] { return fd::LinearCache<S>{model.shape(), 120}; });
 }
 
 }  // namespace
@@ -103,6 +118,35 @@ TEST_CASE("likewise with windows, norms behind products, and half weights") {
   Backend cuda;
   auto model = fd::load(cuda, fd::Gguf::parse(bytes));
   check_equality<Rows<float>>(model, 16);
+}
+
+TEST_CASE("likewise in rings, with sinks, and in q8_0") {
+  TinyModel tiny{.family = "gemma3"};
+  tiny.n_layers = 3;
+  tiny.d_head = 64;
+  tiny.n_heads = 2;
+  tiny.n_kv_heads = 1;
+  const auto bytes = tiny.file();
+  Backend cuda;
+  auto model = fd::load(cuda, fd::Gguf::parse(bytes));
+  (void)check_equality(model, 30, [&] {
+    return fd::RotatingCache<Rows<fd::f16>>{model.shape(), 120, 16};  // rings of 32 rows
+  });
+
+  using S = Rows<fd::q8_0>;
+  constexpr int kTokens = 60;
+  fd::CacheShape shape = model.shape();
+  shape.sinks = 2;
+  const auto text = [&](auto cache, auto drafter, int n_draft) {
+    return text_in(std::move(cache), model, std::move(drafter), fd::Greedy{}, n_draft, kTokens)
+        .tokens;
+  };
+  const auto plain = text(fd::LinearCache<S>{shape, 120}, fd::NoDraft{}, 0);
+  std::vector<fd::TokenId> truth = kPrompt;
+  truth.insert(truth.end(), plain.begin(), plain.end());
+  const auto oracle = OracleDrafter::sweeping(truth, model.vocab_size(), 3);
+  CHECK(text(fd::RotatingCache<S>{shape, 120, 16}, oracle, 4) == plain);
+  CHECK(text(fd::LinearCache<S>{model.shape(), 120}, fd::NoDraft{}, 0) != plain);
 }
 
 TEST_CASE("likewise with keys of other layers, and an embedding for each layer") {

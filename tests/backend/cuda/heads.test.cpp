@@ -1,6 +1,8 @@
 #include <foredraft/backend/cuda/heads.hpp>
 
 #include <cmath>
+#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "backend/cuda/on_device.hpp"
@@ -38,7 +40,65 @@ std::vector<double> finished(const float* head, const std::vector<float>* weight
   return x;
 }
 
+/// Keys and values of one row in the cache. @shape k, v [n_heads, 64]
+template <typename S>
+std::pair<std::vector<S>, std::vector<S>> stored(const std::vector<float>& k,
+                                                 const std::vector<float>& v, Ring ring, int row,
+                                                 int place) {
+  using K = FinishHeads<S>;
+  constexpr int kDimensions = 64, kElements = kDimensions / fd::kValuesPerElement<S>;
+  const int n_heads = static_cast<int>(k.size()) / kDimensions;
+  const on_device::Array<float> keys(k), values(v), cos(mini::normals(kDimensions / 2, 6)),
+      sin(mini::normals(kDimensions / 2, 7));
+  const std::vector<S> nothing(fd::idx(n_heads * kPlaces * kElements));
+  const on_device::Array<S> cache_k(nothing), cache_v(nothing);
+  const on_device::Array<RowPlace> rows(std::vector<RowPlace>{{0, 0, row, 0, 1, -1}});
+  typename K::Args args{.rows = rows.data(),
+                        .n_rows = 1,
+                        .n_heads = 0,
+                        .n_kv_heads = n_heads,
+                        .d_head = kDimensions,
+                        .q = nullptr,
+                        .k = keys.data(),
+                        .v = values.data(),
+                        .to_q = nullptr,
+                        .q_norm = {},
+                        .k_norm = {},
+                        .v_norm = {},
+                        .norms_all_heads = false,
+                        .rope = fd::RopeKind::kHalves,
+                        .n_rot = kDimensions,
+                        .cos = cos.data(),
+                        .sin = sin.data(),
+                        .layers = {}};
+  args.layers.of[0] = {cache_k.data(), cache_v.data(), fd::idx(kPlaces * kElements), ring};
+  on_device::launch<K>(K::grid(args), K::shared(kDimensions), args);
+  const auto of_row = [&](const std::vector<S>& all) {
+    std::vector<S> found;
+    for (int head = 0; head < n_heads; ++head) {
+      const auto begin = all.begin() + (head * kPlaces + place) * kElements;
+      found.insert(found.end(), begin, begin + kElements);
+    }
+    return found;
+  };
+  return {of_row(cache_k.read()), of_row(cache_v.read())};
+}
+
 }  // namespace
+
+TEST_CASE(
+    "keys and values in q8_0 are what the host makes of the floats, in the place of their row") {
+  const std::vector<float> k = mini::normals(2 * 64, 2), v = mini::normals(2 * 64, 3, 1e-3f);
+  const auto [float_k, float_v] = stored<float>(k, v, {}, 3, 3);
+  const auto [codes_k, codes_v] = stored<fd::q8_0>(k, v, {2, 1}, 12, 2);  // 1 + 11 % 2
+  REQUIRE(codes_k.size() == 4);
+  CHECK(float_v == v);
+  for (std::size_t i = 0; i < 4; ++i) {
+    const fd::q8_0 key(float_k.data() + 32 * i), value(v.data() + 32 * i);
+    CHECK(std::memcmp(&codes_k[i], &key, sizeof key) == 0);
+    CHECK(std::memcmp(&codes_v[i], &value, sizeof value) == 0);
+  }
+}
 
 TEMPLATE_TEST_CASE("heads are normed, turned and stored where their row belongs", "", float,
                    fd::f16) {

@@ -1,10 +1,16 @@
 #include <foredraft/backend/cuda/key_values.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
+#include <utility>
 #include <vector>
 
+#include <foredraft/backend/row_ring.hpp>
+
 #include "backend/cuda/on_device.hpp"
+#include "backend/mini_model.hpp"
 #include "support/catch.hpp"
 
 namespace fd = foredraft;
@@ -26,13 +32,82 @@ struct RoundTrip {
   template <typename T>
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
     const int i = t.thread();
-    store_element(t, a.half + i, t.load(a.values + i));
-    store_element(t, a.values + i, load_element(t, a.half + i) + 0 * load_element(t, a.values + i));
+    store_element(t, a.half, i, t.load(a.values + i));
+    store_element(t, a.values, i, load_element(t, a.half, i) + 0 * load_element(t, a.values, i));
     if (i < a.row.visible) t.store(a.places + i, storage_row(t, a.row, a.nodes, i));
   }
 };
 
+/// Rows of two blocks, stored and loaded again.
+struct Quantize {
+  static constexpr const char* kName = "quantize";
+  static constexpr int kThreads = 64;
+  struct Args {
+    const float* values;  // [rows, 64]
+    fd::q8_0* row;        // [rows, 2]
+    float* one_by_one;    // [rows, 64]
+    float* by_four;       // likewise
+  };
+  template <typename T>
+  FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
+    const int i = t.thread();
+    const int first = t.block_x() * kThreads;
+    fd::q8_0* const row = a.row + 2 * t.block_x();
+    store_element(t, row, i, t.load(a.values + first + i));
+    t.sync();
+    t.store(a.one_by_one + first + i, load_element(t, row, i));
+    if (i % 4 != 0) return;
+    const Four four = load_elements(t, row, i, kThreads);
+    for (int j = 0; j < 4; ++j) t.store(a.by_four + first + i + j, four.v[j]);
+  }
+};
+
 }  // namespace
+
+TEST_CASE("a warp makes the block in q8_0 that the host makes of the same floats") {
+  std::vector<float> values;
+  const auto add = [&](float scale, unsigned seed) {
+    for (const float x : mini::normals(64, seed)) values.push_back(x * scale);
+  };
+  for (int e = -140; e < 128; e += 2) add(std::ldexp(1.0f, e), static_cast<unsigned>(e + 200));
+  for (unsigned seed = 0; seed < 150; ++seed) add(0x1p-20f, seed);  // scales that round far
+  for (int i = 0; i < 64; ++i) values.push_back(0.0f);
+  // Halfway between two codes of scale 1, in either half a warp; then what a block cannot hold.
+  for (int i = 0; i < 64; ++i)
+    values.push_back(i == 0 ? 127.0f : static_cast<float>(i - 32) + 0.5f);
+  for (const float extreme : {INFINITY, -INFINITY, NAN, 127.0f * 65504.0f, -127.01f * 65504.0f}) {
+    for (int i = 0; i < 64; ++i) values.push_back(i == 37 ? extreme : static_cast<float>(i));
+  }
+  const int n_rows = static_cast<int>(values.size() / 64);
+  const on_device::Array<float> x(values), one_by_one(values.size()), by_four(values.size());
+  const on_device::Array<fd::q8_0> row(values.size() / 32);
+  on_device::launch<Quantize>({n_rows}, 0,
+                              {x.data(), row.data(), one_by_one.data(), by_four.data()});
+  const std::vector<fd::q8_0> blocks = row.read();
+  const std::vector<float> ones = one_by_one.read(), fours = by_four.read();
+  int wrong = 0, not_numbers = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const fd::q8_0 expected(values.data() + 32 * i);
+    wrong += std::memcmp(&blocks[i], &expected, sizeof expected) != 0;
+    not_numbers += std::isnan(static_cast<float>(expected.scale));
+    if (std::isnan(expected[0])) continue;
+    for (int d = 0; d < 32; ++d) {
+      wrong += ones[32 * i + fd::idx(d)] != expected[d];
+      wrong += fours[32 * i + fd::idx(d)] != expected[d];
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(not_numbers > 4);
+}
+
+TEST_CASE("a row of a ring has the place that the storage gives it") {
+  for (const auto& [window, sinks] : {std::pair{0, 4}, {10, 0}, {10, 40}}) {
+    const fd::RowRing storage = fd::RowRing::of(window, sinks, 20, 1000);
+    const Ring ring{storage.ring, storage.pinned};
+    for (int row = 0; row < 300; ++row) REQUIRE(ring.place(row) == storage.place(row));
+  }
+  CHECK(KeyValues<fd::q8_0>{.head_stride = 50}.at(2, 3, 64) == 106);
+}
 
 TEST_CASE("elements are rounded as the host rounds them; positions lead to rows") {
   std::vector<float> values;
@@ -42,7 +117,7 @@ TEST_CASE("elements are rounded as the host rounds them; positions lead to rows"
   const on_device::Array<int> nodes(std::vector<int>{9, 9, 1, 4, 7}),
       places(std::vector<int>(32, -1));
   // Three committed positions, then the nodes 1, 4 and 7.
-  const RowPlace row{.row = 0, .sequence = 0, .place = 10, .size = 3, .visible = 6, .path = 2};
+  const RowPlace row{.row = 0, .sequence = 0, .own_row = 10, .size = 3, .visible = 6, .path = 2};
   on_device::launch<RoundTrip>({}, 0, {x.data(), half.data(), row, nodes.data(), places.data()});
   const std::vector<float> rounded = x.read();
   for (std::size_t i = 0; i < 32; ++i) {
@@ -59,11 +134,12 @@ TEST_CASE("elements are rounded as the host rounds them; positions lead to rows"
 
 TEST_CASE("moves follow each other, in every layer and head") {
   using Moves = MoveRows<float>;
-  constexpr int kRows = 6;
-  // Two heads of three dimensions, then one head of two.
-  const std::vector<Moves::Layer> shapes{{0, kRows * 3, 2, 3, 0},
-                                         {2 * kRows * 3, kRows * 2, 1, 2, 6}};
-  const std::size_t n = 2 * kRows * 3 + kRows * 2;
+  constexpr int kRows = 10, kPlaces = 6;
+  // Two heads of three dimensions, then one head of two whose rows are a ring of four behind two.
+  const Ring ring{4, 2};
+  const std::vector<Moves::Layer> shapes{{0, kRows * 3, 2, 3, 0, {}},
+                                         {2 * kRows * 3, kPlaces * 2, 1, 2, 6, ring}};
+  const std::size_t n = 2 * kRows * 3 + kPlaces * 2;
   std::vector<float> keys(n), values(n);
   std::iota(keys.begin(), keys.end(), 0.0f);
   std::iota(values.begin(), values.end(), 1000.0f);
@@ -75,19 +151,37 @@ TEST_CASE("moves follow each other, in every layer and head") {
                    .n_layers = 2,
                    .n_columns = 8,
                    .n_moves = 3,
-                   .from = {4, 5, 1},
-                   .to = {1, 4, 0}};
+                   .from = {9, 7, 1},
+                   .to = {1, 8, 0}};
   on_device::launch<Moves>(Moves::grid(8), 0, args);
+  const int from[] = {5, 3, 1}, to[] = {1, 4, 0};  // places in the ring
+  const auto move = [](std::vector<float>& rows, int first, int d_head, int source, int target) {
+    const auto begin = rows.begin() + first;
+    std::copy_n(begin + source * d_head, d_head, begin + target * d_head);
+  };
   for (std::vector<float>* rows : {&keys, &values}) {
-    for (const auto& [first, d_head] : {std::pair{0, 3}, {kRows * 3, 3}, {2 * kRows * 3, 2}}) {
-      for (int move = 0; move < 3; ++move) {
-        for (int d = 0; d < d_head; ++d) {
-          (*rows)[fd::idx(first + args.to[move] * d_head + d)] =
-              (*rows)[fd::idx(first + args.from[move] * d_head + d)];
-        }
-      }
+    for (int i = 0; i < 3; ++i) {
+      move(*rows, 0, 3, args.from[i], args.to[i]);
+      move(*rows, kRows * 3, 3, args.from[i], args.to[i]);
+      move(*rows, 2 * kRows * 3, 2, from[i], to[i]);
     }
   }
   CHECK(k.read() == keys);
   CHECK(v.read() == values);
+}
+
+TEST_CASE("a block in q8_0 moves as a whole") {
+  using Moves = MoveRows<fd::q8_0>;
+  const std::vector<float> values = mini::normals(4 * 64, 1);
+  std::vector<fd::q8_0> blocks;
+  for (std::size_t i = 0; i < 8; ++i) blocks.emplace_back(values.data() + 32 * i);
+  const on_device::Array<fd::q8_0> k(blocks), v(blocks);
+  const on_device::Array<Moves::Layer> layers(std::vector<Moves::Layer>{{0, 8, 1, 2, 0, {}}});
+  on_device::launch<Moves>(Moves::grid(2), 0,
+                           {k.data(), v.data(), layers.data(), 1, 2, 1, {3}, {1}});
+  std::copy_n(blocks.begin() + 6, 2, blocks.begin() + 2);
+  for (const auto* rows : {&k, &v}) {
+    const std::vector<fd::q8_0> found = rows->read();
+    CHECK(std::memcmp(found.data(), blocks.data(), blocks.size() * sizeof(fd::q8_0)) == 0);
+  }
 }

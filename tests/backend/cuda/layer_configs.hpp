@@ -22,6 +22,13 @@ inline mini::Config odd_config() {
   return config;
 }
 
+/// Heads that a quantized cache can hold.
+inline mini::Config wide_config() {
+  mini::Config config = odd_config();
+  config.shape = {.n_rows = 0, .d_model = 37, .d_ff = 50, .d_q = 384, .d_kv = 128, .d_head = 64};
+  return config;
+}
+
 /// Every format, and inputs of one norm in several.
 inline mini::Config mixed_config() {
   mini::Config config =

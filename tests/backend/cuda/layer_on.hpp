@@ -25,16 +25,16 @@ struct Outputs {
   std::vector<fd::TokenId> argmax;
 };
 
-/// @tparam S  what a LinearCache is asked for
-template <typename B, typename S>
+/// @tparam S  what the cache is asked for
+template <typename B, typename S, typename C = fd::LinearCache<S>>
 class Layer {
   using Worker = typename B::Worker;
   using R = fd::RowsIn<S>;
   using Vector = typename B::template Buffer<float>;
 
  public:
-  Layer(B& backend, const mini::Config& config)
-      : backend_(backend), config_(config), cache_({1, config.n_kv_heads(), shape().d_head, 300}) {
+  Layer(B& backend, const mini::Config& config, int sinks = 0)
+      : backend_(backend), config_(config), cache_(cache_shape(sinks), 300, kMostRows) {
     const int d_q = shape().d_q, d_kv = shape().d_kv, d_model = shape().d_model,
               d_ff = shape().d_ff;
     const std::pair<int, int> shapes[] = {
@@ -57,7 +57,7 @@ class Layer {
     }
   }
 
-  fd::LinearCache<S>& cache() { return cache_; }
+  C& cache() { return cache_; }
 
   /// Stage nodes and forward those from the first on.
   Outputs forward(const std::vector<fd::Node>& nodes, float temperature = 0.8f) {
@@ -187,6 +187,13 @@ class Layer {
   }
 
  private:
+  static constexpr int kMostRows = 70;  // of a pass
+
+  fd::CacheShape cache_shape(int sinks) const {
+    fd::CacheShape all({{config_.n_kv_heads(), shape().d_head, config_.window}}, 300);
+    all.sinks = sinks;
+    return all;
+  }
   static std::size_t idx(int n) { return fd::idx(n); }
   const fd::PassShape& shape() const { return config_.shape; }
   int n_rot() const { return config_.shape.d_head / 4 * 2; }  // half of a head does not turn
@@ -201,7 +208,7 @@ class Layer {
 
   B& backend_;
   mini::Config config_;
-  fd::LinearCache<S> cache_;
+  C cache_;
   std::vector<typename B::Matrix> matrices_;
   std::vector<Vector> vectors_;
   Vector x_, q_, gate_, cos_, sin_;

@@ -51,7 +51,7 @@ TEST_CASE("rows of chains, trees and parts of trees, each as its sequence descri
       const RowPlace& row = places.rows[fd::idx(sequences[s].first_row + i)];
       CHECK(row.row == sequences[s].first_row + i);
       CHECK(row.sequence == static_cast<int>(s));
-      CHECK(row.place == sequences[s].size + sequences[s].first_node + i);
+      CHECK(row.own_row == sequences[s].size + sequences[s].first_node + i);
       CHECK(row.visible == sequences[s].visible(i));
       for (int p = 0; p < row.visible; ++p)
         CHECK(row_of(places, row, p) == sequences[s].row_of(i, p));

@@ -1,9 +1,13 @@
 #include <foredraft/backend/cuda/rows.hpp>
 
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <utility>
 #include <vector>
 
 #include <foredraft/cache/linear.hpp>
+#include <foredraft/cache/rotating.hpp>
 
 #include "backend/cuda/on_device.hpp"
 #include "support/catch.hpp"
@@ -13,29 +17,56 @@ namespace fd = foredraft;
 using on_device::Device;
 template <typename S>
 using Rows = fd::cuda::Rows<S, Device>;
-static_assert(fd::RowStorage<Rows<float>> && fd::RowStorage<Rows<fd::f16>>);
+static_assert(fd::RingStorage<Rows<float>> && fd::RingStorage<Rows<fd::f16>> &&
+              fd::RingStorage<Rows<fd::q8_0>>);
 
 namespace {
 
-const fd::CacheShape kShape({{2, 3}, {1, 5}}, 64);
+/// Two layers whose rows have three elements and five. @param window  of the first
+template <typename S>
+fd::CacheShape shape_of(int window = 0) {
+  constexpr int kValues = fd::kValuesPerElement<S>;
+  return fd::CacheShape({{2, 3 * kValues, window}, {1, 5 * kValues}}, 64);
+}
+const fd::CacheShape kShape = shape_of<float>();
+
+template <typename S>
+S element_of(float value) {
+  if constexpr (fd::kValuesPerElement<S> == 1) {
+    return S(value);
+  } else {
+    std::array<float, fd::kValuesPerElement<S>> values;
+    values.fill(value);
+    return S(values.data());
+  }
+}
+/// The inverse, of whole numbers.
+template <typename S>
+float value_of(const S& element) {
+  if constexpr (fd::kValuesPerElement<S> == 1) return static_cast<float>(element);
+  if constexpr (fd::kValuesPerElement<S> != 1) return std::round(element[31]);
+}
 
 /// Row `row` of every layer and head becomes `value`.
 template <typename S>
-void put(Rows<S>& rows, int row, float value) {
-  for (int layer = 0; layer < 2; ++layer) {
-    const auto kv = rows.layer(layer);
-    const int d_head = layer == 0 ? 3 : 5;
-    for (int head = 0; head < 2 - layer; ++head) {
-      const std::vector<S> keys(fd::idx(d_head), S(value)), values(fd::idx(d_head), S(-value));
-      const auto upload = [&](S* to, const std::vector<S>& from) {
-        Device::current().upload(reinterpret_cast<std::byte*>(to),
-                                 reinterpret_cast<const std::byte*>(from.data()),
-                                 from.size() * sizeof(S));
-      };
-      upload(kv.k + kv.at(head, row, d_head), keys);
-      upload(kv.v + kv.at(head, row, d_head), values);
-    }
+void put(const fd::cuda::KeyValues<S>& kv, int layer, int row, float value) {
+  const int row_elements = layer == 0 ? 3 : 5;
+  for (int head = 0; head < 2 - layer; ++head) {
+    const std::vector<S> keys(fd::idx(row_elements), element_of<S>(value)),
+        values(fd::idx(row_elements), element_of<S>(-value));
+    const auto upload = [&](S* to, const std::vector<S>& from) {
+      Device::current().upload(reinterpret_cast<std::byte*>(to),
+                               reinterpret_cast<const std::byte*>(from.data()),
+                               from.size() * sizeof(S));
+    };
+    const std::size_t at = kv.at(head, kv.ring.place(row), row_elements * fd::kValuesPerElement<S>);
+    upload(kv.k + at, keys);
+    upload(kv.v + at, values);
   }
+}
+template <typename S>
+void put(Rows<S>& rows, int row, float value) {
+  for (int layer = 0; layer < 2; ++layer) put(rows.layer(layer), layer, row, value);
 }
 
 /// What the committed rows hold, which has to be the same in all layers and heads.
@@ -47,20 +78,63 @@ std::vector<float> held(const Rows<S>& rows) {
   REQUIRE(v.size() == k.size());
   const auto n = fd::idx(rows.size());
   std::vector<float> values;
-  for (std::size_t row = 0; row < n; ++row) values.push_back(static_cast<float>(k[3 * row]));
+  for (std::size_t row = 0; row < n; ++row) values.push_back(value_of(k[3 * row]));
   int wrong = 0;
   for (std::size_t i = 0; i < k.size(); ++i) {
     const std::size_t row = i < 6 * n ? i / 3 % n : (i - 6 * n) / 5;
-    wrong += static_cast<float>(k[i]) != values[row] || static_cast<float>(v[i]) != -values[row];
+    wrong += value_of(k[i]) != values[row] || value_of(v[i]) != -values[row];
   }
   CHECK(wrong == 0);
   return values;
 }
 
+/// What the rows say that a snapshot of a ring has of its first layer, head by head.
+template <typename S>
+std::vector<float> kept(const Rows<S>& rows) {
+  std::vector<S> k, v;
+  rows.copy_to(0, rows.size(), k, v);
+  REQUIRE(k.size() == rows.key_elements(rows.size()));
+  REQUIRE(v.size() == rows.value_elements(rows.size()));
+  const std::size_t first = k.size() - 5 * fd::idx(rows.size());  // of the second layer
+  std::vector<float> values;
+  int wrong = 0;
+  for (std::size_t i = 0; i < first; ++i) {
+    if (i % 3 == 0) values.push_back(value_of(k[i]));
+    wrong += value_of(k[i]) != values.back() || value_of(v[i]) != -values.back();
+  }
+  for (std::size_t i = first; i < k.size(); ++i) {
+    wrong +=
+        value_of(k[i]) != static_cast<float>((i - first) / 5) || value_of(v[i]) != -value_of(k[i]);
+  }
+  CHECK(wrong == 0);
+  return values;
+}
+
+/// The numbers of some rows, for both heads.
+std::vector<float> twice(std::vector<std::pair<int, int>> ranges) {
+  std::vector<float> numbers;
+  for (int head = 0; head < 2; ++head) {
+    for (const auto& [begin, end] : ranges) {
+      for (int row = begin; row < end; ++row) numbers.push_back(static_cast<float>(row));
+    }
+  }
+  return numbers;
+}
+
+/// Rows 0 .. n - 1, each saying its number.
+template <typename S>
+void extend(Rows<S>& rows, int n) {
+  while (rows.size() < n) {
+    rows.stage(1);
+    put(rows, rows.size(), static_cast<float>(rows.size()));
+    rows.commit(1);
+  }
+}
+
 }  // namespace
 
-TEMPLATE_TEST_CASE("rows are committed, moved, copied and restored", "", float, fd::f16) {
-  Rows<TestType> rows(kShape, 200, true);
+TEMPLATE_TEST_CASE("rows are committed, moved, copied and restored", "", float, fd::f16, fd::q8_0) {
+  Rows<TestType> rows(shape_of<TestType>(), 200, true);
   for (int row = 0; row < 6; ++row) put(rows, row, static_cast<float>(row + 1));
   rows.commit(2);
   CHECK(held(rows) == std::vector<float>{1, 2});
@@ -120,6 +194,87 @@ TEST_CASE("shapes that no memory has") {
   const fd::CacheShape huge({{1 << 26, 1 << 26}}, 4);
   CHECK(code_of([&] { Rows<float>(huge, 1 << 26, false); }) == fd::ErrorCode::kOutOfMemory);
   CHECK(Rows<fd::f16>::bytes(kShape, 10) == 2.0 * 2 * 11 * 10);
+  CHECK(code_of([] { Rows<fd::q8_0>(fd::CacheShape({{1, 48}}, 4), 4, false); }) ==
+        fd::ErrorCode::kInvalidOption);
+  CHECK(Rows<fd::q8_0>::bytes(shape_of<fd::q8_0>(), 10) == 2.0 * 34 * 11 * 10);
+}
+
+TEMPLATE_TEST_CASE("a layer with a window is a ring, and its snapshot what the next row sees", "",
+                   float, fd::q8_0) {
+  const fd::CacheShape shape = shape_of<TestType>(10);
+  Rows<TestType> rows(shape, 300, false, 20);
+  CHECK_FALSE(rows.keeps_all());
+  CHECK(rows.layer(0).ring.length == 32);
+  CHECK(rows.layer(0).head_stride == 32 * 3);
+  CHECK(rows.layer(1).ring.length == 0);
+  CHECK(Rows<TestType>::bytes(shape, 300, 20) == 2.0 * sizeof(TestType) * (2 * 3 * 32 + 5 * 300));
+  for (int n = 1; n < 100; ++n) {
+    extend(rows, n);
+    REQUIRE(kept(rows) == twice({{std::max(0, n - 9), n}}));
+    REQUIRE(rows.holds(n - 1));
+  }
+  CHECK(rows.holds(0));
+  CHECK(rows.holds(76));  // reads 67 on, the place of which is the next to be taken
+  CHECK_FALSE(rows.holds(75));
+  std::vector<TestType> k, v;
+  rows.copy_to(0, 99, k, v);
+  rows.truncate(76);
+  CHECK(kept(rows) == twice({{67, 76}}));
+  CHECK_FALSE(rows.holds(75));
+
+  Rows<TestType> others(shape, 400, false, 9);
+  others.append(99, k, v);
+  CHECK(kept(others) == twice({{90, 99}}));
+  CHECK(others.holds(99));
+  CHECK_FALSE(others.holds(98));  // which would read 89
+  extend(others, 140);
+  CHECK(kept(others) == twice({{131, 140}}));
+  Rows<TestType> moved = std::move(others);
+  CHECK(moved.holds(117));  // reads 108 on, the place of which is the next to be taken
+  CHECK_FALSE(moved.holds(116));
+  moved.truncate(0);
+  extend(moved, 5);
+  CHECK(moved.holds(2));
+  CHECK(kept(moved) == twice({{0, 5}}));
+}
+
+TEST_CASE("sinks lie before the ring, and in its snapshots") {
+  fd::CacheShape shape = shape_of<float>(10);
+  shape.sinks = 4;
+  Rows<float> rows(shape, 300, false, 20);
+  CHECK(rows.layer(0).sinks == 4);
+  CHECK(rows.layer(1).sinks == 0);
+  CHECK(rows.layer(0).ring.pinned == 32);
+  CHECK(rows.layer(0).head_stride == 64 * 3);
+  for (int n = 1; n < 150; ++n) {
+    extend(rows, n);
+    const bool whole = n - 9 < 32;
+    REQUIRE(kept(rows) == (whole ? twice({{0, n}}) : twice({{0, 4}, {n - 9, n}})));
+  }
+  std::vector<float> k, v;
+  rows.copy_to(0, 149, k, v);
+  Rows<float> others(shape, 300, false, 20);
+  others.append(149, k, v);
+  CHECK(kept(others) == twice({{0, 4}, {140, 149}}));
+  CHECK(Rows<float>(shape, 300, false).layer(0).sinks == 4);  // where all rows are kept, too
+  CHECK(Rows<float>(shape, 300, false).layer(0).ring.length == 0);
+}
+
+TEST_CASE("rows of a ring are moved in their places") {
+  Rows<float> rows(shape_of<float>(10), 300, false, 20);
+  extend(rows, 62);
+  rows.stage(6);
+  for (int row = 62; row < 68; ++row) put(rows, row, static_cast<float>(row + 1));
+  rows.move(67, 62);  // across the end of the ring
+  rows.move(65, 63);
+  put(rows.layer(1), 1, 62, 62.0f);  // the layer without a ring says what it should
+  put(rows.layer(1), 1, 63, 63.0f);
+  rows.commit(2);
+  CHECK(kept(rows) == [] {
+    std::vector<float> expected = twice({{55, 64}});
+    for (const std::size_t head : {0, 9}) expected[head + 7] = 68.0f, expected[head + 8] = 66.0f;
+    return expected;
+  }());
 }
 
 TEST_CASE("a tree's path is committed by one kernel") {

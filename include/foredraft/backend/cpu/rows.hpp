@@ -12,6 +12,7 @@
 
 #include <foredraft/backend/cpu/key_blocks.hpp>
 #include <foredraft/backend/row_format.hpp>
+#include <foredraft/backend/row_ring.hpp>
 #include <foredraft/backend/row_storage.hpp>
 #include <foredraft/core/checked.hpp>
 #include <foredraft/core/error.hpp>
@@ -42,9 +43,7 @@ struct HeadRows {
 /// own: the one that the shape asks for. A head's rows follow each other; of keys, blocks of them,
 /// see key_blocks.hpp.
 ///
-/// Layers with a window may be rings: row r lies in place r modulo the ring's length, which is what
-/// window and staged rows need in whole blocks, so that a block of rows is never cut. Sinks lie
-/// before the ring, in whole blocks of their own.
+/// Layers with a window may be rings: see RowRing.
 /// @cost commit and truncate O(1), and a copy of the rows that change their place
 /// @see Rows, whose formats belong to the type
 class AnyRows {
@@ -117,8 +116,9 @@ class AnyRows {
 
   Layer layer(int i) noexcept {
     const Place& layer = layers_[idx(i)];
-    return {rows_of(keys_, layer), rows_of(values_, layer), size_, layer.ring, layer.sinks,
-            layer.pinned};
+    const RowRing& ring = layer.ring;
+    return {
+        rows_of(keys_, layer), rows_of(values_, layer), size_, ring.ring, ring.sinks, ring.pinned};
   }
 
   void commit(int n) noexcept {
@@ -142,14 +142,13 @@ class AnyRows {
 
   /// Whether rings still hold what rows behind the first n read, of at most size().
   bool holds(int n) const noexcept {
-    return n == 0 || std::all_of(layers_.begin(), layers_.end(), [&](const Place& layer) {
-             return layer.ring == 0 || layer.first_kept(n) >= lowest(layer);
-           });
+    return n == 0 || std::all_of(layers_.begin(), layers_.end(),
+                                 [&](const Place& layer) { return layer.ring.holds(n, written_); });
   }
 
   bool keeps_all() const noexcept {
     return std::all_of(layers_.begin(), layers_.end(),
-                       [](const Place& layer) { return layer.ring == 0; });
+                       [](const Place& layer) { return layer.ring.ring == 0; });
   }
 
   std::size_t key_elements(int n) const noexcept { return kept_bytes(keys_, n); }
@@ -166,7 +165,7 @@ class AnyRows {
         load_block(keys, layer, head, block, in_rows.data());
         const std::byte* const rows = in_rows.data() + idx(from) * keys.row_bytes;
         k.insert(k.end(), rows, rows + idx(n) * keys.row_bytes);
-        const std::byte* const first = values.row(head, layer.place(block + from));
+        const std::byte* const first = values.row(head, layer.ring.place(block + from));
         v.insert(v.end(), first, first + idx(n) * values.row_bytes);
       });
     });
@@ -185,16 +184,16 @@ class AnyRows {
         from += bytes;
       };
       for_each_part(layer, size_, end, [&](int block, int from, int n) {
-        take(next_v, idx(n) * values.row_bytes, values.row(head, layer.place(block + from)));
+        take(next_v, idx(n) * values.row_bytes, values.row(head, layer.ring.place(block + from)));
         if (n < kKeyBlock) load_block(keys, layer, head, block, scratch_.data());
         take(next_k, idx(n) * keys.row_bytes, scratch_.data() + idx(from) * keys.row_bytes);
         with_element(keys.format, [&]<typename T>(Element<T>) {
-          store_keys<T>(scratch_.data(), layer.d_head, keys.row(head, layer.place(block)));
+          store_keys<T>(scratch_.data(), layer.d_head, keys.row(head, layer.ring.place(block)));
         });
       });
     });
     size_ = written_ = end;
-    for (Place& layer : layers_) layer.first_restored = layer.first_kept(end);
+    for (Place& layer : layers_) layer.ring.first_restored = layer.ring.first_kept(end);
   }
 
  protected:
@@ -203,11 +202,9 @@ class AnyRows {
     values_.format = formats.v;
     for (const auto& [n_heads, d_head, window] : shape.layers) {
       check(formats, n_heads, d_head);
-      const int sinks = window > 0 ? int{shape.sinks} : 0;
-      const int pinned = whole_blocks(sinks);
-      const int ring = ring_of(window, max_staged, n_rows - pinned);
-      layers_.push_back({n_heads, d_head, ring > 0 ? pinned + ring : whole_blocks(n_rows), ring,
-                         window, 0, keys_.first.size(), sinks, pinned});
+      const RowRing ring = RowRing::of(window, shape.sinks, max_staged, n_rows);
+      layers_.push_back(
+          {ring, n_heads, d_head, RowRing::whole_blocks(ring.places), keys_.first.size()});
       if (!keys_.add(layers_.back()) || !values_.add(layers_.back())) {
         refuse(formats, shape, n_rows, max_staged);
       }
@@ -225,11 +222,9 @@ class AnyRows {
                       int max_staged) noexcept {
     double sum = 0;
     for (const auto& [n_heads, d_head, window] : shape.layers) {
-      const int pinned = window > 0 ? whole_blocks(shape.sinks) : 0;
-      const int ring = ring_of(window, max_staged, n_rows - pinned);
       const std::size_t row = row_bytes(formats.k, d_head) + row_bytes(formats.v, d_head);
       sum += static_cast<double>(n_heads) * static_cast<double>(row) *
-             (ring > 0 ? pinned + ring : n_rows);
+             RowRing::of(window, shape.sinks, max_staged, n_rows).places;
     }
     return sum;
   }
@@ -237,27 +232,13 @@ class AnyRows {
  private:
   /// A layer, as far as keys and values lie alike.
   struct Place {
+    RowRing ring;
     int n_heads;
     int d_head;
     int head_rows;  // between two heads: whole blocks, so that those of each begin at cache lines
-    int ring;       // as in Layer
-    int window;
-    int first_restored;  // rows before it were not in the snapshot
     std::size_t index;
-    int sinks;
-    int pinned;
-    int place(int row) const noexcept {
-      return ring == 0 || row < pinned ? row : pinned + (row - pinned) % ring;
-    }
-    /// The first row but for sinks that a snapshot of `size` rows has: all that holds(size) vouches
-    /// for, no more, but whole where it begins among the pinned ones.
-    int first_kept(int size) const noexcept {
-      const int first = ring == 0 ? 0 : std::max(0, size - window + 1);
-      return first < pinned ? 0 : first;
-    }
-    /// Sinks that it has before that one.
-    int sinks_kept(int size) const noexcept { return first_kept(size) > 0 ? sinks : 0; }
   };
+  static_assert(RowRing::kBlock % kKeyBlock == 0);
 
   /// The keys, or the values, of all layers.
   struct Half {
@@ -299,48 +280,28 @@ class AnyRows {
             row, idx(layer.head_rows) * row};
   }
 
-  static int whole_blocks(int n_rows) noexcept {
-    return (n_rows + kKeyBlock - 1) / kKeyBlock * kKeyBlock;
-  }
-  /// Length of a layer's ring; 0 where it has none, or would save nothing.
-  static int ring_of(int window, int max_staged, int n_rows) noexcept {
-    if (window == 0 || max_staged == 0) return 0;
-    const int ring = whole_blocks(window + max_staged);
-    return ring < n_rows ? ring : 0;
-  }
-
-  /// The first row of a layer that nothing has been written over.
-  int lowest(const Place& layer) const noexcept {
-    if (layer.ring == 0) return 0;
-    const int over = written_ - layer.ring;
-    return std::max(layer.first_restored, over > layer.pinned ? over : 0);
-  }
-
   /// Of what a snapshot of `size` rows has.
   std::size_t kept_bytes(const Half& half, int size) const noexcept {
     std::size_t sum = 0;
     const int n = std::max(size, 0);
     for (const Place& layer : layers_) {
-      sum += idx(layer.n_heads) * row_bytes(half.format, layer.d_head) *
-             idx(n - layer.first_kept(n) + layer.sinks_kept(n));
+      sum += idx(layer.n_heads) * row_bytes(half.format, layer.d_head) * idx(layer.ring.kept(n));
     }
     return sum;
   }
 
-  /// f(block, from, n) for rows begin .. end - 1, of a ring those that a snapshot of all `end` rows has,
-  /// block by block: rows block + from .. block + from + n - 1.
+  /// f(block, from, n) for the rows of begin .. end - 1 that a snapshot has, block by block: rows
+  /// block + from .. block + from + n - 1.
   template <typename F>
-  static void for_each_part(const Place& layer, int begin, int end_of_all, F&& f) {
-    const auto parts = [&](int row, int end) {
-      while (row < end) {
+  static void for_each_part(const Place& layer, int begin, int end, F&& f) {
+    layer.ring.for_each_kept(begin, end, [&](int row, int last) {
+      while (row < last) {
         const int from = row % kKeyBlock;
-        const int n = std::min(kKeyBlock - from, end - row);
+        const int n = std::min(kKeyBlock - from, last - row);
         f(row - from, from, n);
         row += n;
       }
-    };
-    parts(0, layer.sinks_kept(end_of_all));
-    parts(std::max(begin, layer.first_kept(end_of_all)), end_of_all);
+    });
   }
 
   static void check(RowFormats formats, int n_heads, int d_head) {
@@ -386,7 +347,7 @@ class AnyRows {
   static void load_block(const HeadRows& keys, const Place& layer, int head, int block,
                          std::byte* rows) noexcept {
     with_element(keys.format, [&]<typename T>(Element<T>) {
-      load_keys<T>(keys.row(head, layer.place(block)), layer.d_head, rows);
+      load_keys<T>(keys.row(head, layer.ring.place(block)), layer.d_head, rows);
     });
   }
 
@@ -397,12 +358,12 @@ class AnyRows {
       const HeadRows keys = rows_of(keys_, layer);
       const HeadRows values = rows_of(values_, layer);
       for (const auto [from_row, to_row] : moves) {
-        const int from = layer.place(from_row);
-        const int to = layer.place(to_row);
+        const int from = layer.ring.place(from_row);
+        const int to = layer.ring.place(to_row);
         std::memcpy(values.row(head, to), values.row(head, from), values.row_bytes);
         with_element(keys.format, [&]<typename T>(Element<T>) {
-          copy_key<T>(keys.block(head, from), from % kKeyBlock, layer.d_head,
-                      keys.block(head, to), to % kKeyBlock);
+          copy_key<T>(keys.block(head, from), from % kKeyBlock, layer.d_head, keys.block(head, to),
+                      to % kKeyBlock);
         });
       }
     });
@@ -410,7 +371,7 @@ class AnyRows {
 
   void forget_rings() noexcept {
     written_ = 0;
-    for (Place& layer : layers_) layer.first_restored = 0;
+    for (Place& layer : layers_) layer.ring.first_restored = 0;
   }
 
   struct Move {

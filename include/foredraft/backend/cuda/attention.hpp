@@ -15,6 +15,17 @@ FOREDRAFT_HOST_DEVICE constexpr int first_visible(int visible, int window) {
   return window > 0 && visible > window ? visible - window : 0;
 }
 
+/// Positions that a row sees: first ones of the text, and those of its window.
+struct Visible {
+  int sinks;
+  int first;  // of the window
+  int end;
+};
+FOREDRAFT_HOST_DEVICE constexpr Visible visible_of(int visible, int window, int sinks) {
+  const int first = first_visible(visible, window);
+  return {sinks < first ? sinks : first, first, visible};
+}
+
 /// Softmax over one part of the positions that a row sees, for the heads that share a head of keys,
 /// not divided by its sum yet. A block for each (row, up to eight such heads, part): so a key and a
 /// value are loaded once for all of them. Positions are those of the text, never of the pass: what is
@@ -57,9 +68,13 @@ struct AttendPart {
   template <typename T>
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
     const RowPlace row = t.load(a.rows + t.block_x());
-    const int begin = max_of(t.block_z() * kPart, first_visible(row.visible, a.window));
-    const int end = min_of((t.block_z() + 1) * kPart, row.visible);
-    if (begin >= end) return;  // all threads of the block
+    const KeyValues<S> kv = a.layers.of[row.sequence];
+    const int part = t.block_z() * kPart;
+    const Visible visible = visible_of(row.visible, a.window, kv.sinks);
+    const int sinks = max_of(0, min_of(part + kPart, visible.sinks) - part);
+    const int begin = max_of(part, visible.first);
+    const int n = sinks + max_of(0, min_of(part + kPart, visible.end) - begin);
+    if (n == 0) return;  // all threads of the block
 
     float* const q = t.template shared<float>(kHeads * a.d_head);
     float* const weights = t.template shared<float>(kHeads * kPart);  // scores, at first
@@ -71,13 +86,12 @@ struct AttendPart {
                   static_cast<std::size_t>(a.d_head);
     for (int i = t.thread(); i < heads.n * a.d_head; i += kThreads)
       t.store(q + i, t.load(from + i));
-    const int n = end - begin;
     for (int i = t.thread(); i < n; i += kThreads) {
-      t.store(places + i, storage_row(t, row, a.nodes, begin + i));
+      const int position = i < sinks ? part + i : begin + i - sinks;
+      t.store(places + i, kv.ring.place(storage_row(t, row, a.nodes, position)));
     }
     t.sync();
 
-    const KeyValues<S> kv = a.layers.of[row.sequence];
     score_keys(t, a, kv, heads, places, n, q, weights);
     t.sync();
     for (int h = warp_of(t); h < heads.n; h += kWarps) {
@@ -170,7 +184,7 @@ struct AttendPart {
       float sums[kOwn] = {};
       for (int i = 0; i < n; ++i) {
         const float value =
-            load_element(t, kv.v + kv.at(heads.kv, t.load(places + i), a.d_head) + d);
+            load_element(t, kv.v + kv.at(heads.kv, t.load(places + i), a.d_head), d);
         FOREDRAFT_UNROLL
         for (int own = 0; own < kOwn; ++own) {
           const int h = share + own * kShares;
@@ -205,6 +219,7 @@ struct MergeParts {
     int n_parts;
     const float* parts;  // as in AttendPart
     float* out;          // written [rows of the pass, n_heads, d_head]
+    int sinks[kSequences] = {};
   };
 
   static Grid grid(const Args& a) noexcept { return {a.n_rows, a.n_heads}; }
@@ -212,22 +227,26 @@ struct MergeParts {
   template <typename T>
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
     const RowPlace row = t.load(a.rows + t.block_x());
-    const int first = first_visible(row.visible, a.window) / kPart;
-    const int last = (row.visible - 1) / kPart;
+    const Visible visible = visible_of(row.visible, a.window, a.sinks[row.sequence]);
+    const int first = visible.first / kPart;
+    const int of_sinks = parts_of(visible.sinks, kPart);
+    const int before = of_sinks < first ? of_sinks : first;  // parts of sinks alone
+    const int n = before + (visible.end - 1) / kPart - first + 1;
     const auto size = static_cast<std::size_t>(2 + a.d_head);
     const float* const parts =
         a.parts + (static_cast<std::size_t>(t.block_x()) * static_cast<std::size_t>(a.n_heads) +
                    static_cast<std::size_t>(t.block_y())) *
                       static_cast<std::size_t>(a.n_parts) * size;
     float greatest = -kInfinity;
-    for (int i = first; i <= last; ++i) {
-      greatest = t.max(greatest, t.load(parts + static_cast<std::size_t>(i) * size));
-    }
+    const auto part_of = [&](int i) {
+      return parts + static_cast<std::size_t>(i < before ? i : first + i - before) * size;
+    };
+    for (int i = 0; i < n; ++i) greatest = t.max(greatest, t.load(part_of(i)));
     for (int d = t.thread(); d < a.d_head; d += kThreads) {
       float value = 0;
       float sum = 0;
-      for (int i = first; i <= last; ++i) {
-        const float* const part = parts + static_cast<std::size_t>(i) * size;
+      for (int i = 0; i < n; ++i) {
+        const float* const part = part_of(i);
         const float weight = t.exp(t.add(t.load(part), -greatest));
         sum = t.fma(weight, t.load(part + 1), sum);
         value = t.fma(weight, t.load(part + 2 + d), value);

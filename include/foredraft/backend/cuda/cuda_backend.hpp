@@ -25,7 +25,7 @@ namespace foredraft::inline v0 {
 /// sums are each side's own.
 ///
 /// It works on the device that is current when it is made. Caches of its models are
-/// `LinearCache<cuda::Rows<f16, D>>`, made while the same device is current.
+/// `LinearCache<cuda::Rows<f16, D>>` or a RotatingCache, made while the same device is current.
 template <cuda::Device D>
 class CudaBackend {
  public:

@@ -61,7 +61,7 @@ struct FinishHeads {
       scale = norm_scale(t, head, a.d_head, norm.epsilon);
     }
     const KeyValues<S> to = a.layers.of[row.sequence];
-    const std::size_t place = query ? 0 : to.at(h, row.place, a.d_head);
+    const std::size_t at = query ? 0 : to.at(h, to.ring.place(row.own_row), a.d_head);
     const float* const v = query ? nullptr : a.v + offset(row.row, n_heads, h, a.d_head);
     const bool normed_values = !query && a.v_norm.weight != nullptr;
     const float v_scale = normed_values ? norm_scale(t, v, a.d_head, a.v_norm.epsilon) : 1.0f;
@@ -70,8 +70,8 @@ struct FinishHeads {
       if (query) {
         t.store(a.to_q + offset(row.row, a.n_heads, h, a.d_head) + d, value);
       } else {
-        store_element(t, to.k + place + d, value);
-        store_element(t, to.v + place + d,
+        store_element(t, to.k + at, d, value);
+        store_element(t, to.v + at, d,
                       normed_values ? normed(t, v, a.v_norm, v_scale, d) : t.load(v + d));
       }
     }

@@ -49,7 +49,7 @@ struct RowPlaces {
       const int path = sequence.chain() ? -1 : begin + sequence.path_begin[idx(i)] - skipped;
       rows.push_back({.row = sequence.first_row + i,
                       .sequence = index,
-                      .place = sequence.row_of(sequence.first_node + i),
+                      .own_row = sequence.row_of(sequence.first_node + i),
                       .size = sequence.size,
                       .visible = sequence.visible(i),
                       .path = path});

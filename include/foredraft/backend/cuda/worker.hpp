@@ -405,14 +405,15 @@ class Worker {
                      .raw(),
         .layers = layers<S>(group, a.kv)};
     launch<K>(K::grid(args), K::shared(a.d_head), args);
-    const MergeParts::Args merge{.rows = args.rows,
-                                 .n_rows = group.n_rows,
-                                 .n_heads = a.n_heads,
-                                 .d_head = a.d_head,
-                                 .window = a.window,
-                                 .n_parts = n_parts,
-                                 .parts = args.parts,
-                                 .out = attended};
+    MergeParts::Args merge{.rows = args.rows,
+                           .n_rows = group.n_rows,
+                           .n_heads = a.n_heads,
+                           .d_head = a.d_head,
+                           .window = a.window,
+                           .n_parts = n_parts,
+                           .parts = args.parts,
+                           .out = attended};
+    for (int i = 0; i < group.n_sequences; ++i) merge.sinks[i] = args.layers.of[i].sinks;
     launch<MergeParts>(MergeParts::grid(merge), 0, merge);
   }
 
