@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <variant>
 
 #include <foredraft/backend/row_format.hpp>
-#include <foredraft/cache/rotating.hpp>
+#include <foredraft/cache/hybrid.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/model/load.hpp>
 
@@ -20,9 +21,9 @@ namespace cli {
 namespace {
 
 using GpuModel = fd::Model<fd::Cuda>;
-/// Linear in all layers of a model without windows.
+/// For whatever layers there are.
 template <typename S>
-using GpuCache = fd::RotatingCache<fd::CudaRows<S>>;
+using GpuCache = fd::HybridCache<fd::CudaRows<S>, fd::CudaReplay>;
 
 /// What attention keeps of a pass that reads a prompt: parts of all heads, before they are merged.
 double attention_bytes(const fd::ModelConfig& config, int n_ctx) {
@@ -35,6 +36,21 @@ double attention_bytes(const fd::ModelConfig& config, int n_ctx) {
   }
   const double rows = std::min<int>(fd::Options().prefill_block, n_ctx);
   return rows * fd::cuda::parts_of(n_ctx, fd::cuda::kPart) * most * sizeof(float);
+}
+
+/// What recurrent layers make of the rows of a pass: see cuda::Scratch.
+double recurrent_bytes(const fd::ModelConfig& config) {
+  double most = 0;
+  for (const fd::LayerShape& layer : config.layers) {
+    std::visit(
+        [&](const auto& mixer) {
+          if constexpr (requires { mixer.d_in(); }) {
+            most = std::max(most, static_cast<double>(mixer.d_in()) + 2.0 * mixer.width);
+          }
+        },
+        layer.recurrent);
+  }
+  return fd::Options().prefill_block * most * sizeof(float);
 }
 
 /// Of weights, as the pool of the GPU's memory hands it out.
@@ -95,14 +111,11 @@ void require_gpu(const fd::Gguf& file, const fd::ModelConfig& config, fd::RowFor
   } catch (const fd::Error& error) {
     throw fd::Error(error.code(), error.found(), error.expected(), "use --device cpu");
   }
-  if (!config.cache_shape().states.empty()) {
-    throw fd::Error(fd::ErrorCode::kUnsupportedModel, "recurrent layers on a GPU",
-                    "a model without them", "use --device cpu");
-  }
   const double cache = fd::with_element(formats.k, [&]<typename S>(fd::Element<S>) {
     return GpuCache<S>::full_bytes(config.cache_shape(), n_ctx);
   });
-  const double bytes = weight_bytes(file) + attention_bytes(config, n_ctx) + pass_bytes + cache;
+  const double bytes = weight_bytes(file) + attention_bytes(config, n_ctx) +
+                       recurrent_bytes(config) + pass_bytes + cache;
   if (bytes <= static_cast<double>(free)) return;
   throw fd::Error(fd::ErrorCode::kOutOfMemory,
                   "weights and a context of " + std::to_string(n_ctx) + " that take " +

@@ -24,7 +24,9 @@ namespace foredraft::inline v0 {
 ///     rows and states of staged tokens, and apply StateRows::unapplied;
 ///  4. copy_to(rows, with_state, values) appends what these rows hold in all layers and, asked for
 ///     it, the state, that of the last row; restore() takes back what elements() counts. How a state lies
-///     is its backend's business, so a snapshot comes back on that backend alone.
+///     is its backend's business, so a snapshot comes back on that backend alone;
+///  5. it may have applied(), which is told when the state of layer(i) has taken in what it lacked.
+///     Until then operators leave the state as it was, where a pass can fail after it has begun.
 /// @see Slots, Replay
 template <typename V>
 concept StateStorage =

@@ -55,3 +55,33 @@ TEST_CASE("all activations, far from 0 too") {
     CHECK(std::isnan(found.back()));
   }
 }
+
+namespace {
+
+struct Softplus {
+  static constexpr const char* kName = "softplus";
+  static constexpr int kThreads = 32;
+  struct Args {
+    float* x;  // read and written [kThreads]
+  };
+  template <typename T>
+  FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
+    t.store(a.x + t.thread(), softplus(t, t.load(a.x + t.thread())));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("log(1 + exp(x)), where exp has no room and where it is next to nothing") {
+  std::vector<float> x = mini::normals(28, 2, 8.0f);
+  x.insert(x.end(), {200.0f, 19.5f, -30.0f, NAN});
+  const on_device::Array<float> in_out(x);
+  on_device::launch<Softplus>({}, 0, {in_out.data()});
+  const std::vector<float> found = in_out.read();
+  for (std::size_t i = 0; i + 1 < x.size(); ++i) {
+    const auto value = static_cast<double>(x[i]);
+    const double expected = value > 40 ? value : std::log1p(std::exp(value));
+    CHECK(std::abs(static_cast<double>(found[i]) - expected) < 1e-6 * expected);
+  }
+  CHECK(std::isnan(found.back()));
+}

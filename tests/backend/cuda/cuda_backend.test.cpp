@@ -2,6 +2,7 @@
 
 #include <foredraft/backend/cuda/cuda_backend.hpp>
 
+#include <foredraft/cache/hybrid.hpp>
 #include <foredraft/cache/linear.hpp>
 #include <foredraft/cache/rotating.hpp>
 #include <foredraft/drafter/model_tree_drafter.hpp>
@@ -10,6 +11,8 @@
 #include <foredraft/models.hpp>
 #endif
 
+#include <algorithm>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,7 +40,28 @@ static_assert(!fd::AttendsOver<fd::Cpu::Worker, Rows<float>>);
 
 namespace {
 
+using WithReplay = fd::HybridCache<Rows<float>, fd::cuda::Replay<Device>>;
+using WithSlots = fd::HybridCache<Rows<float>, fd::cuda::Slots<Device>>;
+
+fd::Gguf recurrent_file(const std::string& family) {
+  return fd::Gguf::open(std::string(FOREDRAFT_TEST_DATA) + "/golden/recurrent/" + family + ".gguf");
+}
+
 const std::vector<fd::TokenId> kPrompt{72, 101, 108, 108, 111, 44, 32, 119, 111};
+
+/// A cache of 120 positions over S, or S itself.
+template <typename S>
+struct CacheOf {
+  using type = fd::LinearCache<S>;
+};
+template <typename S, typename V>
+struct CacheOf<fd::HybridCache<S, V>> {
+  using type = fd::HybridCache<S, V>;
+};
+template <typename S>
+auto new_cache(fd::Model<Backend>& model) {
+  return [&] { return typename CacheOf<S>::type{model.shape(), 120}; };
+}
 
 template <typename B, typename C, typename D, typename A>
 fd::Result text_in(C cache, fd::Model<B>& model, D drafter, A acceptance, int n_draft, int n_tokens,
@@ -53,14 +77,14 @@ fd::Result text_in(C cache, fd::Model<B>& model, D drafter, A acceptance, int n_
 template <typename S, typename B, typename D, typename A>
 fd::Result text_of(fd::Model<B>& model, D drafter, A acceptance, int n_draft, int n_tokens,
                    float temperature = 0.0f) {
-  return text_in(fd::LinearCache<S>{model.shape(), 120}, model, std::move(drafter), acceptance,
-                 n_draft, n_tokens, temperature);
+  return text_in(typename CacheOf<S>::type{model.shape(), 120}, model, std::move(drafter),
+                 acceptance, n_draft, n_tokens, temperature);
 }
 
 /// The text with chains and trees, right and wrong, against the text without.
-/// @param cache  a new one @return the text
+/// @param cache  a new one @return the prompt and the text
 template <typename F>
-std::vector<fd::TokenId> check_equality(fd::Model<Backend>& model, int n_tokens, F&& cache) {
+std::vector<fd::TokenId> check_greedy(fd::Model<Backend>& model, int n_tokens, F&& cache) {
   const auto plain = text_in(cache(), model, fd::NoDraft{}, fd::Greedy{}, 0, n_tokens).tokens;
   REQUIRE(plain.size() == fd::idx(n_tokens));
   std::vector<fd::TokenId> truth = kPrompt;
@@ -74,17 +98,23 @@ std::vector<fd::TokenId> check_equality(fd::Model<Backend>& model, int n_tokens,
     CHECK(drafted.stats.accepted > 0);
     CHECK(drafted.stats.corrected > 0);
   }
+  return truth;
+}
+
+/// Likewise, greedy and drawn.
+template <typename F>
+void check_equality(fd::Model<Backend>& model, int n_tokens, F&& cache) {
+  const std::vector<fd::TokenId> truth = check_greedy(model, n_tokens, cache);
   const auto drawn =
       text_in(cache(), model, fd::NoDraft{}, fd::SampleAndMatch{}, 0, n_tokens, 1.0f);
   const auto oracle = OracleDrafter::sweeping(truth, model.vocab_size(), 3);
   CHECK(text_in(cache(), model, oracle, fd::SampleAndMatch{}, 5, n_tokens, 1.0f).tokens ==
         drawn.tokens);
-  CHECK(drawn.tokens != plain);
-  return plain;
+  CHECK(!std::equal(drawn.tokens.rbegin(), drawn.tokens.rend(), truth.rbegin()));
 }
 template <typename S>
 void check_equality(fd::Model<Backend>& model, int n_tokens) {
-  (void)check_equality(model, n_tokens, [&] { return fd::LinearCache<S>{model.shape(), 120}; });
+  check_equality(model, n_tokens, new_cache<S>(model));
 }
 
 }  // namespace
@@ -129,7 +159,7 @@ TEST_CASE("likewise in rings, with sinks, and in q8_0") {
   const auto bytes = tiny.file();
   Backend cuda;
   auto model = fd::load(cuda, fd::Gguf::parse(bytes));
-  (void)check_equality(model, 30, [&] {
+  check_equality(model, 30, [&] {
     return fd::RotatingCache<Rows<fd::f16>>{model.shape(), 120, 16};  // rings of 32 rows
   });
 
@@ -156,6 +186,31 @@ TEST_CASE("likewise with keys of other layers, and an embedding for each layer")
   Backend cuda;
   auto model = fd::load(cuda, fd::Gguf::parse(bytes));
   check_equality<Rows<fd::f16>>(model, 10);
+}
+
+TEST_CASE("a model with recurrent layers has the text of the reference") {
+  for (const char* family : {"lfm2", "mamba2", "nemotron_h", "qwen35", "qwen3next"}) {
+    CAPTURE(family);
+    const fd::Gguf file = recurrent_file(family);
+    Backend cuda;
+    fd::Reference reference;
+    auto there = fd::load(cuda, file);
+    auto here = fd::load(reference, file);
+    const auto expected =
+        text_of<fd::HybridCache<float>>(here, fd::NoDraft{}, fd::Greedy{}, 0, 12).tokens;
+    CHECK(text_of<WithReplay>(there, fd::NoDraft{}, fd::Greedy{}, 0, 12).tokens == expected);
+    CHECK(text_of<WithSlots>(there, fd::NoDraft{}, fd::Greedy{}, 0, 12).tokens == expected);
+  }
+}
+
+TEMPLATE_TEST_CASE("speculative text is plain text with recurrent layers", "", WithReplay,
+                   WithSlots) {
+  for (const char* family : {"lfm2", "mamba2", "qwen35"}) {
+    CAPTURE(family);
+    Backend cuda;
+    auto model = fd::load(cuda, recurrent_file(family));
+    (void)check_greedy(model, 10, new_cache<TestType>(model));
+  }
 }
 
 TEST_CASE("likewise with a mixture of experts") {
@@ -200,11 +255,12 @@ TEST_CASE("target and draft on different backends") {
 
 #endif
 
-TEST_CASE("an error of a commit is thrown by the next pass, and the text goes on behind it") {
-  const auto bytes = TinyModel{.type = TensorType::kF32}.file();
-  Backend cuda;
-  auto model = fd::load(cuda, fd::Gguf::parse(bytes));
-  fd::Decoder decoder{model, fd::LinearCache<Rows<float>>{model.shape(), 60}, fd::NoDraft{},
+namespace {
+
+/// A pass that was computed and then fails: the next one finds all as it was before.
+template <typename S>
+void check_failed_pass(fd::Model<Backend>& model) {
+  fd::Decoder decoder{model, typename CacheOf<S>::type{model.shape(), 60}, fd::NoDraft{},
                       fd::Greedy{}};
   const auto first = decoder.generate(kPrompt, {.max_tokens = 5, .ignore_end = true});
   Device::current().note(std::make_exception_ptr(fd::Error(fd::ErrorCode::kDevice, "x", "y")));
@@ -213,26 +269,54 @@ TEST_CASE("an error of a commit is thrown by the next pass, and the text goes on
   const auto rest = decoder.resume({.max_tokens = 5, .ignore_end = true}).tokens;
   auto all = first.tokens;
   all.insert(all.end(), rest.begin(), rest.end());
-  CHECK(all == text_of<Rows<float>>(model, fd::NoDraft{}, fd::Greedy{}, 0, 10).tokens);
+  CHECK(all == text_of<S>(model, fd::NoDraft{}, fd::Greedy{}, 0, 10).tokens);
+}
+
+}  // namespace
+
+TEST_CASE("an error of a commit is thrown by the next pass, and the text goes on behind it") {
+  Backend cuda;
+  const auto bytes = TinyModel{.type = TensorType::kF32}.file();
+  auto model = fd::load(cuda, fd::Gguf::parse(bytes));
+  check_failed_pass<Rows<float>>(model);
+  for (const char* family : {"lfm2", "mamba2", "qwen35"}) {
+    CAPTURE(family);
+    auto recurrent = fd::load(cuda, recurrent_file(family));
+    check_failed_pass<WithReplay>(recurrent);
+    check_failed_pass<WithSlots>(recurrent);
+  }
+}
+
+TEMPLATE_TEST_CASE("states come back from a snapshot", "", WithReplay, WithSlots) {
+  for (const char* family : {"lfm2", "mamba2", "qwen35"}) {
+    CAPTURE(family);
+    Backend cuda;
+    auto model = fd::load(cuda, recurrent_file(family));
+    fd::Decoder decoder{model, TestType{model.shape(), 60}, fd::NoDraft{}, fd::Greedy{}};
+    const fd::Options options{.max_tokens = 5, .ignore_end = true};
+    (void)decoder.generate(kPrompt, options);
+    const auto snapshot = decoder.snapshot();
+    const auto rest = decoder.resume(options).tokens;
+    decoder.restore(snapshot);
+    CHECK(decoder.resume(options).tokens == rest);
+    (void)decoder.generate(std::vector<fd::TokenId>{1, 2, 3, 4}, options);
+    decoder.restore(snapshot);
+    CHECK(decoder.resume(options).tokens == rest);
+  }
 }
 
 #ifndef __CUDACC__  // of a GPU nobody counts what is left
 
-TEST_CASE("memory that runs out at any allocation leaves all usable") {
+/// @param text  loads a model and decodes with it
+void check_memory_that_runs_out(const auto& text) {
   Device& device = Device::current();
   const std::size_t before = device.pieces();
-  const auto bytes = TinyModel{.n_layers = 1}.file();
-  const auto attempt = [&] {
-    Backend cuda;
-    auto model = fd::load(cuda, fd::Gguf::parse(bytes));
-    return text_of<Rows<fd::f16>>(model, fd::NoDraft{}, fd::SampleAndMatch{}, 0, 2, 1.0f).tokens;
-  };
-  const auto expected = attempt();
+  const std::vector<fd::TokenId> expected = text();
   int failures = 0;
   for (int n = 0;; ++n, ++failures) {
     device.run_out_after(n);
     std::vector<fd::TokenId> tokens;
-    const auto code = code_of([&] { tokens = attempt(); });
+    const auto code = code_of([&] { tokens = text(); });
     device.run_out_after(-1);
     CHECK(device.pieces() == before);
     if (!code) {
@@ -242,6 +326,21 @@ TEST_CASE("memory that runs out at any allocation leaves all usable") {
     REQUIRE(code == fd::ErrorCode::kOutOfMemory);
   }
   CHECK(failures > 30);
+}
+
+TEST_CASE("memory that runs out at any allocation leaves all usable") {
+  const auto bytes = TinyModel{.n_layers = 1}.file();
+  check_memory_that_runs_out([&] {
+    Backend cuda;
+    auto model = fd::load(cuda, fd::Gguf::parse(bytes));
+    return text_of<Rows<fd::f16>>(model, fd::NoDraft{}, fd::SampleAndMatch{}, 0, 2, 1.0f).tokens;
+  });
+  const fd::Gguf file = recurrent_file("mamba2");
+  check_memory_that_runs_out([&] {
+    Backend cuda;
+    auto model = fd::load(cuda, file);
+    return text_of<WithReplay>(model, fd::NoDraft{}, fd::Greedy{}, 0, 2).tokens;
+  });
 }
 
 TEST_CASE("a model on a device gives all its memory back") {

@@ -1,5 +1,6 @@
 #include <foredraft/backend/cuda/device_ops.hpp>
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -31,6 +32,18 @@ struct Reduce {
     t.store(a.twice + t.thread(), t.warp_sum(2.0 * static_cast<double>(value)));
     t.store(a.negative + t.thread(), t.warp_sum(-value));
     t.store(a.greatest + t.thread(), t.warp_max(value));
+  }
+};
+
+struct Log1p {
+  static constexpr const char* kName = "log1p";
+  static constexpr int kThreads = 32;
+  struct Args {
+    float* x;  // read and written [kThreads]
+  };
+  template <typename T>
+  FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
+    t.store(a.x + t.thread(), t.log1p(t.load(a.x + t.thread())));
   }
 };
 
@@ -91,6 +104,18 @@ TEST_CASE("every lane has the sum and the maximum of its warp") {
     CHECK(negative.read()[i] == -expected);
     CHECK(twice.read()[i] == 2.0 * static_cast<double>(expected));
     CHECK(greatest.read()[i] == (i < 32 ? 31.0f : 968.0f));
+  }
+}
+
+TEST_CASE("log(1 + x) is exact to some places even where x is next to nothing") {
+  std::vector<float> x;
+  for (int i = 0; i < 32; ++i) x.push_back(std::ldexp(1.5f, 4 - i));
+  const on_device::Array<float> in_out(x);
+  on_device::launch<Log1p>({}, 0, {in_out.data()});
+  const std::vector<float> found = in_out.read();
+  for (std::size_t i = 0; i < 32; ++i) {
+    const double expected = std::log1p(static_cast<double>(x[i]));
+    CHECK(std::abs(static_cast<double>(found[i]) - expected) < 3e-7 * expected);
   }
 }
 

@@ -20,4 +20,10 @@ FOREDRAFT_DEVICE float activated(T& t, Activation activation, float x) {
   return t.divide(1.0f, t.add(1.0f, t.exp(-x)));
 }
 
+/// log(1 + exp(x)); from 20 on the sum rounds to x.
+template <typename T>
+FOREDRAFT_DEVICE float softplus(T& t, float x) {
+  return x > 20.0f ? x : t.log1p(t.exp(x));
+}
+
 }  // namespace foredraft::inline v0::cuda

@@ -3,6 +3,8 @@
 #include <foredraft/backend/cuda/cuda_backend.hpp>
 #include <foredraft/backend/cuda/gpu_device.cuh>
 #include <foredraft/backend/cuda/rows.hpp>
+#include <foredraft/backend/cuda/states.hpp>
+#include <foredraft/backend/state_storage.hpp>
 #include <foredraft/core/half.hpp>
 
 namespace foredraft::inline v0 {
@@ -15,5 +17,11 @@ static_assert(Backend<Cuda>);
 /// What a cache of a model on Cuda keeps its rows in: `LinearCache<CudaRows<f16>>`.
 template <typename S>
 using CudaRows = cuda::Rows<S, cuda::GpuDevice>;
+
+/// Likewise for the states of recurrent layers: `HybridCache<CudaRows<f16>, CudaReplay>`.
+using CudaReplay = cuda::Replay<cuda::GpuDevice>;
+using CudaSlots = cuda::Slots<cuda::GpuDevice>;
+static_assert(StateStorage<CudaReplay> && StateStorage<CudaSlots>);
+static_assert(RecursOver<Cuda::Worker, CudaReplay> && RecursOver<Cuda::Worker, CudaSlots>);
 
 }  // namespace foredraft::inline v0

@@ -8,7 +8,9 @@
 #include <foredraft/backend/cuda/device.hpp>
 #include <foredraft/backend/cuda/experts.hpp>
 #include <foredraft/backend/cuda/matrix.hpp>
+#include <foredraft/backend/cuda/recurrent.hpp>
 #include <foredraft/backend/cuda/rows.hpp>
+#include <foredraft/backend/cuda/states.hpp>
 #include <foredraft/backend/cuda/worker.hpp>
 #include <foredraft/backend/dequantized.hpp>
 #include <foredraft/core/tensor.hpp>
@@ -25,7 +27,8 @@ namespace foredraft::inline v0 {
 /// sums are each side's own.
 ///
 /// It works on the device that is current when it is made. Caches of its models are
-/// `LinearCache<cuda::Rows<f16, D>>` or a RotatingCache, made while the same device is current.
+/// `LinearCache<cuda::Rows<f16, D>>`, a RotatingCache, or where layers are recurrent
+/// `HybridCache<cuda::Rows<f16, D>, cuda::Replay<D>>`, made while the same device is current.
 template <cuda::Device D>
 class CudaBackend {
  public:

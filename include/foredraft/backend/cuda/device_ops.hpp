@@ -89,6 +89,7 @@ concept KernelThread =
       { t.exp(x) } -> std::same_as<float>;                    // each side's own
       { t.exp(d) } -> std::same_as<double>;                   //
       { t.tanh(x) } -> std::same_as<float>;                   //
+      { t.log1p(x) } -> std::same_as<float>;                  // log(1 + x)
       { t.half_to_float(half) } -> std::same_as<float>;       // binary16, exact
       { t.float_to_half(x) } -> std::same_as<std::uint16_t>;  // to nearest even
       t.mma(four, words, bits, bits);                         // see above

@@ -83,6 +83,7 @@ class GpuThread {
   __device__ float exp(float a) const { return expf(a); }
   __device__ double exp(double a) const { return ::exp(a); }
   __device__ float tanh(float a) const { return tanhf(a); }
+  __device__ float log1p(float a) const { return log1pf(a); }
   __device__ float half_to_float(std::uint16_t bits) const {
     return __half2float(__ushort_as_half(bits));
   }

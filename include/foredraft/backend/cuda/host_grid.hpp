@@ -104,6 +104,7 @@ class HostThread {
   float exp(float a) const noexcept { return std::exp(a); }
   double exp(double a) const noexcept { return std::exp(a); }
   float tanh(float a) const noexcept { return std::tanh(a); }
+  float log1p(float a) const noexcept { return std::log1p(a); }
   float half_to_float(std::uint16_t bits) const noexcept { return foredraft::half_to_float(bits); }
   std::uint16_t float_to_half(float value) const noexcept {
     return foredraft::float_to_half(value);
@@ -278,12 +279,13 @@ class HostGrid {
   static void check_limits(const char* name, const Grid& grid, int shared) {
     constexpr int kMostBlocks = 65535;  // in y, and in z
     constexpr int kMostShared = 48 << 10;
-    if (grid.y <= kMostBlocks && grid.z <= kMostBlocks && shared <= kMostShared) return;
+    const bool any = grid.x > 0 && grid.y > 0 && grid.z > 0;
+    if (any && grid.y <= kMostBlocks && grid.z <= kMostBlocks && shared <= kMostShared) return;
     throw Error(ErrorCode::kDevice,
-                std::string("kernel ") + name + " with a grid of " + std::to_string(grid.y) +
-                    " by " + std::to_string(grid.z) + " and " + std::to_string(shared) +
-                    " bytes of shared memory",
-                "at most 65535 blocks in y and in z, and 48 KB", "");
+                std::string("kernel ") + name + " with a grid of " + std::to_string(grid.x) +
+                    " by " + std::to_string(grid.y) + " by " + std::to_string(grid.z) + " and " +
+                    std::to_string(shared) + " bytes of shared memory",
+                "some blocks, at most 65535 in y and in z, and 48 KB", "");
   }
 
   void begin(const char* name, int threads, int shared, void* job, void (*body)(void*)) {

@@ -226,6 +226,7 @@ class Rows {
   }
 
   void make_moves() const noexcept {
+    if (n_columns_ == 0) n_moves_ = 0;  // no layer has keys
     if (n_moves_ == 0) return;
     typename Moves::Args args{.k = k_.data(),
                               .v = v_.data(),

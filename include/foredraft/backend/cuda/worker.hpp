@@ -22,7 +22,10 @@
 #include <foredraft/backend/cuda/product.hpp>
 #include <foredraft/backend/cuda/row_places.hpp>
 #include <foredraft/backend/cuda/rows.hpp>
+#include <foredraft/backend/cuda/state_steps.hpp>
+#include <foredraft/backend/cuda/states.hpp>
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/backend/recurrent_ops.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/scores.hpp>
 
@@ -51,8 +54,15 @@ struct Scratch {
   Buffer<int> experts;      // likewise: whom a row chose
   Buffer<int> first, pairs;
   Buffer<float> shared_gate, shared_up, shared_score, shared_y;
-  Buffer<float> logits;  // [head rows, n_vocab]
-  Buffer<Best> best;     // [head rows, runs]
+  Buffer<StateRow> state_rows;
+  Buffer<StateStep> state_steps;
+  Buffer<StateWalk> state_walks;
+  Buffer<float> mixer_in;     // [n_rows, d_in]: what a recurrent layer makes of a row to begin with
+  Buffer<float> mixer_gate;   // [n_rows, d_mixed]
+  Buffer<float> beta, alpha;  // [n_rows, heads of a delta net]
+  Buffer<float> mixed;        // [n_rows, d_mixed]: what it hands to its last product
+  Buffer<float> logits;       // [head rows, n_vocab]
+  Buffer<Best> best;          // [head rows, runs]
   Buffer<float> maxima, temperatures;
   Buffer<double> sums;
   Buffer<int> argmax;
@@ -66,6 +76,9 @@ struct Scratch {
     for (Buffer<float>* buffer : {&gate, &up}) buffer->reserve(area(s.n_rows, s.d_ff));
     for (Buffer<float>* buffer : {&q, &attended}) buffer->reserve(area(s.n_rows, s.d_q));
     y.reserve(area(s.n_rows, s.d_model));
+    if (s.d_in == 0) return;
+    mixer_in.reserve(area(s.n_rows, s.d_in));
+    for (Buffer<float>* buffer : {&mixer_gate, &mixed}) buffer->reserve(area(s.n_rows, s.d_mixed));
   }
 };
 
@@ -203,6 +216,17 @@ class Worker {
   }
 
   void mixture(const MixtureArgs<Worker>& a) noexcept;  // backend/cuda/experts.hpp
+
+  // backend/cuda/recurrent.hpp
+  template <typename V>
+    requires StatesOnDevice<typename V::Layer>
+  void short_conv(const ShortConvArgs<Worker, V>& a) noexcept;
+  template <typename V>
+    requires StatesOnDevice<typename V::Layer>
+  void selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept;
+  template <typename V>
+    requires StatesOnDevice<typename V::Layer>
+  void gated_delta_net(const GatedDeltaNetArgs<Worker, V>& a) noexcept;
 
   void tap(const TapArgs<Worker>& a) noexcept {
     guarded([&] {
@@ -352,6 +376,15 @@ class Worker {
                       const SortPairs::Args& sorted, float* y);
   void ask_shared(const MixtureArgs<Worker>& a, const Operand& x, MixRows::Args& mixed);
 
+  // backend/cuda/recurrent.hpp
+  template <StatesOnDevice L>
+  void upload_steps(std::span<const SequenceRows> sequences, std::span<const StateRows> states,
+                    std::span<const L> kept);
+  template <typename V, typename F>
+  void for_each_group(const RecurrentArgs<Worker, V>& a, F&& launch);
+  void walk_delta_net(const GatedDeltaNetShape& shape, const StateSteps::Group& group,
+                      const StateLayers& layers, float* out);
+
   /// to += w * x, or the norm of that, times `residual`; then to times `output_scale`.
   void add_product(const Matrix& w, const Operand& x, const RmsNorm<Worker>& post_norm,
                    float residual, float* to, float output_scale = 1.0f) {
@@ -429,6 +462,7 @@ class Worker {
   D& device_;
   Scratch<D>& work_;
   std::optional<RowPlaces> places_;
+  std::optional<StateSteps> steps_;
   std::exception_ptr error_;
 };
 
