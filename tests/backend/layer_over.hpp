@@ -39,16 +39,14 @@ class LayerOver {
   void read() {
     const auto layer = layers()[0];
     for_each_row([&](int head, int row, std::byte* key, std::byte* value) {
-      foredraft::cpu::load_key<T>(layer.k.block(head, row), row % foredraft::cpu::kKeyBlock, d_head_,
-                                  key);
+      foredraft::cpu::load_key<T>(layer.k.block(head, row), row % foredraft::cpu::kKeyBlock,
+                                  d_head_, key);
       std::copy_n(layer.v.row(head, row), row_bytes(), value);
     });
   }
 
  private:
-  std::size_t row_bytes() const {
-    return foredraft::row_bytes(foredraft::kFormatOf<T>, d_head_);
-  }
+  std::size_t row_bytes() const { return foredraft::row_bytes(foredraft::kFormatOf<T>, d_head_); }
   std::size_t head_bytes() const {
     constexpr int kBlock = foredraft::cpu::kKeyBlock;
     return foredraft::idx((head_rows_ + kBlock - 1) / kBlock * kBlock) * row_bytes();

@@ -193,8 +193,7 @@ TEMPLATE_TEST_CASE("rows of a random tree end up where its path puts them", "", 
   }
 }
 
-TEMPLATE_TEST_CASE("keys follow commits, truncations and snapshots", "", float,
-                   fd::f16, fd::q8_0) {
+TEMPLATE_TEST_CASE("keys follow commits, truncations and snapshots", "", float, fd::f16, fd::q8_0) {
   // Ids stay below 64: their marks are exact in an f16.
   std::mt19937 random(12);
   fd::LinearCache<TestType> cache(shape_of<TestType>(256));

@@ -139,12 +139,7 @@ class AttentionKeys {
     constexpr PanelLayout kLayout = panel_layout(kType);
     const int n_blocks = d_head_ / kLayout.block_k;
     const PackedPanels panels{
-        kType,
-        kBlock,
-        d_head_,
-        kBlock / kPanelRows,
-        n_blocks,
-        idx(n_blocks) * kLayout.bytes,
+        kType,   kBlock, d_head_, kBlock / kPanelRows, n_blocks, idx(n_blocks) * kLayout.bytes,
         at_hand_};
     while (first < last) {
       // A tile stays within a group of rows.

@@ -113,10 +113,10 @@ template <typename T>
 [[gnu::always_inline]] inline void store_key(const std::byte* row, int d_head, std::byte* block,
                                              int i) noexcept {
   const KeyIn<T, std::byte> to(block, i, d_head);
-  KeyParts<T>::for_each(d_head, [&](std::size_t in_row, std::size_t at, auto bytes)
-                                    __attribute__((always_inline)) {
-                                      copy_changed_part<T, bytes>(row + in_row, to.part(at, bytes));
-                                    });
+  KeyParts<T>::for_each(
+      d_head, [&](std::size_t in_row, std::size_t at, auto bytes) __attribute__((always_inline)) {
+        copy_changed_part<T, bytes>(row + in_row, to.part(at, bytes));
+      });
 }
 
 /// The inverse of store_key().
@@ -124,11 +124,10 @@ template <typename T>
 [[gnu::always_inline]] inline void load_key(const std::byte* block, int i, int d_head,
                                             std::byte* row) noexcept {
   const KeyIn<T, const std::byte> from(block, i, d_head);
-  KeyParts<T>::for_each(d_head, [&](std::size_t in_row, std::size_t at, auto bytes)
-                                    __attribute__((always_inline)) {
-                                      copy_changed_part<T, bytes>(from.part(at, bytes),
-                                                                  row + in_row);
-                                    });
+  KeyParts<T>::for_each(
+      d_head, [&](std::size_t in_row, std::size_t at, auto bytes) __attribute__((always_inline)) {
+        copy_changed_part<T, bytes>(from.part(at, bytes), row + in_row);
+      });
 }
 
 /// Key i of a block becomes key j of another one, or of the same.
@@ -137,10 +136,10 @@ template <typename T>
                                             std::byte* to_block, int j) noexcept {
   const KeyIn<T, const std::byte> from(from_block, i, d_head);
   const KeyIn<T, std::byte> to(to_block, j, d_head);
-  KeyParts<T>::for_each(d_head, [&](std::size_t, std::size_t at, auto bytes)
-                                    __attribute__((always_inline)) {
-                                      std::memcpy(to.part(at, bytes), from.part(at, bytes), bytes);
-                                    });
+  KeyParts<T>::for_each(
+      d_head, [&](std::size_t, std::size_t at, auto bytes) __attribute__((always_inline)) {
+        std::memcpy(to.part(at, bytes), from.part(at, bytes), bytes);
+      });
 }
 
 /// A whole block of rows becomes a block of keys, elsewhere.
