@@ -25,6 +25,12 @@ using GpuModel = fd::Model<fd::Cuda>;
 template <typename S>
 using GpuCache = fd::HybridCache<fd::CudaRows<S>, fd::CudaReplay>;
 
+/// Rows of a pass that reads a prompt.
+int prompt_rows(const fd::ModelConfig& config) {
+  return std::min(fd::Options().prefill_block,
+                  GpuCache<fd::f16>::staged_or_default(config.cache_shape()));
+}
+
 /// What attention keeps of a pass that reads a prompt: parts of all heads, before they are merged.
 double attention_bytes(const fd::ModelConfig& config, int n_ctx) {
   double most = 0;
@@ -34,7 +40,7 @@ double attention_bytes(const fd::ModelConfig& config, int n_ctx) {
       most = std::max(most, static_cast<double>(a.d_q) / a.d_head * (2.0 + a.d_head));
     }
   }
-  const double rows = std::min<int>(fd::Options().prefill_block, n_ctx);
+  const double rows = std::min(prompt_rows(config), n_ctx);
   return rows * fd::cuda::parts_of(n_ctx, fd::cuda::kPart) * most * sizeof(float);
 }
 
@@ -50,7 +56,7 @@ double recurrent_bytes(const fd::ModelConfig& config) {
         },
         layer.recurrent);
   }
-  return fd::Options().prefill_block * most * sizeof(float);
+  return prompt_rows(config) * most * sizeof(float);
 }
 
 /// Of weights, as the pool of the GPU's memory hands it out.

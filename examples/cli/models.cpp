@@ -100,7 +100,7 @@ void require_room(const ModelFile& target, const std::optional<ModelFile>& draft
   const int rows = fd::Options().prefill_block;
   const Survey need = target.survey();
   if (settings.check) settings.check(need.config);
-  check_cache_formats(settings.cache, need.config, "");
+  check_cache_formats(settings.cache, need.config, "", settings.on_gpu);
   const int n_ctx = context_of(settings, need.config);
   double bytes = need.pass_bytes(rows, fd::DraftTree::kMaxNodes);
   if (settings.on_gpu) {
@@ -111,7 +111,7 @@ void require_room(const ModelFile& target, const std::optional<ModelFile>& draft
   std::string what = "weights and a context of " + std::to_string(n_ctx);
   if (draft) {
     const Survey extra = draft->survey();
-    check_cache_formats(settings.draft_cache, extra.config, "-draft");
+    check_cache_formats(settings.draft_cache, extra.config, "-draft", false);
     bytes += static_cast<double>(extra.weight_bytes) +
              extra.cache_bytes(std::min(n_ctx, int{extra.config.n_ctx}), settings.draft_cache) +
              extra.pass_bytes(rows, 1);

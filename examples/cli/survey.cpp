@@ -86,9 +86,9 @@ void check_context(int n_ctx, int trained) {
 }
 
 void check_cache_formats(fd::RowFormats formats, const fd::ModelConfig& model,
-                         const std::string& of) {
+                         const std::string& of, bool on_gpu) {
   const auto check = [&](const char* option, fd::RowFormat format, int d_head) {
-    const int multiple = fd::cpu::head_multiple(format);
+    const int multiple = on_gpu ? fd::values_in_element(format) : fd::cpu::head_multiple(format);
     if (d_head % multiple == 0) return;
     throw fd::Error(fd::ErrorCode::kInvalidOption,
                     option + of + " " + std::string(fd::name_of(format)) + " with heads of " +

@@ -37,6 +37,6 @@ void check_context(int n_ctx, int trained);
 /// Refuse a cache for heads that its formats cannot hold.
 /// @param of  "" or "-draft": what the options of the model end in. @errors kInvalidOption
 void check_cache_formats(fd::RowFormats formats, const fd::ModelConfig& model,
-                         const std::string& of);
+                         const std::string& of, bool on_gpu);
 
 }  // namespace cli

@@ -49,8 +49,7 @@ class TargetOn : public Target {
 /// @param formats  of the cache, the same for keys and values
 /// @param n_ctx   of the cache, as far as it is known before loading
 /// @param pass_bytes  of a pass, but for attention
-/// @errors kDevice where there is no GPU, or the program was built without CUDA; kUnsupportedModel;
-/// kOutOfMemory
+/// @errors kDevice where there is no GPU, or the program was built without CUDA; kOutOfMemory
 void require_gpu(const fd::Gguf& file, const fd::ModelConfig& config, fd::RowFormats formats,
                  int n_ctx, double pass_bytes);
 

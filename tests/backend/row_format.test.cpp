@@ -49,4 +49,6 @@ TEST_CASE("rows of the same heads have another length in every format") {
   CHECK(fd::name_of(fd::RowFormat::kF32) == "f32");
   CHECK(fd::name_of(fd::RowFormat::kF16) == "f16");
   CHECK(fd::name_of(fd::RowFormat::kQ8_0) == "q8_0");
+  CHECK(fd::values_in_element(fd::RowFormat::kF16) == 1);
+  CHECK(fd::values_in_element(fd::RowFormat::kQ8_0) == 32);
 }

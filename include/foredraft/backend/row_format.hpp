@@ -50,6 +50,10 @@ inline constexpr int kValuesPerElement = 1;
 template <>
 inline constexpr int kValuesPerElement<q8_0> = q8_0::kValues;
 
+constexpr int values_in_element(RowFormat format) noexcept {
+  return format == RowFormat::kQ8_0 ? kValuesPerElement<q8_0> : 1;
+}
+
 /// Elements of a stored row.
 template <typename T>
 [[gnu::always_inline]] constexpr int row_elements(int d_head) noexcept {

@@ -20,7 +20,7 @@ namespace foredraft::inline v0 {
 ///     truncate(n) leaves n of them, at most as many as there are. What committed rows hold never
 ///     changes, though how they lie in memory may;
 ///  3. move(from, to) copies a row that is not committed onto another one, in all layers, at the
-///     latest in the next commit. Moves are made in their order;
+///     latest in the commit that has to follow. Moves are made in their order;
 ///  4. layer(i) is what operators are given of a layer, good until the next call of the others.
 ///     Operators write rows that are not committed and read all of them;
 ///  5. copy_to(begin, end, k, v) appends rows begin .. end - 1 of the committed ones to vectors that

@@ -61,6 +61,14 @@ class HybridCache : public RowCache<RowsIn<S>> {
         recurrent_(!shape.states.empty()),
         states_(shape, this->max_staged()) {}
 
+  /// Nodes of a pass, where 0 asks for what suits the shape: each of them may keep a state.
+  static int staged_or_default(const CacheShape& shape, int max_staged = 0) noexcept {
+    if (max_staged > 0) return max_staged;
+    const bool with_states = std::any_of(shape.states.begin(), shape.states.end(),
+                                         [](const StateShape& layer) { return layer.n_heads > 0; });
+    return with_states ? 64 : 512;
+  }
+
   /// Bytes that a cache with these dimensions takes when it is full.
   static double full_bytes(const CacheShape& shape, int n_ctx, int max_staged = 0) noexcept {
     max_staged = staged_or_default(shape, max_staged);
@@ -121,13 +129,6 @@ class HybridCache : public RowCache<RowsIn<S>> {
   void applied() noexcept { states_.applied(); }
 
  private:
-  static int staged_or_default(const CacheShape& shape, int max_staged) noexcept {
-    if (max_staged > 0) return max_staged;
-    const bool with_states = std::any_of(shape.states.begin(), shape.states.end(),
-                                         [](const StateShape& layer) { return layer.n_heads > 0; });
-    return with_states ? 64 : 512;
-  }
-
   bool recurrent_;
   RecurrentRows<V> states_;
 };

@@ -91,6 +91,14 @@ TEST_CASE("a moved row is the same in all layers, and a copy brings the committe
   CHECK(read(others, 40) == 67);
 }
 
+TEST_CASE("more moves than are noted at once are made in order") {
+  fd::cpu::Rows<float> rows(shape(), kRows, false);
+  for (int row = 0; row < kRows; ++row) put(rows, row, row == 0 ? 7 : 0);
+  for (int row = 1; row < kRows; ++row) rows.move(row - 1, row);
+  rows.commit(kRows);
+  for (int row = 0; row < kRows; ++row) CHECK(read(rows, row) == 7);
+}
+
 TEST_CASE("rows are copied and appended in parts, wherever blocks of keys begin") {
   fd::cpu::Rows<float> rows(shape(), kRows, false);
   for (int row = 0; row < kRows; ++row) put(rows, row, row);

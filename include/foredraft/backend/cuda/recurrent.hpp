@@ -21,7 +21,7 @@ namespace foredraft::inline v0::cuda {
 
 namespace detail {
 
-/// f.template operator()<n>() with the least n of those that kernels are made for.
+/// Calls `f` with the least number, as its template argument, of those that kernels are made for.
 /// @errors kUnsupportedModel where it is greater than all of them
 template <int... kMade, typename F>
 void with_least(int wanted, const char* what, F&& f) {
