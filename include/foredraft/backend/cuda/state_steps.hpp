@@ -44,8 +44,8 @@ struct StateLayers {
 /// Where a convolution finds what a token put in.
 struct TapPlace {
   int row = -1;  // of the storage; -1: it lies before the beginning
-  int pass_row =
-      -1;  // of the pass, where the token is in it: its row of the storage is being written
+  // Of the pass, where the token is in it: its row of the storage is being written.
+  int pass_row = -1;
 };
 
 /// A row of the pass and the tokens that its convolution sees.
