@@ -154,7 +154,7 @@ class CacheTrial {
           const int row = staged_[at(i)].row;
           const auto key = bytes_of(row, layer, head, true, kv.k.row_bytes);
           const auto value = bytes_of(row, layer, head, false, kv.v.row_bytes);
-          kv.put_key(head, kv.size + i, kHead, key.data());
+          kv.put_key(head, kv.size + i, kHead, reinterpret_cast<const std::byte*>(key.data()));
           std::memcpy(kv.v.row(head, kv.place(kv.size + i)), value.data(), value.size());
         }
       }
