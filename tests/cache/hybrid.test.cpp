@@ -16,13 +16,6 @@ namespace {
 
 using Cache = fd::HybridCache<float>;
 
-/// A storage without rings, as that of a device may be.
-struct Flat : fd::cpu::Rows<float> {
-  using Rows::Rows;
-  void stage(int) = delete;
-};
-static_assert(fd::RowStorage<Flat> && !fd::RingStorage<Flat>);
-
 fd::CacheShape mixed() {
   fd::CacheShape shape({{1, 4, 0}}, 32);
   shape.states = {{.n_inputs = 2, .window = 2, .n_heads = 1, .d_state = 3}};
@@ -142,15 +135,4 @@ TEST_CASE("memory is that of keys, values and states") {
   CHECK(Cache::full_bytes(mixed(), 20, 8) == kv + 4.0 * (16 * 2 + 3));
   CHECK(fd::HybridCache<float, fd::Slots>::full_bytes(mixed(), 20, 8) ==
         kv + 4.0 * (10 * 2 + 10 * 3));
-}
-
-TEST_CASE("a storage without rings keeps all rows") {
-  fd::CacheShape shape = mixed();
-  shape.layers[0].window = 3;
-  fd::HybridCache<Flat> cache{shape, 20, 8};
-  put(cache, 8);
-  CHECK(cache.snapshot().rows[0]->n == 8);
-  CHECK(fd::HybridCache<Flat>::full_bytes(shape, 20, 8) ==
-        Flat::bytes(shape, 28) + 4.0 * (16 * 2 + 3));
-  CHECK(Flat::bytes(shape, 28) == fd::LinearCache<float>::full_bytes(shape, 28));
 }

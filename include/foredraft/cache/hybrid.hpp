@@ -25,9 +25,9 @@ struct CacheOptions {
 };
 
 /// The cache for every model: keys and values for the layers with attention, in rings where they
-/// have a window, as in a RotatingCache, if the storage has rings; states for the recurrent ones;
-/// one tree of staged nodes for all. Which layers there are follows from the model's shape, so a
-/// model of attention alone and one without any run on it too.
+/// have a window, as in a RotatingCache; states for the recurrent ones; one tree of staged nodes for
+/// all. Which layers there are follows from the model's shape, so a model of attention alone and one
+/// without any run on it too.
 ///
 /// A rejected draft costs nothing: what staged tokens put in and their states lie where no committed
 /// one does. What a state has taken in cannot be taken out again: truncate(n) below size() forgets
@@ -36,6 +36,7 @@ struct CacheOptions {
 /// @tparam V  how states are kept: Replay or Slots, or a backend's StateStorage
 /// @cost as RotatingCache; states: docs/design/states.md
 template <typename S, StateStorage V = Replay>
+  requires RingStorage<RowsIn<S>>
 class HybridCache : public RowCache<RowsIn<S>> {
   using Base = RowCache<RowsIn<S>>;
 
@@ -72,12 +73,8 @@ class HybridCache : public RowCache<RowsIn<S>> {
   /// Bytes that a cache with these dimensions takes when it is full.
   static double full_bytes(const CacheShape& shape, int n_ctx, int max_staged = 0) noexcept {
     max_staged = staged_or_default(shape, max_staged);
-    const double states = RecurrentRows<V>::bytes(shape, max_staged);
-    if constexpr (RingStorage<RowsIn<S>>) {
-      return states + RowsIn<S>::bytes(shape, n_ctx + max_staged, max_staged);
-    } else {
-      return states + RowsIn<S>::bytes(shape, n_ctx + max_staged);
-    }
+    return RowsIn<S>::bytes(shape, n_ctx + max_staged, max_staged) +
+           RecurrentRows<V>::bytes(shape, max_staged);
   }
 
   /// @errors kInvalidDraft, as RowCache, and where nodes were committed that no pass has seen

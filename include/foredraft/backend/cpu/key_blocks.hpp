@@ -7,9 +7,9 @@
 
 #include <foredraft/backend/cpu/transpose.hpp>
 #include <foredraft/backend/row_format.hpp>
+#include <foredraft/core/half.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/q8_0.hpp>
-#include <foredraft/core/types.hpp>
 
 namespace foredraft::inline v0::cpu {
 

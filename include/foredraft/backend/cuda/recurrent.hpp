@@ -51,7 +51,7 @@ void Worker<D>::upload_steps(std::span<const SequenceRows> sequences,
   (void)work_.state_walks.write(steps_->walks);
 }
 
-/// launch(arguments of the kernel, of its rows or walks) for each group of sequences.
+/// launch(group, what is kept of its sequences) for each group of sequences.
 template <Device D>
 template <typename V, typename F>
 void Worker<D>::for_each_group(const RecurrentArgs<Worker, V>& a, F&& launch) {
