@@ -97,6 +97,47 @@ TEST_CASE("a drafter that is always wrong costs next to nothing") {
     }
   }
 }
+TEST_CASE(
+    "no answer is slower than plain by much, the first of a session and a short one included") {
+  // However seldom drafts are right, and whatever a row costs, which nobody knows at first.
+  const auto worst = [](double row, double acceptance, int length) {
+    const auto pass = [row](int rows) { return 0.02 * (1 + row * (rows - 1)); };
+    double gain = 10;
+    for (std::uint64_t text = 0; text < 20; ++text) {
+      const std::vector<sim::Nature> natures{
+          {.acceptance = acceptance, .seconds = 2e-6, .confidence = 0.3f, .text = text},
+          {.acceptance = 0.7 * acceptance, .seconds = 2e-6, .confidence = 0.2f, .text = text}};
+      auto chain = sim::chain_of(natures, 1000 * text);
+      const double begin = sim::now;
+      sim::Rounds rounds(chain, pass, 60, 128);
+      int n = 1;
+      while (n < length) n += rounds.round();
+      gain = std::min(gain, n * pass(1) / (sim::now - begin));
+    }
+    return gain;
+  };
+  for (const double row : {0.028, 0.06, 0.12, 0.3}) {
+    for (const double acceptance : {0.0, 0.05, 0.2, 0.4}) {
+      CAPTURE(row, acceptance);
+      CHECK(worst(row, acceptance, 10) > 0.95);
+      for (const int length : {23, 40, 128}) CHECK(worst(row, acceptance, length) > 0.97);
+    }
+  }
+}
+TEST_CASE("a pass that comes late, as one in twenty does, does not end drafting") {
+  double rate = 0;
+  constexpr int kTexts = 20;
+  for (std::uint64_t text = 0; text < kTexts; ++text) {
+    std::uint64_t passes = 1000 * text;
+    const auto pass = [&passes](int rows) {
+      return sim::usual_pass(rows) * (sim::unit(++passes, 5) < 0.05 ? 5 : 1);
+    };
+    const std::vector<sim::Nature> natures{{.acceptance = 0.7, .seconds = 2e-6}};
+    auto chain = sim::chain_of(natures, text);
+    rate += sim::Rounds(chain, pass).run(60) * 1.2 / kTexts;
+  }
+  CHECK(rate * sim::usual_pass(1) > 1.8);
+}
 TEST_CASE("a model that is much slower than the target is soon left alone") {
   const sim::Nature model{.acceptance = 0.9, .seconds = 0.06, .model = true, .read_seconds = 0.006};
   const std::vector<sim::Nature> natures{model};

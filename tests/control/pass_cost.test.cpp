@@ -11,21 +11,26 @@ TEST_CASE("before anything is measured a pass of one row takes a second") {
   CHECK(curve[8] == Approx(1.21));
   for (std::size_t rows = 2; rows < curve.size(); ++rows) CHECK(curve[rows] > curve[rows - 1]);
 }
-TEST_CASE("what was measured is between its neighbours, and typical beyond them") {
+TEST_CASE("what was not measured is between its neighbours, and beyond them typical at least") {
   fd::PassCost cost;
   cost.learn(1, 100, 0.02);
-  cost.learn(5, 100, 0.03);
-  const auto curve = cost.curve(100);
-  CHECK(curve[1] == 0.02);
-  CHECK(curve[3] == Approx(0.025));
-  CHECK(curve[5] == 0.03);
-  CHECK(curve[8] == Approx(0.03 * 1.21 / 1.12));
-  CHECK(cost.curve(5000) == curve);  // better than nothing
+  for (int i = 0; i < 2; ++i) cost.learn(5, 100, 0.03);
+  const auto dear = cost.curve(100);
+  CHECK(dear[1] == 0.02);
+  CHECK(dear[3] == Approx(0.025));
+  CHECK(dear[5] == 0.03);
+  CHECK(dear[8] == Approx(0.0375));
+  CHECK(cost.curve(5000) == dear);  // better than nothing
+
+  fd::PassCost cheap;
+  cheap.learn(1, 100, 0.02);
+  cheap.learn(5, 100, 0.0202);
+  CHECK(cheap.curve(100)[8] == Approx(0.0202 * 1.21 / 1.12));
 }
 TEST_CASE("bands of context are learned apart") {
   fd::PassCost cost;
   cost.learn(1, 100, 0.02);
-  cost.learn(1, 4000, 0.03);
+  for (int i = 0; i < 2; ++i) cost.learn(1, 4000, 0.03);
   CHECK(cost.curve(511)[1] == 0.02);
   CHECK(cost.curve(2048)[1] == 0.03);
   CHECK(cost.curve(1 << 20)[1] == 0.03);
@@ -39,6 +44,25 @@ TEST_CASE("one late pass is no change, many are; an early one is believed sooner
   CHECK(cost.curve(0)[4] == Approx(0.04).epsilon(0.05));
   for (int i = 0; i < 10; ++i) cost.learn(4, 0, 0.01);
   CHECK(cost.curve(0)[4] < 0.0145);
+}
+TEST_CASE("the first of its kind that comes very late is believed to a bound") {
+  fd::PassCost cost;
+  cost.learn(1, 0, 0.02);
+  cost.learn(2, 0, 1.0);
+  CHECK(cost.curve(0)[2] == Approx(1.25 * 1.03 * 0.02));
+  cost.learn(2, 0, 0.021);
+  CHECK(cost.curve(0)[2] == Approx(0.021));
+}
+TEST_CASE("how many rows were measured") {
+  fd::PassCost cost;
+  CHECK(cost.most_rows() == 0);
+  cost.learn(1, 0, 0.02);
+  CHECK(cost.most_rows() == 1);
+  cost.learn(9, 3000, 0.03);  // 9 and 10 are one class
+  CHECK(cost.most_rows() == 10);
+  CHECK((cost.knows(10) && !cost.knows(8)));
+  cost.learn(2, 0, 0.02);
+  CHECK(cost.most_rows() == 10);
 }
 TEST_CASE("more rows never look cheaper") {
   fd::PassCost cost;

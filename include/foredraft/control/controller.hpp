@@ -267,7 +267,9 @@ class Controller {
   /// What the round cost and brought.
   void learn(const Round& round) noexcept {
     pass_.learn(round.draft.size(), round.anchor_position, round.cost.verify);
-    plain_ = pass_.curve(round.anchor_position)[1];
+    const auto passes = pass_.curve(round.anchor_position);
+    plain_ = passes[1];
+    balance(round, passes[idx(round.draft.size())]);
     const auto tokens = static_cast<double>(round.tokens.size());
     const double seconds = round.cost.draft + round.cost.verify;
     if (!reading_) {  // an investment says nothing of how fast the text grows without it
@@ -320,6 +322,8 @@ class Controller {
     if (w.failures > 0) line += format("; failed %lld times", static_cast<long long>(w.failures));
     if (w.parked && w.forecast.gain > 0) {
       const double ratio = w.forecast.cost / w.forecast.gain;
+      if (w.forecast.cost >= kOutOfReach)
+        return line + "; parked: this text has lost enough by drafts";
       line += ratio >= 1 ? format("; parked: drafting would cost %.2g times what it gains", ratio)
                          : "; parked: reading the text would cost more than drafts can save";
     }
@@ -334,11 +338,15 @@ class Controller {
   // What reading may cost at all: so much of the time that it is expected to save, and of that of the
   // answer as long as it may become.
   static constexpr double kWorth = 0.5;
-  static constexpr double kStake = 0.05;
+  static constexpr double kStake = 0.03;
   static constexpr double kForgive = 0.9;  // of doubt, with each text without an investment
+  // What all drafts of a text may lose: so many plain passes at its beginning, and so many a token.
+  static constexpr double kAdvance = 0.25;
+  static constexpr double kLoss = 0.015;
+  static constexpr double kOutOfReach = 1e9;  // tokens a row: the price of what would lose more
   // What may go into getting to know a model: plain passes, once for all texts, and a part of each.
   static constexpr double kFaith = 3;
-  static constexpr double kTrust = 0.08;
+  static constexpr double kTrust = 0.03;
   static constexpr double kProbe = 0.005;  // part of a text's time that is spent on looking again
   static constexpr double kTrials = 32;
   static constexpr double kCopying = 0.5;  // tokens that drafters without a model promise, at least
@@ -403,6 +411,7 @@ class Controller {
     double saved = 0;  // seconds, compared with plain decoding
     double plain = 0;  // seconds that plain decoding would have taken
     double seconds = 0;
+    double won = 0;  // plain passes: what drafts brought, less what they cost
     int tokens = 0;
     int slow_tokens = 0;  // where drafters without a model promised little
     double probes = 0;    // of the seconds, for drafters that were not expected to pay
@@ -420,9 +429,30 @@ class Controller {
   void set_rate(const ControllerState::Growth& growth) noexcept {
     rate_ = 1.0 / plain_;
     if (growth.seconds > 0) rate_ = std::max(rate_, growth.tokens / growth.seconds);
+    if (fixed_) return prices_.fill(0.0);
+    // What more rows cost than were ever measured is a guess, good for twice as many.
+    const auto known = std::min(2 * idx(std::max(pass_.most_rows(), 1)), prices_.size() - 1);
     for (std::size_t rows = 2; rows < prices_.size(); ++rows) {
-      prices_[rows] = fixed_ ? 0.0 : kMargin + rate_ * (passes_[rows] - plain_);
+      const double longer = passes_[rows] - plain_;
+      const bool affordable = rows <= known && longer <= credit() * plain_;
+      prices_[rows] =
+          affordable ? kMargin + rate_ * longer : kOutOfReach * static_cast<double>(rows);
     }
+  }
+
+  /// What a draft may cost, in plain passes: what those before it have brought to this text, and a small
+  /// part of the text on top. So neither a bad beginning nor a guess that looked good makes a text slower
+  /// than plain decoding by more than that part; and where drafts are right, a long one comes soon.
+  double credit() const noexcept { return kAdvance + kLoss * text_.tokens + text_.won; }
+
+  /// What the round's draft brought, less what it cost. What a model read is an investment, and bounded
+  /// as such; of a pass that was late, not all is the draft's doing.
+  void balance(const Round& round, double pass) noexcept {
+    const int rows = round.draft.size();
+    if (rows == 1) return;
+    const double longer = std::min(pass, passes_[idx(rows)] + kAdvance * plain_) - plain_;
+    const double drafting = reading_ ? 0.0 : round.cost.draft;
+    text_.won += static_cast<double>(round.tokens.size()) - 1 - (longer + drafting) / plain_;
   }
 
   /// Tokens that this answer will still have, by the last ones that became longer than it is, and by
@@ -519,6 +549,8 @@ class Controller {
       gain += path;
       const int rows = std::min(1 + static_cast<int>(depth * w.width), DraftTree::kMaxNodes);
       const Forecast here{depth, gain, prices_[idx(rows)] + depth * step * rate_};
+      const double seconds = depth * step + passes_[idx(rows)] - plain_;
+      if (depth > 1 && seconds > credit() * plain_) break;
       if (depth == 1 || here.value() > best.value()) best = here;
     }
     return best;

@@ -36,16 +36,12 @@ class PassCost {
   /// A pass of `rows` rows behind `context` committed positions took `seconds`.
   void learn(int rows, int context, double seconds) noexcept {
     if (rows < 1 || rows > kMostRows || !(seconds > 0)) return;
-    Band& band = bands_[band_of(context)];
-    Mean& mean = band[class_of(rows)];
-    if (mean.samples == 0) {
-      mean.seconds = seconds;
-    } else {
-      // A pass may be late for reasons of its own (another program, a page fault), never early: so
-      // a late one moves the mean by little.
-      const double surprise = std::min(seconds / mean.seconds - 1.0, kSurprise);
-      mean.seconds *= 1.0 + surprise * std::max(kForget, 1.0 / (mean.samples + 1));
-    }
+    Mean& mean = bands_[band_of(context)][class_of(rows)];
+    if (mean.samples == 0) mean.seconds = most_rows() > 0 ? curve(context)[idx(rows)] : seconds;
+    // A pass may be late for reasons of its own (another program, a page fault), never early: so a
+    // late one, be it the first of its kind, moves the mean by little.
+    const double surprise = std::min(seconds / mean.seconds - 1.0, kSurprise);
+    mean.seconds *= 1.0 + surprise * (mean.samples < kFew ? 1.0 : kForget);
     if (mean.samples < kMostSamples) ++mean.samples;
   }
 
@@ -70,8 +66,11 @@ class PassCost {
       }
       below = rows;
     }
+    // Beyond, a row is not cheaper than the measured ones were.
+    const double row = (seconds[idx(below)] - seconds[1]) / std::max(below - 1, 1);
     for (int rows = below + 1; rows <= kMostRows; ++rows) {
-      seconds[idx(rows)] = seconds[idx(below)] * typical(rows) / typical(below);
+      seconds[idx(rows)] = std::max(seconds[idx(below)] * typical(rows) / typical(below),
+                                    seconds[idx(below)] + row * (rows - below));
     }
     // More rows are never cheaper: where a measurement says so, it was disturbed.
     for (int rows = kMostRows - 1; rows >= 1; --rows) {
@@ -81,9 +80,13 @@ class PassCost {
   }
 
   /// Passes of this many rows were measured, in whatever context.
-  bool knows(int rows) const noexcept {
-    return std::any_of(bands_.begin(), bands_.end(),
-                       [&](const Band& band) { return band[class_of(rows)].samples > 0; });
+  bool knows(int rows) const noexcept { return knows_class(class_of(rows)); }
+  /// The most rows of which that is so; 0: nothing was measured.
+  int most_rows() const noexcept {
+    for (std::size_t of = kClasses; of > 0; --of) {
+      if (knows_class(of - 1)) return kEnds[of - 1];
+    }
+    return 0;
   }
 
   const State& state() const noexcept { return bands_; }
@@ -95,9 +98,14 @@ class PassCost {
                                                       10, 12, 16, 24, 32, 48, 64};
   static constexpr double kForget = 0.2;
   static constexpr double kSurprise = 0.25;
+  static constexpr int kFew = 4;  // samples of a kind, of which the last one counts
 
   using Band = std::array<Mean, kClasses>;
 
+  bool knows_class(std::size_t of) const noexcept {
+    return std::any_of(bands_.begin(), bands_.end(),
+                       [of](const Band& band) { return band[of].samples > 0; });
+  }
   /// Some machine's pass of so many rows in passes of one: eight are nearly free, then arithmetic
   /// begins to count.
   static double typical(int rows) noexcept {
