@@ -23,7 +23,8 @@ using Prices = std::array<double, DraftTree::kMaxNodes + 1>;
 /// The drafts of several drafters for one round as one tree of point masses: what two of them agree
 /// on is there once, and each node has the probability that its whole path is accepted. Of that tree
 /// the part is verified that is worth most: expected tokens less the price of their rows.
-/// @cost O(n^2) of n nodes, in arrays of its own
+/// @cost O(n^2) of n nodes, in arrays of its own. Behind a pass all memory is cold, so of these no more is
+/// touched than there are nodes.
 class MergedDraft {
  public:
   static constexpr int kMost = 256;
@@ -35,7 +36,7 @@ class MergedDraft {
   /// @return here, the deepest node of that draft; the first of several
   int add(const DraftTree& draft, std::uint8_t origin, const AcceptanceEstimate& estimate,
           int root = 0) noexcept {
-    std::array<int, DraftTree::kMaxNodes> here{};  // node of `draft` -> node of this tree
+    std::array<int, DraftTree::kMaxNodes> here;  // node of `draft` -> node of this tree
     here[0] = root;
     NodeIndex deepest = 0;
     for (NodeIndex node = 1; node < draft.size(); ++node) {
@@ -67,7 +68,8 @@ class MergedDraft {
     return shape == Shape::kChain ? choose_chain(limit, price) : choose_tree(limit, price);
   }
   void write(DraftTree& draft) const {
-    std::array<NodeIndex, kMost> there{};
+    std::array<NodeIndex, kMost> there;
+    there[0] = 0;
     for (const int i : std::span(chosen_).first(idx(chosen_size_))) {
       const Item& item = items_[idx(i)];
       const NodeIndex node = draft.add(there[idx(item.parent)], item.token);
@@ -108,7 +110,8 @@ class MergedDraft {
   /// Path probabilities. Of siblings at most one is accepted, so where estimates of several drafters
   /// add up to more than 1 they share it.
   void share() noexcept {
-    std::array<double, kMost> claimed{};
+    std::array<double, kMost> claimed;
+    std::fill_n(claimed.begin(), size_, 0.0);
     for (int i = 1; i < size_; ++i) claimed[idx(items_[idx(i)].parent)] += items_[idx(i)].rate;
     for (int i = 1; i < size_; ++i) {
       Item& item = items_[idx(i)];
@@ -118,7 +121,8 @@ class MergedDraft {
   }
 
   double choose_chain(Limit limit, const Prices& price) noexcept {
-    std::array<double, kMost> expected{};
+    std::array<double, kMost> expected;
+    expected[0] = 0;
     double best = 0;
     int end = 0;
     for (int i = 1; i < size_; ++i) {
