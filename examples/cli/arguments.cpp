@@ -280,11 +280,20 @@ void MachineArguments::add_to(CLI::App& app) {
 }
 
 void MachineArguments::add_device(CLI::App& app) {
-  add_choice(
-      app, "--device NAME", device, {"cpu", "cuda"},
-      "where the model runs: cpu, or cuda, the NVIDIA GPU that is current, for a program that "
-      "was built with CUDA: keys and values have one format there, and a draft model stays on the "
-      "processor [cpu]");
+  add_choice(app, "--device NAME", device, kDevices,
+             "where the model runs: cpu, or cuda, the NVIDIA GPU that is current, for a program "
+             "that was built with CUDA [" +
+                 kDevices[0] + "]");
+}
+
+void MachineArguments::check_device(bool others) const {
+  if (!on_gpu()) return;
+  const auto refuse = [&](const std::string& what, const char* expected) {
+    throw UsageError(what + " with --device " + device, expected, "leave one of them out");
+  };
+  if (!isa_name.empty()) refuse("--isa", "an instruction set where a processor runs the model");
+  if (keep_packed) refuse("--keep-packed", "weights in the processor's memory");
+  if (threads > 0 && !others) refuse("-t", "a model that the processor runs");
 }
 
 std::optional<fd::cpu::Isa> MachineArguments::isa() const {

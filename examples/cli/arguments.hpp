@@ -69,16 +69,23 @@ class TextArgument {
   CLI::Option* file_option_ = nullptr;
 };
 
+/// Where models run, as --device spells it; the default first.
+inline const std::vector<std::string> kDevices{"cpu", "cuda"};
+
 /// -t, --isa and --keep-packed: how a model is loaded and run, whatever is done with it.
 struct MachineArguments {
   int threads = 0;
   std::string isa_name;
   bool keep_packed = false;
-  std::string device = "cpu";  ///< of the target: cpu or cuda
+  std::string device = kDevices[0];  ///< of the target
 
   void add_to(CLI::App& app);
   /// For commands whose target may be on a GPU.
   void add_device(CLI::App& app);
+  bool on_gpu() const { return device != kDevices[0]; }
+  /// Refuse what would have no effect on a GPU.
+  /// @param others  another model runs on the processor. @errors UsageError
+  void check_device(bool others = false) const;
   /// @errors UsageError where this machine cannot run it
   std::optional<fd::cpu::Isa> isa() const;
 };

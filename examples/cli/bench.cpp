@@ -20,6 +20,7 @@
 #include "output.hpp"
 #include "passes.hpp"
 #include "processor.hpp"
+#include "target.hpp"
 #include "terminal.hpp"
 
 namespace cli {
@@ -103,36 +104,36 @@ fd::TokenId valid_best(const fd::Scores& scores, int row) {
 
 /// ppN: up to 64 tokens every row's best token is computed, as in a verification; beyond that only
 /// the last row's, as in a prompt.
-void read(Model& model, PlainCache& cache, std::span<const fd::TokenId> tokens) {
+void read(Passes& passes, std::span<const fd::TokenId> tokens) {
   const bool verification = tokens.size() <= fd::DraftTree::kMaxNodes;
   fd::Scores scores;
   while (!tokens.empty()) {
     const auto block = tokens.first(std::min(tokens.size(), kBlock));
     tokens = tokens.subspan(block.size());
     const std::size_t n_read = verification ? block.size() : tokens.empty() ? 1 : 0;
-    forward(model, cache, block, n_read, fd::RowNeed::kArgmax, scores);
+    passes.forward(block, n_read, fd::RowNeed::kArgmax, scores);
     for (std::size_t row = 0; row < n_read; ++row) valid_best(scores, static_cast<int>(row));
   }
 }
 
 /// tgN: one by one, each the best behind the one before.
-void decode(Model& model, PlainCache& cache, fd::TokenId token, int n) {
+void decode(Passes& passes, fd::TokenId token, int n) {
   fd::Scores scores;
   for (int i = 0; i < n; ++i) {
-    forward(model, cache, std::span(&token, 1), 1, fd::RowNeed::kArgmax, scores);
+    passes.forward(std::span(&token, 1), 1, fd::RowNeed::kArgmax, scores);
     token = valid_best(scores, 0);
   }
 }
 
 /// Run a test once. @units tokens a second
-double rate_of(const BenchTest& test, Model& model, PlainCache& cache) {
-  const auto tokens = some_tokens(test.decodes ? 1 : test.n, model.vocab_size());
-  cache.truncate(0);
+double rate_of(const BenchTest& test, Passes& passes, int n_vocab) {
+  const auto tokens = some_tokens(test.decodes ? 1 : test.n, n_vocab);
+  passes.clear();
   const auto begin = std::chrono::steady_clock::now();
   if (test.decodes) {
-    decode(model, cache, tokens[0], test.n);
+    decode(passes, tokens[0], test.n);
   } else {
-    read(model, cache, tokens);
+    read(passes, tokens);
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   return test.n / std::max(seconds.count(), 1e-9);
@@ -141,15 +142,14 @@ double rate_of(const BenchTest& test, Model& model, PlainCache& cache) {
 /// Round 0 warms up buffers and the memory of the one cache: what is timed is a pass of a program
 /// that has run for a while, not how the system clears pages. Tests take turns, so that a slow
 /// minute of the machine hits all of them and not one.
-void measure(std::vector<BenchTest>& tests, int repetitions, Model& model, int longest) {
-  PlainCache cache(model.shape(), longest, int{kBlock});
+void measure(std::vector<BenchTest>& tests, int repetitions, Passes& passes, int n_vocab) {
   ProgressBar bar("measuring");
   const std::size_t steps = tests.size() * static_cast<std::size_t>(repetitions + 1);
   std::size_t done = 0;
   for (int round = 0; round <= repetitions; ++round) {
     for (BenchTest& test : tests) {
       bar.show(done++, steps);
-      const double rate = rate_of(test, model, cache);
+      const double rate = rate_of(test, passes, n_vocab);
       if (round > 0) test.rates.push_back(rate);
     }
   }
@@ -160,6 +160,7 @@ int run(const Arguments& a) {
   for (const int n : parse_sizes("-p", a.prompts)) tests.push_back({false, n, {}});
   for (const int n : parse_sizes("-n", a.generations)) tests.push_back({true, n, {}});
   if (tests.empty()) throw UsageError("no test", "sizes above 0", "give them with -p or -n");
+  a.machine.check_device();
   const auto isa = a.machine.isa();
   const auto path = find_model(a.model);
   const int longest = std::ranges::max_element(tests, {}, &BenchTest::n)->n;
@@ -168,8 +169,11 @@ int run(const Arguments& a) {
                  .isa = isa,
                  .n_ctx = longest,
                  .check = [&](const fd::ModelConfig& c) { check_longest(longest, c.n_ctx); },
-                 .keep_packed = a.machine.keep_packed});
-  measure(tests, a.repetitions, *models.target_on_cpu(), longest);
+                 .keep_packed = a.machine.keep_packed,
+                 .rows = int{kBlock},
+                 .on_gpu = a.machine.on_gpu()});
+  const auto passes = models.target.make_passes(longest, int{kBlock});
+  measure(tests, a.repetitions, *passes, models.target.config().n_vocab);
 
   const BenchReport report{.cpu = processor_name(),
                            .cores = static_cast<int>(std::thread::hardware_concurrency()),
@@ -208,6 +212,7 @@ void add_bench(CLI::App& app, Action& action) {
   add_choice(*command, "-o,--output FORMAT", a->format, {"md", "csv", "json"},
              "md, csv or json [md]");
   a->machine.add_to(*command);
+  a->machine.add_device(*command);
   command->callback([a, &action] { action = [a] { return run(*a); }; });
 }
 

@@ -295,8 +295,7 @@ int run(ChatArguments& asked) {
   a.more_sampling.complete(a.options, models.target.tokenizer());
 
   const auto session = make_session(models, method);
-  const StateFile::Run what{settings.target, settings.draft, a.draft_load, a.machine.keep_packed,
-                            method};
+  const StateFile::Run what{settings.target, settings.draft, a.draft_load, a.maps_draft(), method};
   StateFile state(a.state, models, what);
   state.give_to(*session);
   if (const auto text = models.note(); !text.empty()) std::cerr << "foredraft: " << text << '\n';

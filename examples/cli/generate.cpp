@@ -114,7 +114,7 @@ int run(GenerateArguments& a) {
     const InterruptGuard guard;
     const auto session = make_session(models, method);
     if (a.context_shift) session->shift_context(fd::ContextShift{a.keep.value_or(4)});
-    const StateFile::Run what{settings.target, settings.draft, a.draft_load, a.machine.keep_packed,
+    const StateFile::Run what{settings.target, settings.draft, a.draft_load, a.maps_draft(),
                               method};
     StateFile state(a.state, models, what);
     state.give_to(*session);

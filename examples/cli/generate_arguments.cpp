@@ -111,20 +111,22 @@ Method GenerateArguments::resolve() {
 }
 
 void GenerateArguments::check_device(const Method& method) const {
-  if (machine.device == "cpu") return;
-  const auto refuse = [](const std::string& what, const char* expected) {
-    throw UsageError(what + " with --device cuda", expected, "leave one of them out");
-  };
-  if (!machine.isa_name.empty())
-    refuse("--isa", "an instruction set where a processor runs the model");
-  if (machine.keep_packed) refuse("--keep-packed", "weights in the processor's memory");
-  if (machine.threads > 0 && draft.empty())
-    refuse("-t", "a draft model, which runs on the processor");
-  if (method.cache.k != method.cache.v) {
-    refuse("a cache in " + spelled(method.cache), "one format for keys and values");
+  if (draft_device && draft.empty()) {
+    throw UsageError("--device-draft without a draft model", "a draft model", "add -md FILE");
   }
+  const auto refuse = [](const std::string& what, const char* of, const std::string& expected) {
+    throw UsageError(what + " with --device" + of + " cuda", expected, "leave one of them out");
+  };
+  const auto check_cache = [&](const char* whose, fd::RowFormats cache, const char* of) {
+    if (cache.k == cache.v) return;
+    refuse(whose + std::string(" in ") + spelled(cache), of, "one format for keys and values");
+  };
+  machine.check_device(!draft.empty() && !draft_on_gpu());
+  if (draft_on_gpu()) check_cache("a draft model's cache", method.draft_cache, "-draft");
+  if (!machine.on_gpu()) return;
+  check_cache("a cache", method.cache, "");
   if (method.asks(*drafter_named(kSelf))) {
-    refuse("--spec-type " + kSelf, "a target on the processor");
+    refuse("--spec-type " + kSelf, "", "a target on the processor");
   }
 }
 
@@ -212,7 +214,7 @@ ModelSettings GenerateArguments::models(const Method& method) const {
   const auto isa = machine.isa();
   return {.target = find_model(model),
           .draft = draft.empty() ? std::filesystem::path() : find_model(draft),
-          .draft_options = draft_load.options(machine.keep_packed),
+          .draft_options = draft_load.options(maps_draft()),
           .threads = machine.threads,
           .isa = isa,
           .n_ctx = n_ctx,
@@ -224,7 +226,9 @@ ModelSettings GenerateArguments::models(const Method& method) const {
                 check_sinks(c);
               },
           .keep_packed = machine.keep_packed,
-          .on_gpu = machine.device == "cuda"};
+          .sinks = method.sinks,
+          .on_gpu = machine.on_gpu(),
+          .draft_on_gpu = draft_on_gpu()};
 }
 
 std::vector<int> GenerateArguments::chosen_tree(const Method& method) const {
@@ -489,6 +493,10 @@ void GenerateArguments::add_speculation(CLI::App& command) {
              "best tokens) [" +
                  kTranslations[0] + "]");
   draft_load.add_to(command);
+  add_choice(command, "--device-draft NAME", draft_device, kDevices,
+             "where the draft model runs, as --device; on a GPU its keys and values have one "
+             "format [" +
+                 kDevices[0] + "]");
   add_number(command, "--spec-lookup-min N", lookup_min, 1, 32,
              "tokens of the shortest match that lookup drafts from [2]");
   require_text(

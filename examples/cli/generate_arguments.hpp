@@ -51,6 +51,7 @@ struct GenerateArguments {
   std::optional<std::uint64_t> seed;  ///< absent: 0
   std::optional<int> repeat_last_n;   ///< absent: the library's default
   std::optional<float> draft_temperature;
+  std::optional<std::string> draft_device;  ///< of kDevices; absent: the processor
   DraftArguments draft_load;
   ConstraintArguments constraint;
   SamplingArguments more_sampling;
@@ -67,6 +68,10 @@ struct GenerateArguments {
   /// How the models are loaded for it. Both have to live until they are.
   /// @errors UsageError, kIo where there is no such model
   ModelSettings models(const Method& method) const;
+
+  bool draft_on_gpu() const { return draft_device && *draft_device != kDevices[0]; }
+  /// Whether --keep-packed is about the draft model, too.
+  bool maps_draft() const { return machine.keep_packed && !draft_on_gpu(); }
 
  private:
   void add_turns(CLI::App& command);

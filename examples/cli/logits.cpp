@@ -17,6 +17,7 @@
 #include "models.hpp"
 #include "output.hpp"
 #include "passes.hpp"
+#include "target.hpp"
 #include "terminal.hpp"
 
 namespace cli {
@@ -34,21 +35,21 @@ struct Arguments {
 using Ranking = std::vector<fd::TokenLogprob>;
 
 /// For each token, the best ones behind it. @errors kContextOverflow
-std::vector<Ranking> rank(Model& model, std::span<const fd::TokenId> tokens, int top) {
-  const auto most = static_cast<std::size_t>(model.shape().n_ctx);
+std::vector<Ranking> rank(Target& target, std::span<const fd::TokenId> tokens, int top) {
+  const auto most = static_cast<std::size_t>(target.shape().n_ctx);
   if (tokens.size() > most) {
     throw fd::Error(
         fd::ErrorCode::kContextOverflow, "a text of " + std::to_string(tokens.size()) + " tokens",
         "at most the " + std::to_string(most) + " of the model's context", "shorten the text");
   }
   constexpr std::size_t kRows = 32;  // of a pass: 32 rows of 152k logits are 20 MB
-  PlainCache cache(model.shape(), static_cast<int>(tokens.size()), int{kRows});
+  const auto passes = target.make_passes(static_cast<int>(tokens.size()), int{kRows});
   fd::Scores scores;
   std::vector<Ranking> rankings;
   for (auto rest = tokens; !rest.empty();) {
     const auto block = rest.first(std::min(rest.size(), kRows));
     rest = rest.subspan(block.size());
-    forward(model, cache, block, block.size(), fd::RowNeed::kLogits, scores);
+    passes->forward(block, block.size(), fd::RowNeed::kLogits, scores);
     for (int row = 0; row < scores.rows(); ++row) {
       rankings.push_back(fd::top_logprobs(std::as_const(scores).logits(row), top));
     }
@@ -89,7 +90,7 @@ int run(const Arguments& a) {
     throw fd::Error(fd::ErrorCode::kEmptyPrompt, "a text without tokens", "at least one token",
                     "this model begins with no token of its own, so give it some text");
   }
-  const std::vector<Ranking> rankings = rank(*models.target_on_cpu(), tokens, a.top);
+  const std::vector<Ranking> rankings = rank(models.target, tokens, a.top);
   if (a.json) {
     Json top = Json::array();
     for (const Ranking& ranking : rankings) top.push_back(to_json(ranking));

@@ -8,12 +8,14 @@
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/io/gguf.hpp>
 #include <foredraft/model/load.hpp>
 
+#include "draft.hpp"
 #include "memory.hpp"
 #include "survey.hpp"
 #include "terminal.hpp"
@@ -41,8 +43,8 @@ struct ModelFile {
     }
   }
 
-  Survey survey() const {
-    return named([&] { return cli::survey(gguf, options); });
+  Survey survey(bool on_gpu) const {
+    return named([&] { return cli::survey(gguf, options, on_gpu); });
   }
 
   std::string name;
@@ -78,14 +80,23 @@ int context_of(const ModelSettings& settings, const fd::ModelConfig& config) {
   return settings.n_ctx > 0 ? settings.n_ctx : default_context(config.n_ctx);
 }
 
+std::string isa_of(const fd::Cpu& cpu) { return std::string(fd::cpu::name_of(cpu.isa())); }
+
 std::unique_ptr<Target> load_target(fd::Cpu& cpu, const ModelFile& file,
                                     const ModelSettings& settings) {
-  if (!settings.on_gpu) {
-    return on_cpu(load_on_cpu(cpu, file, settings.keep_packed),
-                  std::string(fd::cpu::name_of(cpu.isa())));
-  }
+  if (!settings.on_gpu) return on_cpu(load_on_cpu(cpu, file, settings.keep_packed), isa_of(cpu));
   return load(file, file.options,
               [&](const fd::LoadOptions& asked) { return load_on_gpu(file.gguf, asked); });
+}
+
+std::unique_ptr<Draft> load_draft(fd::Cpu& cpu, const std::optional<ModelFile>& file,
+                                  const ModelSettings& settings) {
+  if (!file) return nullptr;
+  if (!settings.draft_on_gpu) {
+    return draft_on_cpu(load_on_cpu(cpu, *file, settings.keep_packed), isa_of(cpu));
+  }
+  return load(*file, file->options,
+              [&](const fd::LoadOptions& asked) { return load_draft_on_gpu(file->gguf, asked); });
 }
 
 bool same_file(const ModelFile& a, const ModelFile& b) {
@@ -93,31 +104,62 @@ bool same_file(const ModelFile& a, const ModelFile& b) {
   return std::filesystem::equivalent(a.path, b.path, ignored);
 }
 
+/// What models take of the processor's memory and of a GPU's.
+class Room {
+ public:
+  /// @param logit_rows  of a pass, those that hand out all logits
+  /// @param need        what is known of it without a survey
+  /// @errors what cannot run there
+  void add(const Survey& survey, int logit_rows, bool on_gpu, GpuNeed need) {
+    check_cache_formats(need.formats, survey.config, need.of, on_gpu);
+    if (on_gpu) check_gpu_limits(survey.config, need.of);
+    ++n_models_;
+    need.pass_bytes = survey.pass_bytes(fd::Options().prefill_block, logit_rows);
+    bytes_ += need.pass_bytes;
+    if (!on_gpu) {
+      bytes_ += static_cast<double>(survey.weight_bytes) +
+                survey.cache_bytes(need.n_ctx, need.formats, need.sinks);
+      return;
+    }
+    need.config = survey.config;
+    need.weight_bytes = static_cast<double>(survey.weight_bytes);
+    on_gpu_.push_back(std::move(need));
+  }
+
+  /// @errors kDevice, kOutOfMemory
+  void require(int n_ctx) const {
+    if (!on_gpu_.empty()) require_gpu(on_gpu_);
+    require_memory(bytes_,
+                   "weights and a context of " + std::to_string(n_ctx) +
+                       (n_models_ > 1 ? " for two models" : ""),
+                   "a smaller context (-c) or a smaller model");
+  }
+
+ private:
+  int n_models_ = 0;
+  double bytes_ = 0;  // of the processor's memory
+  std::vector<GpuNeed> on_gpu_;
+};
+
 /// Refuse what cannot fit before half of it is read: that takes seconds, and then the system ends
 /// the program without a word.
 void require_room(const ModelFile& target, const std::optional<ModelFile>& draft,
                   const ModelSettings& settings) {
-  const int rows = fd::Options().prefill_block;
-  const Survey need = target.survey();
+  const Survey need = target.survey(settings.on_gpu);
   if (settings.check) settings.check(need.config);
-  check_cache_formats(settings.cache, need.config, "", settings.on_gpu);
   const int n_ctx = context_of(settings, need.config);
-  double bytes = need.pass_bytes(rows, fd::DraftTree::kMaxNodes);
-  if (settings.on_gpu) {
-    require_gpu(target.gguf, need.config, settings.cache, n_ctx, bytes);
-  } else {
-    bytes += static_cast<double>(need.weight_bytes) + need.cache_bytes(n_ctx, settings.cache);
-  }
-  std::string what = "weights and a context of " + std::to_string(n_ctx);
+  Room room;
+  room.add(
+      need, fd::DraftTree::kMaxNodes, settings.on_gpu,
+      {.formats = settings.cache, .n_ctx = n_ctx, .sinks = settings.sinks, .rows = settings.rows});
   if (draft) {
-    const Survey extra = draft->survey();
-    check_cache_formats(settings.draft_cache, extra.config, "-draft", false);
-    bytes += static_cast<double>(extra.weight_bytes) +
-             extra.cache_bytes(std::min(n_ctx, int{extra.config.n_ctx}), settings.draft_cache) +
-             extra.pass_bytes(rows, 1);
-    what += " for two models";
+    const Survey extra = draft->survey(settings.draft_on_gpu);
+    room.add(extra, 1, settings.draft_on_gpu,
+             {.formats = settings.draft_cache,
+              .n_ctx = std::min(n_ctx, int{extra.config.n_ctx}),
+              .of = "-draft"});
   }
-  require_memory(bytes, what, "a smaller context (-c) or a smaller model");
+  room.require(n_ctx);
 }
 
 }  // namespace
@@ -162,9 +204,13 @@ std::string Models::note() const {
 }
 
 Model* Models::target_on_cpu() const {
-  auto* const there = dynamic_cast<TargetOn<Model>*>(target_.get());
+  auto* const there = dynamic_cast<ModelOn<Model, Target>*>(target_.get());
   return there == nullptr ? nullptr : &there->model;
 }
+
+Models::~Models() = default;
+
+int Models::draft_context(int n_ctx) const { return std::min(n_ctx, int{draft->shape().n_ctx}); }
 
 bool Models::same_vocabulary() const {
   return !fd::first_difference(target.info().vocabulary, draft->info().vocabulary);
@@ -172,9 +218,8 @@ bool Models::same_vocabulary() const {
 
 // The draft model first: it is the smaller one, and the one whose options its file may refuse.
 Models::Models(const ModelSettings& settings, const Files& files)
-    : cpu({.threads = settings.threads, .isa = settings.isa}),
-      draft(files.draft ? std::optional(load_on_cpu(cpu, *files.draft, settings.keep_packed))
-                        : std::nullopt),
+    : cpu({.threads = settings.on_cpu() ? settings.threads : 1, .isa = settings.isa}),
+      draft(load_draft(cpu, files.draft, settings)),
       target_(load_target(cpu, files.target, settings)),
       target(*target_),
       own_draft(files.draft && same_file(files.target, *files.draft)),

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -32,22 +31,31 @@ struct ModelSettings {
   fd::RowFormats draft_cache = {};  ///< of the draft model
   /// Told of the target before any weight is read; may throw. Absent: nothing is checked.
   std::function<void(const fd::ModelConfig&)> check = {};
-  bool keep_packed = false;  ///< map the models from packed files; one that is changed never
-  bool on_gpu = false;       ///< the target
+  bool keep_packed = false;   ///< map the models from packed files; one that is changed never
+  int sinks = 0;              ///< as in Method
+  int rows = 0;               ///< of a pass at most; 0: as a decoder reads a prompt
+  bool on_gpu = false;        ///< the target
+  bool draft_on_gpu = false;  ///< the draft model
+
+  /// A model runs on the processor.
+  bool on_cpu() const { return !on_gpu || (!draft.empty() && !draft_on_gpu); }
 };
 
 /// A target on the processor.
 std::unique_ptr<Target> on_cpu(Model model, std::string isa);
+/// Likewise a model that drafts.
+std::unique_ptr<Draft> draft_on_cpu(Model model, std::string isa);
 
-/// What a command runs: models on the processor, whose threads they share, and perhaps a target on
-/// a GPU. It keeps its address.
+/// What a command runs: models on the processor, whose threads they share, or on a GPU. It keeps its
+/// address.
 struct Models {
   /// @errors what fd::load throws; kOutOfMemory before anything is read where it cannot fit
   explicit Models(const ModelSettings& settings);
+  ~Models();
 
   /// Context of the draft model where the target has `n_ctx`. It need not reach as far: where it
   /// ends, drafting ends.
-  int draft_context(int n_ctx) const { return std::min(n_ctx, int{draft->shape().n_ctx}); }
+  int draft_context(int n_ctx) const;
 
   /// Whether the draft model reads the target's tokens; where not, drafts have to be translated.
   bool same_vocabulary() const;
@@ -62,7 +70,7 @@ struct Models {
   Model* target_on_cpu() const;
 
   fd::Cpu cpu;
-  std::optional<Model> draft;  // before the target: loaded in this order
+  std::unique_ptr<Draft> draft;  // null: none. Before the target: loaded in this order
 
  private:
   std::unique_ptr<Target> target_;

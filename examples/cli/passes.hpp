@@ -1,20 +1,25 @@
 #pragma once
 
+#include <cstddef>
 #include <span>
 
 #include <foredraft/core/scores.hpp>
+#include <foredraft/core/types.hpp>
 
-#include "cache_format.hpp"
-#include "models.hpp"
+#include "usage.hpp"
 
 namespace cli {
 
-/// The cache of passes that no decoder makes: those of `logits` and `bench`.
-using PlainCache = Cache;
-
-/// Forward `tokens` behind what the cache holds, and commit them. The last `n_read` rows are wanted
-/// as `need` says, and `scores` has them.
-void forward(Model& model, PlainCache& cache, std::span<const fd::TokenId> tokens,
-             std::size_t n_read, fd::RowNeed need, fd::Scores& scores);
+/// Passes that no decoder makes, those of `logits` and `bench`, over a target and a cache in f16.
+class Passes {
+ public:
+  virtual ~Passes() = default;
+  /// Forward `tokens` behind what the cache holds, and commit them. The last `n_read` rows are
+  /// wanted as `need` says, and `scores` has them.
+  virtual void forward(std::span<const fd::TokenId> tokens, std::size_t n_read, fd::RowNeed need,
+                       fd::Scores& scores) = 0;
+  /// Begin a text anew.
+  virtual void clear() = 0;
+};
 
 }  // namespace cli

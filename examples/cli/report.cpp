@@ -5,6 +5,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "draft.hpp"
 #include "logprob_report.hpp"
 
 namespace cli {
@@ -93,6 +94,7 @@ Json to_json(const fd::Result& result, std::uint64_t seed, const RunFacts& facts
   if (models.draft) {
     settings["cache_type_k_draft"] = std::string(fd::name_of(method.draft_cache.k));
     settings["cache_type_v_draft"] = std::string(fd::name_of(method.draft_cache.v));
+    if (models.draft->on_gpu()) settings["isa_draft"] = models.draft->arithmetic();
   }
   // Only where given: whoever reads the object can tell what was asked for from what is usual.
   if (asked.draft_temperature) settings["draft_temperature"] = shortest(*asked.draft_temperature);

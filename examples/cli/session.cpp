@@ -3,7 +3,9 @@
 #include <string>
 
 #include "cache_format.hpp"
+#include "draft.hpp"
 #include "memory.hpp"
+#include "passes_in.hpp"
 #include "session_in.hpp"
 #include "target.hpp"
 
@@ -11,9 +13,9 @@ namespace cli {
 
 namespace {
 
-class CpuTarget final : public TargetOn<Model> {
+class CpuTarget final : public ModelOn<Model, Target> {
  public:
-  CpuTarget(Model loaded, std::string isa) : TargetOn(std::move(loaded)), isa_(std::move(isa)) {}
+  CpuTarget(Model loaded, std::string isa) : ModelOn(std::move(loaded)), isa_(std::move(isa)) {}
 
   std::string arithmetic() const override { return isa_; }
 
@@ -21,14 +23,14 @@ class CpuTarget final : public TargetOn<Model> {
     const fd::CacheShape shape =
         with_sinks(with_formats(model.shape(), method.cache), method.sinks);
     // Looked at when the models were loaded, too, but there the context was known only with -c.
-    double bytes = Cache::full_bytes(shape, method.n_ctx);
-    if (models.draft) {
-      bytes += Cache::full_bytes(with_formats(models.draft->shape(), method.draft_cache),
-                                 models.draft_context(method.n_ctx));
-    }
-    require_memory(bytes, "a context of " + std::to_string(method.n_ctx),
+    require_memory(Cache::full_bytes(shape, method.n_ctx) + draft_cache_bytes(models, method),
+                   "a context of " + std::to_string(method.n_ctx),
                    "a smaller context (-c), or fewer tokens (-n)");
     return session_over(model, Cache(shape, method.n_ctx), models, method);
+  }
+
+  std::unique_ptr<Passes> make_passes(int n_ctx, int rows) override {
+    return std::make_unique<PassesIn<Model, Cache>>(model, Cache(model.shape(), n_ctx, rows));
   }
 
  private:

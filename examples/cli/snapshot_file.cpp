@@ -29,7 +29,7 @@ SnapshotFile::SnapshotFile(const Models& models, const StateFile::Run& run, Sess
     const bool self = name == kSelf;
     owner_.drafters += (self ? StateFile::describe_self(models, run.method) : name) + ", ";
   }
-  if (!run.draft.empty()) owner_.drafters += StateFile::describe_draft(run);
+  if (!run.draft.empty()) owner_.drafters += StateFile::describe_draft(models, run);
 }
 
 void SnapshotFile::save(const std::string& file, const std::string& note) {

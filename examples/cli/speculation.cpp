@@ -9,10 +9,7 @@
 #include <foredraft/cache/hybrid.hpp>
 #include <foredraft/drafter/forced_tokens.hpp>
 #include <foredraft/drafter/lookahead.hpp>
-#include <foredraft/drafter/model_drafter.hpp>
-#include <foredraft/drafter/model_heterogeneous.hpp>
 #include <foredraft/drafter/model_self.hpp>
-#include <foredraft/drafter/model_tree_drafter.hpp>
 #include <foredraft/drafter/ngram_cache.hpp>
 #include <foredraft/drafter/ngram_map_k.hpp>
 #include <foredraft/drafter/ngram_map_k4v.hpp>
@@ -22,10 +19,12 @@
 #include <foredraft/drafter/suffix_automaton.hpp>
 #include <foredraft/drafter/suffix_decoding.hpp>
 #include <foredraft/drafter/token_recycling.hpp>
-#include <foredraft/io/tokenizer_codec.hpp>
 
 #include "cache_format.hpp"
+#include "draft.hpp"
+#include "draft_over.hpp"
 #include "models.hpp"
+#include "target.hpp"
 
 namespace cli {
 
@@ -33,33 +32,25 @@ namespace {
 
 constexpr fd::Shape kTree = fd::Shape::kTree;
 
-TreeDrafter translating_drafter(Models& models, const Method& method, Cache cache) {
-  if (!method.tree.empty()) {
-    throw UsageError("--spec-tree with a draft model of another tokenizer, which drafts chains",
-                     "a draft model with the target's tokenizer", "leave --spec-tree out");
+class CpuDraft final : public ModelOn<Model, Draft> {
+ public:
+  CpuDraft(Model loaded, std::string isa) : ModelOn(std::move(loaded)), isa_(std::move(isa)) {}
+
+  std::string arithmetic() const override { return isa_; }
+  bool on_gpu() const override { return false; }
+
+  TreeDrafter make_drafter(Models& models, const Method& method) override {
+    Cache cache(with_formats(model.shape(), method.draft_cache),
+                models.draft_context(method.n_ctx));
+    return draft_over(model, std::move(cache), models, method);
   }
-  return fd::HeterogeneousDrafter<Model, Cache>{
-      *models.draft,
-      std::move(cache),
-      fd::codec_of(models.target.tokenizer()),
-      fd::codec_of(models.draft->tokenizer()),
-      {.translation = method.translation, .law = method.draft_law}};
-}
+
+ private:
+  std::string isa_;
+};
 
 TreeDrafter model_drafter(Models& models, const Method& method) {
-  Cache cache(with_formats(models.draft->shape(), method.draft_cache),
-              models.draft_context(method.n_ctx));
-  if (!models.same_vocabulary()) return translating_drafter(models, method, std::move(cache));
-  if (method.translation != fd::Translation::kAuto) {
-    throw UsageError("--draft-translation with a draft model of the target's tokenizer",
-                     "drafts to translate", "leave it out");
-  }
-  if (method.tree.empty()) {
-    return fd::ModelDrafter<Model, Cache>{
-        *models.draft, std::move(cache), {.law = method.draft_law}};
-  }
-  return fd::ModelTreeDrafter<Model, Cache>{
-      *models.draft, std::move(cache), {.branching = method.tree, .law = method.draft_law}};
+  return models.draft->make_drafter(models, method);
 }
 
 TreeDrafter self_drafter(Models& models, const Method& method) {
@@ -117,6 +108,16 @@ const RuleKind kRules[] = {
 };
 
 }  // namespace
+
+std::unique_ptr<Draft> draft_on_cpu(Model model, std::string isa) {
+  return std::make_unique<CpuDraft>(std::move(model), std::move(isa));
+}
+
+double draft_cache_bytes(const Models& models, const Method& method) {
+  if (!models.draft || models.draft->on_gpu()) return 0;
+  return Cache::full_bytes(with_formats(models.draft->shape(), method.draft_cache),
+                           models.draft_context(method.n_ctx));
+}
 
 std::span<const DrafterKind> drafters() { return kDrafters; }
 std::span<const RuleKind> rules() { return kRules; }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cache_format.hpp"
+#include "draft.hpp"
 #include "layer_list.hpp"
 #include "ngram_file.hpp"
 #include "processor.hpp"
@@ -27,7 +28,7 @@ std::string describe(const std::filesystem::path& model) {
 
 }  // namespace
 
-std::string StateFile::describe_draft(const Run& run) {
+std::string StateFile::describe_draft(const Models& models, const Run& run) {
   const Method& method = run.method;
   const DraftArguments& load = run.draft_load;
   const std::vector<int>& tree = method.tree;
@@ -36,7 +37,7 @@ std::string StateFile::describe_draft(const Run& run) {
     text += ", " + kTranslations[static_cast<std::size_t>(method.translation)];
   }
   if (!load.format.empty()) text += ", " + load.format;
-  if (load.format.empty() && load.n_vocab == 0 && run.keep_packed) text += ", as it is";
+  if (load.format.empty() && load.n_vocab == 0 && run.maps_draft) text += ", as it is";
   if (load.n_vocab > 0) text += ", " + std::to_string(load.n_vocab) + " tokens";
   if (!load.counts_file.empty()) text += " by " + describe(load.counts_file);
   if (method.draft_law) text += ", temperature " + std::to_string(method.draft_law->temperature);
@@ -44,6 +45,7 @@ std::string StateFile::describe_draft(const Run& run) {
   for (std::size_t i = 0; i < tree.size(); ++i) {
     text += (i == 0 ? ", tree " : "-") + std::to_string(tree[i]);
   }
+  if (models.draft->on_gpu()) text += ", " + models.draft->arithmetic();
   return text;
 }
 
@@ -58,7 +60,7 @@ StateFile::StateFile(std::string file, const Models& models, const Run& run)
   setup_ = describe(run.target) + ", cache " + spelled(run.method.cache) + ", " + processor_name() +
            ", " + models.isa() + ", " + std::to_string(models.cpu.threads()) + " threads";
   self_ = describe_self(models, run.method);
-  if (!run.draft.empty()) draft_model_ = describe_draft(run);
+  if (!run.draft.empty()) draft_model_ = describe_draft(models, run);
   if (!std::filesystem::exists(file_)) return;
   known_ = read_saved(file_, "a file of --spec-state",
                       "name one that can be read, or one that does not exist",

@@ -25,7 +25,7 @@ class StateFile {
     const std::filesystem::path& target;
     const std::filesystem::path& draft;  ///< empty: none
     const DraftArguments& draft_load;
-    bool keep_packed;
+    bool maps_draft;  ///< --keep-packed is about the draft model
     const Method& method;
   };
 
@@ -33,8 +33,8 @@ class StateFile {
   /// @errors kIo and what ControllerState::load throws, with the name of the file
   StateFile(std::string file, const Models& models, const Run& run);
 
-  /// A draft model, what became of it while it was loaded, and how it drafts.
-  static std::string describe_draft(const Run& run);
+  /// A draft model, what became of it while it was loaded, and how it drafts, on a GPU also where.
+  static std::string describe_draft(const Models& models, const Run& run);
 
   /// The layers of the target that draft under kSelf.
   static std::string describe_self(const Models& models, const Method& method);

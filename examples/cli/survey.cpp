@@ -2,16 +2,36 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <foredraft/backend/cpu/key_blocks.hpp>
 #include <foredraft/backend/cpu/panel_layout.hpp>
+#include <foredraft/backend/cuda/delta_net.hpp>
+#include <foredraft/backend/cuda/memory_pool.hpp>
+#include <foredraft/backend/cuda/selective_scan.hpp>
+#include <foredraft/backend/cuda/weights.hpp>
 #include <foredraft/model/weights.hpp>
 
 namespace cli {
 
 namespace {
+
+/// In panels, as the processor has it.
+std::size_t panel_bytes(const fd::TensorView& weights) {
+  const fd::cpu::PanelLayout layout = fd::cpu::panel_layout(weights.type);
+  const auto block_k = static_cast<std::size_t>(layout.block_k);
+  constexpr std::size_t kRows = fd::cpu::kPanelRows;
+  return (weights.n_out + kRows - 1) / kRows * ((weights.n_in + block_k - 1) / block_k) *
+         layout.bytes;
+}
+
+/// As the pool of a GPU's memory hands it out.
+std::size_t pooled(double bytes) {
+  return fd::cuda::MemoryPool<int>::rounded(static_cast<std::size_t>(bytes));
+}
 
 /// A backend that only measures: read_weights() checks names and shapes against the file with it.
 struct MeasuringBackend {
@@ -19,24 +39,23 @@ struct MeasuringBackend {
   using Vector = std::vector<float>;
 
   Matrix pack(const fd::TensorView& weights) {
-    const fd::cpu::PanelLayout layout = fd::cpu::panel_layout(weights.type);
-    const auto block_k = static_cast<std::size_t>(layout.block_k);
-    constexpr std::size_t kRows = fd::cpu::kPanelRows;
-    bytes += (weights.n_out + kRows - 1) / kRows * ((weights.n_in + block_k - 1) / block_k) *
-             layout.bytes;
+    bytes += on_gpu ? pooled(fd::cuda::bytes_of(weights.type, weights.n_out, weights.n_in))
+                    : panel_bytes(weights);
     return {};
   }
   Vector vector(const fd::TensorView& weights) {
-    bytes += weights.n_in * sizeof(float);
+    const std::size_t size = weights.n_in * sizeof(float);
+    bytes += on_gpu ? pooled(static_cast<double>(size)) : size;
     return {};
   }
 
+  bool on_gpu = false;
   std::size_t bytes = 0;
 };
 
 }  // namespace
 
-Survey survey(const fd::Gguf& file, const fd::LoadOptions& options) {
+Survey survey(const fd::Gguf& file, const fd::LoadOptions& options, bool on_gpu) {
   Survey found;
   found.config = fd::read_config(file);
   const fd::GgufValue* tokens = file.find("tokenizer.ggml.tokens");
@@ -47,7 +66,7 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options) {
   // More than that is refused when the tokenizer is read.
   found.config.n_vocab =
       static_cast<int>(std::min<std::uint64_t>(tokens->count, std::uint64_t{fd::Dim::kMost}));
-  MeasuringBackend backend;
+  MeasuringBackend backend{.on_gpu = on_gpu};
   // Which tokens the head keeps does not matter for its size; a count out of range is refused when
   // the model is loaded.
   std::vector<fd::TokenId> head_tokens(
@@ -59,9 +78,10 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options) {
   return found;
 }
 
-double Survey::cache_bytes(std::int64_t n_ctx, fd::RowFormats formats) const {
+double Survey::cache_bytes(std::int64_t n_ctx, fd::RowFormats formats, int sinks) const {
   const auto positions = static_cast<int>(std::min<std::int64_t>(n_ctx, fd::Dim::kMost));
-  return Cache::full_bytes(with_formats(config.cache_shape(), formats), positions);
+  return Cache::full_bytes(with_sinks(with_formats(config.cache_shape(), formats), sinks),
+                           positions);
 }
 
 double Survey::pass_bytes(int rows, int logit_rows) const {
@@ -98,6 +118,25 @@ void check_cache_formats(fd::RowFormats formats, const fd::ModelConfig& model,
   for (const fd::KeyValueShape& layer : model.cache_shape().layers) {
     check("--cache-type-k", formats.k, layer.d_head);
     check("--cache-type-v", formats.v, layer.d_head);
+  }
+}
+
+void check_gpu_limits(const fd::ModelConfig& model, const std::string& of) {
+  const auto check = [&](const std::string& what, int found, const char* unit, int most) {
+    if (found <= most) return;
+    throw fd::Error(fd::ErrorCode::kUnsupportedModel,
+                    "recurrent layers with " + what + " of " + std::to_string(found) + unit +
+                        " and --device" + of + " cuda",
+                    "at most " + std::to_string(most) + ", which a GPU's registers hold",
+                    "use --device" + of + " cpu");
+  };
+  for (const fd::LayerShape& layer : model.layers) {
+    if (const auto* scan = std::get_if<fd::SelectiveScanShape>(&layer.recurrent)) {
+      check("states", scan->d_state, " columns", fd::cuda::kMostScanState);
+    }
+    if (const auto* net = std::get_if<fd::GatedDeltaNetShape>(&layer.recurrent)) {
+      check("keys", net->d_key, " dimensions", fd::cuda::kMostDeltaKey);
+    }
   }
 }
 

@@ -214,7 +214,7 @@ int run(const Arguments& a) {
   Encoded encoded = encode(models, std::move(texts), a);
   const int n_prompts = static_cast<int>(encoded.prompts.size());
 
-  Space space{.draft_model = models.draft.has_value(),
+  Space space{.draft_model = models.draft != nullptr,
               .trees = models.draft && models.same_vocabulary()};
   for (const DrafterKind& kind : drafters()) {
     if (kind.fits != nullptr && !kind.fits(models)) continue;

@@ -25,7 +25,7 @@ class Help(CliTest):
         text = self.succeeds("generate", "--help").stdout
         for option in ("-md,--model-draft", "--spec-draft-n-max", "--spec-acceptance", "--seed", "--raw", "--samples",
                        "--logprobs", "--draft-temp", "--quantize-draft", "--draft-vocab", "--draft-vocab-counts",
-                       "--repeat-penalty", "--repeat-last-n", "--keep-packed", "-ctk,--cache-type-k",
+                       "--device-draft", "--repeat-penalty", "--repeat-last-n", "--keep-packed", "-ctk,--cache-type-k",
                        "-ctv,--cache-type-v", "-ctkd,--cache-type-k-draft", "-ctvd,--cache-type-v-draft"):
             self.assertIn(option, text)
 
@@ -129,6 +129,18 @@ class Usage(CliTest):
             ("-t with --device cuda", (*generate, "--device", "cuda", "-t", "1")),
             ("q8_0/f16 with --device cuda", (*generate, "--device", "cuda", "--cache-type-k", "q8_0")),
             ("--spec-type self with --device cuda", (*generate, "--device", "cuda", "--spec-type", "self")),
+            ("--device tpu; expected one of cpu, cuda", ("bench", "-m", "x", "--device", "tpu")),
+            ("--isa with --device cuda", ("bench", "-m", "x", "--device", "cuda", "--isa", "portable")),
+            ("--keep-packed with --device cuda", ("bench", "-m", "x", "--device", "cuda", "--keep-packed")),
+            ("-t with --device cuda", ("bench", "-m", "x", "--device", "cuda", "-t", "1")),
+            ("--device-draft without a draft model", (*generate, "--device-draft", "cuda")),
+            ("--device-draft without a draft model", (*generate, "--device-draft", "cpu")),
+            ("--device-draft tpu; expected one of", (*generate, "--device-draft", "tpu", "-md", "x")),
+            ("q8_0/f16 with --device-draft cuda", (*generate, "--device-draft", "cuda", "-md", "x", "-ctkd", "q8_0")),
+            ("-t with --device cuda", (*generate, "--device", "cuda", "--device-draft", "cuda", "-md", "x", "-t", "1")),
+            ("--keep-packed with --device", (*generate, "--device", "cuda", "--device-draft", "cuda", "-md", "x",
+                                             "--keep-packed")),
+            ("--spec-type self", (*generate, "--device", "cuda", "-md", "x", "--spec-type", "self,draft")),
             ("--top", ("logits", "-m", "x", "-p", "a", "--top", "0")),
             ("--top 259; expected at most the 258", ("logits", "-m", self.alphabet(), "-p", "a", "--top", "259")),
             ("sizes", ("bench", "-m", "x", "-p", "8,")),
@@ -155,10 +167,31 @@ class BadFiles(CliTest):
         """With CUDA or without: one sentence before the model is read. Nothing to see where there is a GPU."""
         if shutil.which("nvidia-smi"):
             self.skipTest("there may be a GPU")
-        generate = ("generate", "-m", self.alphabet(), "-p", "a", "--device", "cuda")
-        for formats in ((), ("--cache-type-k", "f32", "--cache-type-v", "f32")):
-            done = self.fails(1, "[device] found", *generate, *formats)
-            self.assertIn("use --device cpu", done.stderr)
+        generate = ("generate", "-m", self.alphabet(), "-p", "a")
+        draft = ("-md", self.alphabet(), "--quantize-draft", "q4_0")
+        target, both = ("--device", "cuda"), ("--device", "cuda", "--device-draft", "cuda")
+        for hint, arguments in [
+            ("cpu", (*generate, *target)),
+            ("cpu", (*generate, *target, "--cache-type-k", "f32", "--cache-type-v", "f32")),
+            ("cpu", (*generate, *target, *draft, "-t", 1)),
+            ("cpu", (*generate, *both, *draft)),
+            ("-draft cpu", (*generate, "--device-draft", "cuda", *draft)),
+            ("-draft cpu", (*generate, "--device-draft", "cuda", *draft, "-t", 1, "--keep-packed")),
+            ("cpu", ("chat", "-m", self.alphabet(), "--chat-format", "chatml", *target)),
+            ("-draft cpu", ("chat", "-m", self.alphabet(), "--chat-format", "chatml", "--device-draft", "cuda", *draft)),
+            ("cpu", ("bench", "-m", self.alphabet(), *target)),
+        ]:
+            with self.subTest(arguments=arguments):
+                done = self.fails(1, "[device] found", *arguments)
+                self.assertRegex(done.stderr, rf"use --device ?{hint}\n$")
+                self.assertNotIn("loading", done.stderr)
+
+    def test_what_a_gpu_cannot_store(self):
+        """Refused whether there is a GPU or not."""
+        q8_0 = ("--cache-type-k-draft", "q8_0", "--cache-type-v-draft", "q8_0")
+        done = self.fails(2, "--cache-type-k-draft q8_0 with heads of", "generate", "-m", self.alphabet(), "-p", "a",
+                          "-md", self.alphabet(), "--quantize-draft", "q4_0", "--device-draft", "cuda", *q8_0)
+        self.assertNotIn("loading", done.stderr)
 
     def test_paths(self):
         secret = self.write("secret.gguf", b"GGUF")

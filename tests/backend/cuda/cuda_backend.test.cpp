@@ -233,6 +233,25 @@ TEST_CASE("target and draft on one device") {
   CHECK(by_trees.stats.accepted > 0);
 }
 
+TEST_CASE("a draft model that was made smaller on its way to the device") {
+  const auto bytes = TinyModel{.type = TensorType::kBF16}.file();
+  const fd::LoadOptions smaller{.requantize = TensorType::kQ8_0, .head_tokens = 200};
+  Backend of_target, of_draft;
+  auto target = fd::load(of_target, fd::Gguf::parse(bytes));
+  auto draft = fd::load(of_draft, fd::Gguf::parse(bytes), smaller);
+  fd::Reference reference;
+  auto expected = fd::load(reference, fd::Gguf::parse(bytes), smaller);
+  using S = Rows<float>;
+  CHECK(text_of<S>(draft, fd::NoDraft{}, fd::Greedy{}, 0, 20).tokens ==
+        text_of<float>(expected, fd::NoDraft{}, fd::Greedy{}, 0, 20).tokens);
+  const auto plain = text_of<S>(target, fd::NoDraft{}, fd::Greedy{}, 0, 20).tokens;
+  const auto drafted = text_of<S>(
+      target, fd::ModelTreeDrafter<fd::Model<Backend>, fd::LinearCache<S>>{draft, {}, 120},
+      fd::Greedy{}, 3, 20);
+  CHECK(drafted.tokens == plain);
+  CHECK(drafted.stats.accepted > 0);
+}
+
 #ifndef __CUDACC__
 
 TEST_CASE("target and draft on different backends") {

@@ -107,6 +107,9 @@ struct PutInDeltaNet {
   }
 };
 
+/// Rows of a state at most, which are as many as a key has dimensions.
+inline constexpr int kMostDeltaKey = 256;
+
 /// States of a gated delta net: see GatedDeltaNetArgs. A warp has some columns of a head's state in
 /// its registers over all steps of a walk; a lane has a part of the rows of one column, by fours.
 /// So columns do not depend on the launch, and a sum has one order.

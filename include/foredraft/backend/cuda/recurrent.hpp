@@ -114,7 +114,7 @@ void Worker<D>::selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
       launch<PutInScan>(PutInScan::grid(args), 0, args);
     });
     for_each_group(a, [&](const StateSteps::Group& group, const StateLayers& layers) {
-      detail::with_least<128, 256, 512>(shape.d_state, "a state", [&]<int n>() {
+      detail::with_least<128, 256, kMostScanState>(shape.d_state, "a state", [&]<int n>() {
         using K = SelectiveScan<n / kWarp>;
         const typename K::Args args{.steps = work_.state_steps.reserve(0).raw(),
                                     .walks = work_.state_walks.reserve(0).raw() + group.first_walk,
@@ -196,7 +196,7 @@ template <Device D>
 void Worker<D>::walk_delta_net(const GatedDeltaNetShape& shape, const StateSteps::Group& group,
                                const StateLayers& layers, float* out) {
   const bool aligned = shape.d_conv() % 4 == 0 && layers.of[0].n_inputs % 4 == 0;
-  detail::with_least<32, 64, 128, 256>(shape.d_key, "a key", [&]<int n>() {
+  detail::with_least<32, 64, 128, kMostDeltaKey>(shape.d_key, "a key", [&]<int n>() {
     // A lane has no registers for 64 rows.
     using K = std::conditional_t<n <= 128, DeltaNet<n / 16>, DeltaNet<n / 32, 4>>;
     static_assert(K::kMostKey == n);

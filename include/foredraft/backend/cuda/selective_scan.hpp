@@ -54,6 +54,9 @@ struct PutInScan {
   }
 };
 
+/// Columns of a state at most.
+inline constexpr int kMostScanState = 512;
+
 /// States of a selective scan: see SelectiveScanArgs. A warp has one row of a head's state in its
 /// registers over all steps of a walk; lane i has the columns i, i + 32, and so on.
 /// @tparam kPerLane  d_state is at most 32 times as many
