@@ -1,7 +1,10 @@
 #include "conversation.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
+
+#include <foredraft/io/chat_marks.hpp>
 
 namespace cli {
 
@@ -27,26 +30,45 @@ std::vector<fd::TokenId> Conversation::opening() const {
   return {one.begin(), std::ranges::mismatch(one, other).in1};
 }
 
+/// The turns as later ones see them: all that stands between the mark of the last answer and what is
+/// said behind its thoughts may be gone.
+std::vector<fd::TokenId> Conversation::settled() const {
+  if (!chat_.forgets_thoughts) return tokens_;
+  const auto mark = encode(fd::marks_of(chat_.format).assistant, false);
+  const auto close = tokenizer_.encode("</think>", {.parse_special = true, .continues = true});
+  const auto marked = std::ranges::find_end(tokens_, mark);
+  if (mark.empty() || marked.empty()) return tokens_;
+  const auto answer = std::ranges::subrange(marked.end(), tokens_.end());
+  const auto closed = std::ranges::find_end(answer, close);
+  if (close.empty() || closed.empty()) return tokens_;
+  const auto said = std::find_if(closed.end(), tokens_.end(), [this](fd::TokenId token) {
+    const std::string_view piece = tokenizer_.piece(token, true);
+    return piece.find_first_not_of(" \n\r\t") != piece.npos;
+  });
+  std::vector<fd::TokenId> rest(tokens_.begin(), answer.begin());
+  rest.insert(rest.end(), said, tokens_.end());
+  return rest;
+}
+
 std::vector<fd::TokenId> Conversation::prompt(const std::string& message) const {
   if (tokens_.empty()) return encode(first_turn(message), true);
-  std::vector<fd::TokenId> all = tokens_;
+  std::vector<fd::TokenId> all = settled();
+  const std::size_t n_settled = all.size();
   const auto reply = encode(fd::format_reply(chat_, message), false);
   // The answer may have closed itself, with the mark of the format or with another end token.
   const bool ended = tokenizer_.is_end(all.back());
   if (ended && (reply.empty() || reply.front() != all.back())) all.pop_back();
-  const bool closed = ended && all.size() == tokens_.size();
+  const bool closed = ended && all.size() == n_settled;
   all.insert(all.end(), reply.begin() + (closed ? 1 : 0), reply.end());
   return all;
 }
 
 void Conversation::answered(std::span<const fd::TokenId> tokens) {
-  const bool whole =
-      tokens.size() >= tokens_.size() && std::equal(tokens_.begin(), tokens_.end(), tokens.begin());
+  const std::vector<fd::TokenId> before = settled();
   // A closing mark in place of another end token is no difference that matters.
-  const bool but_end = !tokens_.empty() && tokens.size() >= tokens_.size() &&
-                       std::equal(tokens_.begin(), tokens_.end() - 1, tokens.begin());
-  if (whole || but_end) {
-    turns_.push_back(tokens_.size());
+  const auto kept = std::span(before).first(before.empty() ? 0 : before.size() - 1);
+  if (tokens.size() >= before.size() && std::ranges::equal(kept, tokens.first(kept.size()))) {
+    turns_.push_back(before.size());
   } else {
     turns_.clear();  // what came before is not there any more
   }

@@ -16,7 +16,8 @@ namespace cli {
 
 /// The turns of a chat as tokens. An answer stays the tokens that were generated, never its text
 /// encoded again, so each prompt begins with all that was read and written before, and only what is
-/// new has to be read.
+/// new has to be read. Where the format leaves out what was thought in earlier turns, that is cut out of
+/// an answer once the next message comes, and what was said behind it is read once more.
 class Conversation {
  public:
   /// @param system  message in front; empty: what the format has, if anything
@@ -44,6 +45,7 @@ class Conversation {
  private:
   std::vector<fd::TokenId> encode(std::string_view text, bool begins) const;
   std::string first_turn(const std::string& message) const;
+  std::vector<fd::TokenId> settled() const;
 
   const fd::Tokenizer& tokenizer_;
   fd::ChatTemplate chat_;
