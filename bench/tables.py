@@ -248,6 +248,25 @@ def cache_formats(results):
     return table([*head, *accepting], rows)
 
 
+def long_context(results):
+    """Time of eight rows over that of one, and of one row beside f16, behind texts of several lengths."""
+    files = {path.stem.removeprefix("long-context-"): json.loads(path.read_text())
+             for path in sorted(results.glob("long-context-*.json"), reverse=True)}
+    if not files:
+        return ""
+    rows = []
+    for model, file in files.items():
+        of = {(one["positions"], one["format"], one["rows"]): one for one in file["passes"]}
+        for positions in sorted({key[0] for key in of}):
+            def ms(form):
+                return 1e3 * of[positions, form, 1]["seconds"]["median"]
+            rows.append([model, f"{positions}", *(f"{ms(form):.1f}" for form in ("f16", "q8_0")),
+                         *(f"{of[positions, form, 8]['of_first']:.2f}" for form in ("f16", "q8_0"))])
+    cpu = {file["machine"]["cpu"] + ", " + file["isa"] for file in files.values()}
+    return f"{' and '.join(sorted(cpu))}, {next(iter(files.values()))['threads']} threads:\n\n" + table(
+        ["model", "positions", "one row, f16, ms", "q8_0", "eight rows of one, f16", "q8_0"], rows)
+
+
 def xsimd(results):
     """Float kernels on xsimd's batches beside our own vector operations."""
     path = results / "xsimd.json"
@@ -509,7 +528,8 @@ def plain(results):
 TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmul": matmul, "operators": operators,
           "loading": loading, "perplexity": perplexity, "answers": answers,
           "constrained": constrained, "masks": masks, "recurrent": recurrent, "plain": plain, "second_turn": second_turn}
-OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "xsimd": xsimd, "cache_formats": cache_formats}
+OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "xsimd": xsimd, "cache_formats": cache_formats,
+                   "long_context": long_context}
 MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 
 
