@@ -124,6 +124,7 @@ class Controller {
     passes_ = pass_.curve(context);
     plain_ = passes_[1];
     set_rate(recent_);
+    drafting_ = 0;
     reading_ = false;
     copying_ = false;
   }
@@ -219,13 +220,15 @@ class Controller {
     const double guessed_read = kGuessedRead * plain_;
     if (backlog <= kShortBacklog) {
       if (depth > 0) learn(w.step_seconds, guessed_step, seconds / depth);
+      drafting_ = depth * w.step_seconds;
       return;
     }
     // While a level was not measured it takes what was guessed, unless that is clearly too little.
     const double dearer = seconds / (backlog * guessed_read + depth * guessed_step);
     if (w.step_seconds == 0 && dearer > 2) w.step_seconds = guessed_step * std::min(dearer, 4.0);
     const double step = w.step_seconds > 0 ? w.step_seconds : guessed_step;
-    const double reading = seconds - depth * step;
+    drafting_ = depth * step;
+    const double reading = seconds - drafting_;
     if (reading > 0) learn(w.read_seconds, guessed_read, reading / backlog);
   }
   /// It drafted to a fixed depth, of which nothing is learned that a choice needs.
@@ -445,14 +448,14 @@ class Controller {
   /// than plain decoding by more than that part; and where drafts are right, a long one comes soon.
   double credit() const noexcept { return kAdvance + kLoss * text_.tokens + text_.won; }
 
-  /// What the round's draft brought, less what it cost. What a model read is an investment, and bounded
-  /// as such; of a pass that was late, not all is the draft's doing.
+  /// What the round's draft brought, less what it should cost: a pass that was late, or a model that
+  /// ran for the first time, is not the draft's doing. An investment has bounds of its own.
   void balance(const Round& round, double pass) noexcept {
     const int rows = round.draft.size();
-    if (rows == 1) return;
-    const double longer = std::min(pass, passes_[idx(rows)] + kAdvance * plain_) - plain_;
-    const double drafting = reading_ ? 0.0 : round.cost.draft;
-    text_.won += static_cast<double>(round.tokens.size()) - 1 - (longer + drafting) / plain_;
+    const double expected = rows > 1 ? passes_[idx(rows)] + kAdvance * plain_ : plain_;
+    const double cost = std::min(pass, expected) - plain_ + (reading_ ? 0.0 : drafting_);
+    text_.won += static_cast<double>(round.tokens.size()) - 1 - cost / plain_;
+    drafting_ = 0;
   }
 
   /// Tokens that this answer will still have, by the last ones that became longer than it is, and by
@@ -568,6 +571,7 @@ class Controller {
   int tokens_left_ = std::numeric_limits<int>::max();
   bool reading_ = false;  // this round pays for a model's backlog
   bool copying_ = false;  // ... or drafters without a model promise much
+  double drafting_ = 0;   // seconds of the model that drafted in this round, but for reading
   double plain_ = 1;      // seconds of a pass of one row
   double rate_ = 1;       // tokens a second that time is worth
   std::array<double, DraftTree::kMaxNodes + 1> passes_{};  // seconds, by rows
