@@ -31,7 +31,8 @@ std::vector<fd::TokenId> Conversation::opening() const {
 }
 
 /// The turns as later ones see them: all that stands between the mark of the last answer and what is
-/// said behind its thoughts may be gone.
+/// said behind its thoughts may be gone. Thoughts that end with other tokens than `</think>` has are not
+/// found, and stay.
 std::vector<fd::TokenId> Conversation::settled() const {
   if (!chat_.forgets_thoughts) return tokens_;
   const auto mark = encode(fd::marks_of(chat_.format).assistant, false);

@@ -91,8 +91,7 @@ void require_gpu(std::span<const GpuNeed> needs) {
   try {
     fd::cuda::check(cudaMemGetInfo(&free, &all), "asking for the GPU's memory");
   } catch (const fd::Error& error) {
-    throw fd::Error(error.code(), error.found(), error.expected(),
-                    "use --device" + needs.front().of + " cpu");
+    throw fd::Error(error.code(), error.found(), error.expected(), "use " + without_gpu(needs));
   }
   const double bytes = device_bytes<fd::cuda::GpuDevice>(needs);
   if (bytes <= static_cast<double>(free)) return;

@@ -1,4 +1,6 @@
-#include <string>
+#include <array>
+#include <memory>
+#include <span>
 
 #include <foredraft/core/error.hpp>
 
@@ -11,20 +13,22 @@ namespace cli {
 
 namespace {
 
-[[noreturn]] void refuse(const std::string& of) {
+[[noreturn]] void refuse(std::span<const GpuNeed> needs) {
   throw fd::Error(fd::ErrorCode::kDevice,
-                  "--device" + of + " cuda in a program that was built without CUDA",
-                  "one that was built with it: cmake --preset cuda", "use --device" + of + " cpu");
+                  "--device" + needs.front().of + " cuda in a program that was built without CUDA",
+                  "one that was built with it: cmake --preset cuda", "use " + without_gpu(needs));
 }
 
 }  // namespace
 
-void require_gpu(std::span<const GpuNeed> needs) { refuse(needs.front().of); }
+void require_gpu(std::span<const GpuNeed> needs) { refuse(needs); }
 
-std::unique_ptr<Target> load_on_gpu(const fd::Gguf&, const fd::LoadOptions&) { refuse(""); }
+std::unique_ptr<Target> load_on_gpu(const fd::Gguf&, const fd::LoadOptions&) {
+  refuse(std::array{GpuNeed{}});
+}
 
 std::unique_ptr<Draft> load_draft_on_gpu(const fd::Gguf&, const fd::LoadOptions&) {
-  refuse("-draft");
+  refuse(std::array{GpuNeed{.of = "-draft"}});
 }
 
 }  // namespace cli

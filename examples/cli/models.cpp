@@ -113,10 +113,10 @@ class Room {
   void add(const Survey& survey, int logit_rows, bool on_gpu, GpuNeed need) {
     check_cache_formats(need.formats, survey.config, need.of, on_gpu);
     if (on_gpu) check_gpu_limits(survey.config, need.of);
-    ++n_models_;
     need.pass_bytes = survey.pass_bytes(fd::Options().prefill_block, logit_rows);
     bytes_ += need.pass_bytes;
     if (!on_gpu) {
+      ++n_models_;
       bytes_ += static_cast<double>(survey.weight_bytes) +
                 survey.cache_bytes(need.n_ctx, need.formats, need.sinks);
       return;
@@ -129,14 +129,14 @@ class Room {
   /// @errors kDevice, kOutOfMemory
   void require(int n_ctx) const {
     if (!on_gpu_.empty()) require_gpu(on_gpu_);
-    require_memory(bytes_,
-                   "weights and a context of " + std::to_string(n_ctx) +
-                       (n_models_ > 1 ? " for two models" : ""),
+    const std::string weights = "weights and a context of " + std::to_string(n_ctx) +
+                                (n_models_ > 1 ? " for two models" : "");
+    require_memory(bytes_, n_models_ > 0 ? weights : "what a pass on a GPU hands over",
                    "a smaller context (-c) or a smaller model");
   }
 
  private:
-  int n_models_ = 0;
+  int n_models_ = 0;  // on the processor
   double bytes_ = 0;  // of the processor's memory
   std::vector<GpuNeed> on_gpu_;
 };

@@ -68,6 +68,15 @@ struct GpuNeed {
   std::string of = {};  ///< "" or "-draft": what the options of the model end in
 };
 
+/// "--device cpu", or what it takes for all of several models.
+inline std::string without_gpu(std::span<const GpuNeed> needs) {
+  std::string options;
+  for (const GpuNeed& need : needs) {
+    options += (options.empty() ? "--device" : " and --device") + need.of + " cpu";
+  }
+  return options;
+}
+
 /// Refuse what the GPU that is current has no room for, before anything is read.
 /// @param needs  of all models that are to run there, at least one
 /// @errors kDevice where there is no GPU, or the program was built without CUDA; kOutOfMemory

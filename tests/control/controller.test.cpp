@@ -124,6 +124,28 @@ TEST_CASE(
     }
   }
 }
+TEST_CASE("rounds of a fixed depth are in no text's account") {
+  const sim::Nature wrong{.acceptance = 0.0, .seconds = 2e-6};
+  const auto pass = [](int rows) { return 0.02 * (1 + 0.1 * (rows - 1)); };
+  const auto price_behind = [&](const sim::Nature& nature, bool fixed, int rows) {
+    const std::vector<sim::Nature> natures{nature};
+    auto chain = sim::chain_of(natures);
+    sim::Rounds(chain, pass).run(50);  // rows have a price
+    chain.reset();
+    sim::Rounds rounds(chain, pass);
+    rounds.fixed = fixed;
+    rounds.run(3);
+    rounds.fixed = false;
+    rounds.round();
+    return chain.controller().prices()[static_cast<std::size_t>(rows)];
+  };
+  // Neither have they won what a long draft may cost, nor lost what a short one may.
+  CHECK(price_behind(wrong, true, 16) > 1e6);
+  CHECK(price_behind(wrong, true, 2) < 1);
+  const sim::Nature right{.acceptance = 1.0, .seconds = 2e-6};
+  CHECK(price_behind(right, false, 16) < 1e6);
+  CHECK(price_behind(right, true, 16) > 1e6);
+}
 TEST_CASE("a pass that comes late, as one in twenty does, does not end drafting") {
   double rate = 0;
   constexpr int kTexts = 20;

@@ -126,6 +126,8 @@ inline double usual_pass(int rows) {
 /// Greedy rounds behind a prompt.
 class Rounds {
  public:
+  bool fixed = false;  ///< the depth is
+
   Rounds(fd::Chain<>& drafter, Pass pass, int prompt = 20, int max_tokens = 1 << 20)
       : drafter_(drafter), pass_(std::move(pass)), left_(max_tokens) {
     for (int i = 0; i < prompt; ++i) tokens_.push_back(truth(static_cast<std::uint64_t>(i)));
@@ -137,7 +139,7 @@ class Rounds {
     draft_.reset(tokens_.back());
     const double begin = now;
     const int depth = std::min(63, left_ - 1);
-    const fd::Limit limit{.depth = depth, .nodes = depth};
+    const fd::Limit limit{.depth = depth, .nodes = depth, .fixed = fixed};
     fd::Context context{tokens_, {}, {}};
     context.tokens_left = left_;
     if (drafting) drafter_.propose(context, limit, draft_);

@@ -55,7 +55,8 @@ class Controller {
     text_ = {};
     for (Watched& w : drafters_) {
       w.right = 0;
-      w.invested = false;
+      w.spent = 0;
+      w.invested = w.parked = false;
     }
   }
 
@@ -123,7 +124,7 @@ class Controller {
     tokens_left_ = tokens_left;
     passes_ = pass_.curve(context);
     plain_ = passes_[1];
-    set_rate(recent_);
+    set_prices(recent_);
     drafting_ = 0;
     reading_ = false;
     copying_ = false;
@@ -161,7 +162,7 @@ class Controller {
     Watched& w = drafters_[i];
     if (fixed_) return Plan{limit, 1.0};
     if (limit.depth == 0) return std::nullopt;
-    if (!copying_) set_rate(slow_);
+    if (!copying_) set_prices(slow_);
     const double step = w.step_seconds > 0 ? w.step_seconds : kGuessedStep * plain_;
     const double read = w.read_seconds > 0 ? w.read_seconds : kGuessedRead * plain_;
     w.forecast = forecast(w, limit, step);
@@ -200,6 +201,7 @@ class Controller {
     ++w.asked;
     w.seconds += seconds;
     w.ask_seconds += (seconds - w.ask_seconds) / std::min<double>(static_cast<double>(w.asked), 16);
+    drafting_ += w.ask_seconds;
   }
   /// One with a model read `backlog` tokens and drafted `depth` levels, of which `rows` nodes have to
   /// be verified: all of a drawn tree, of a tree of point masses as few as one path.
@@ -207,6 +209,7 @@ class Controller {
     Watched& w = drafters_[i];
     ++w.asked;
     w.seconds += seconds;
+    w.spent += seconds;
     if (depth > 0) w.width = static_cast<double>(rows) / depth;
     // The first time is not what it costs later: memory is touched, weights come from far away.
     const auto learn = [](double& mean, double guess, double sample) {
@@ -220,15 +223,15 @@ class Controller {
     const double guessed_read = kGuessedRead * plain_;
     if (backlog <= kShortBacklog) {
       if (depth > 0) learn(w.step_seconds, guessed_step, seconds / depth);
-      drafting_ = depth * w.step_seconds;
+      drafting_ += depth * w.step_seconds;
       return;
     }
     // While a level was not measured it takes what was guessed, unless that is clearly too little.
     const double dearer = seconds / (backlog * guessed_read + depth * guessed_step);
     if (w.step_seconds == 0 && dearer > 2) w.step_seconds = guessed_step * std::min(dearer, 4.0);
     const double step = w.step_seconds > 0 ? w.step_seconds : guessed_step;
-    drafting_ = depth * step;
-    const double reading = seconds - drafting_;
+    drafting_ += depth * step;
+    const double reading = seconds - depth * step;
     if (reading > 0) learn(w.read_seconds, guessed_read, reading / backlog);
   }
   /// It drafted to a fixed depth, of which nothing is learned that a choice needs.
@@ -326,7 +329,7 @@ class Controller {
     if (w.parked && w.forecast.gain > 0) {
       const double ratio = w.forecast.cost / w.forecast.gain;
       if (w.forecast.cost >= kOutOfReach)
-        return line + "; parked: this text has lost enough by drafts";
+        return line + "; parked: drafting would cost more than this text may lose";
       line += ratio >= 1 ? format("; parked: drafting would cost %.2g times what it gains", ratio)
                          : "; parked: reading the text would cost more than drafts can save";
     }
@@ -403,6 +406,7 @@ class Controller {
     Forecast forecast;
     bool parked = false;
     int right = 0;          // tokens that it drafted in this text
+    double spent = 0;       // seconds in this text, with a model
     bool invested = false;  // in what it read of this text
     double doubt = 1;       // what an investment has to bring more, because others brought a loss
     struct {
@@ -427,9 +431,9 @@ class Controller {
     return text_.saved < 0 ? std::min(2 * w.doubt, ControllerState::kMostDoubt) : 1.0;
   }
 
-  /// What time is worth in this round: at the rate of rounds like it. What a text copies it copies
-  /// anyway, so a token that is drafted elsewhere saves one that would have taken long.
-  void set_rate(const ControllerState::Growth& growth) noexcept {
+  /// What time is worth in this round, and rows cost: at the rate of rounds like it. What a text copies
+  /// it copies anyway, so a token that is drafted elsewhere saves one that would have taken long.
+  void set_prices(const ControllerState::Growth& growth) noexcept {
     rate_ = 1.0 / plain_;
     if (growth.seconds > 0) rate_ = std::max(rate_, growth.tokens / growth.seconds);
     if (fixed_) return prices_.fill(0.0);
@@ -451,6 +455,7 @@ class Controller {
   /// What the round's draft brought, less what it should cost: a pass that was late, or a model that
   /// ran for the first time, is not the draft's doing. An investment has bounds of its own.
   void balance(const Round& round, double pass) noexcept {
+    if (fixed_) return;
     const int rows = round.draft.size();
     const double expected = rows > 1 ? passes_[idx(rows)] + kAdvance * plain_ : plain_;
     const double cost = std::min(pass, expected) - plain_ + (reading_ ? 0.0 : drafting_);
@@ -524,7 +529,8 @@ class Controller {
   /// plain passes for all of them.
   double trust(const Watched& w) const noexcept {
     if (known(w)) return 0.0;
-    return std::clamp(kFaith * plain_ - w.seconds, 0.0, kTrust * text_.plain);
+    const double left = std::min(kFaith * plain_ - w.seconds, kTrust * text_.plain - w.spent);
+    return std::max(left, 0.0);
   }
 
   static Plan probe(Limit limit, double value) noexcept {
@@ -540,7 +546,7 @@ class Controller {
     return {limit, w.forecast.value()};
   }
 
-  /// The depth that promises most.
+  /// The depth that promises most, of those that the text can pay for.
   /// @param context  acceptance, in parts of what it was
   Forecast forecast(const Watched& w, Limit limit, double step,
                     double context = 1.0) const noexcept {
@@ -571,7 +577,7 @@ class Controller {
   int tokens_left_ = std::numeric_limits<int>::max();
   bool reading_ = false;  // this round pays for a model's backlog
   bool copying_ = false;  // ... or drafters without a model promise much
-  double drafting_ = 0;   // seconds of the model that drafted in this round, but for reading
+  double drafting_ = 0;   // seconds that drafting takes in this round, but for reading
   double plain_ = 1;      // seconds of a pass of one row
   double rate_ = 1;       // tokens a second that time is worth
   std::array<double, DraftTree::kMaxNodes + 1> passes_{};  // seconds, by rows

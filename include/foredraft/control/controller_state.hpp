@@ -92,6 +92,7 @@ struct ControllerState {
     for (Drafter& d : drafters) {
       d.asked = 0;
       d.seconds = d.ask_seconds = d.step_seconds = d.read_seconds = 0;
+      d.width = Drafter().width;  // rows that nobody has measured would not be tried
       d.doubt = Drafter().doubt;
       d.interval = Drafter().interval;
       d.waited = 0;

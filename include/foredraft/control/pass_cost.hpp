@@ -15,7 +15,8 @@ namespace foredraft::inline v0 {
 /// A machine decides how much cheaper eight rows are than eight passes, so nothing is assumed for
 /// longer than it takes to measure it. Rows are gathered in classes (each of the first eight, then
 /// fewer), and contexts in bands, because attention grows with the context. What was not measured
-/// lies between its measured neighbours, or beyond them as a typical machine would have it.
+/// lies between its measured neighbours; beyond them a row costs what it does on a typical machine, and
+/// not less than the measured ones did.
 /// @units seconds @cost learn and curve O(64)
 class PassCost {
  public:
@@ -38,8 +39,8 @@ class PassCost {
     if (rows < 1 || rows > kMostRows || !(seconds > 0)) return;
     Mean& mean = bands_[band_of(context)][class_of(rows)];
     if (mean.samples == 0) mean.seconds = most_rows() > 0 ? curve(context)[idx(rows)] : seconds;
-    // A pass may be late for reasons of its own (another program, a page fault), never early: so a
-    // late one, be it the first of its kind, moves the mean by little.
+    // A pass may be late for reasons of its own (another program, a page fault), never early: so no
+    // late one, be it the first of its kind, moves the mean by much.
     const double surprise = std::min(seconds / mean.seconds - 1.0, kSurprise);
     mean.seconds *= 1.0 + surprise * (mean.samples < kFew ? 1.0 : kForget);
     if (mean.samples < kMostSamples) ++mean.samples;
@@ -98,7 +99,7 @@ class PassCost {
                                                       10, 12, 16, 24, 32, 48, 64};
   static constexpr double kForget = 0.2;
   static constexpr double kSurprise = 0.25;
-  static constexpr int kFew = 4;  // samples of a kind, of which the last one counts
+  static constexpr int kFew = 4;  // first samples of a kind, which replace the mean
 
   using Band = std::array<Mean, kClasses>;
 

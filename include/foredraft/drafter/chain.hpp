@@ -95,11 +95,11 @@ class ControlledDrafters {
   void propose(const Context& context, Limit limit, DraftTree& draft) {
     for (Part& part : parts_) part.tree.reset(context.anchor());
     drawn_ = kNone;  // of a round that failed
+    control_.begin(static_cast<int>(context.tokens.size()) - 1, limit, context.tokens_left);
     if (limit.fixed && ((parts_.size() == 1 && S == D::shape) || limit.depth == 0))
       return pass_on(context, limit, draft);
     // Of several drafts as many nodes as one chain of that depth has, else all would be verified.
     if (limit.fixed) limit.nodes = std::min(limit.nodes, limit.depth);
-    control_.begin(static_cast<int>(context.tokens.size()) - 1, limit, context.tokens_left);
     merged_.clear();
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       parts_[i].asked = !parts_[i].has_model && control_.asks(i);
