@@ -251,6 +251,15 @@ TEST_CASE("a controller that was restored goes on as the one whose state it was"
     CHECK(more.learned().drafters[0] == sim::fd::ControllerState::Drafter{.name = "drafter"});
     CHECK(more.learned().passes == state.passes);
   }
+  SECTION("a state need not know any of them") {
+    sim::fd::ControllerState costs;
+    costs.passes = state.passes;
+    auto strangers = named({0, 1, 2});
+    strangers.learn_from(costs);
+    CHECK(strangers.learned().passes == state.passes);
+    CHECK(strangers.learned().drafters[2] ==
+          sim::fd::ControllerState::Drafter{.name = "drafter 2"});
+  }
   SECTION("what is said for people begins anew") {
     auto restored = named({0, 1, 2});
     restored.learn_from(state);

@@ -185,7 +185,8 @@ class ControlledDrafters {
     own.drafters.clear();
     for (const Part& part : parts_) {
       const ControllerState::Drafter* known = state.drafter(part.name);
-      own.drafters.push_back(known != nullptr ? *known : ControllerState::Drafter{});
+      own.drafters.push_back(known != nullptr ? *known
+                                              : ControllerState::Drafter{.name = part.name});
     }
     control_.restore(own);
   }
