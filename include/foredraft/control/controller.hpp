@@ -201,7 +201,6 @@ class Controller {
     ++w.asked;
     w.seconds += seconds;
     w.ask_seconds += (seconds - w.ask_seconds) / std::min<double>(static_cast<double>(w.asked), 16);
-    drafting_ += w.ask_seconds;
   }
   /// One with a model read `backlog` tokens and drafted `depth` levels, of which `rows` nodes have to
   /// be verified: all of a drawn tree, of a tree of point masses as few as one path.
@@ -223,14 +222,14 @@ class Controller {
     const double guessed_read = kGuessedRead * plain_;
     if (backlog <= kShortBacklog) {
       if (depth > 0) learn(w.step_seconds, guessed_step, seconds / depth);
-      drafting_ += depth * w.step_seconds;
+      drafting_ = depth * w.step_seconds;
       return;
     }
     // While a level was not measured it takes what was guessed, unless that is clearly too little.
     const double dearer = seconds / (backlog * guessed_read + depth * guessed_step);
     if (w.step_seconds == 0 && dearer > 2) w.step_seconds = guessed_step * std::min(dearer, 4.0);
     const double step = w.step_seconds > 0 ? w.step_seconds : guessed_step;
-    drafting_ += depth * step;
+    drafting_ = depth * step;
     const double reading = seconds - depth * step;
     if (reading > 0) learn(w.read_seconds, guessed_read, reading / backlog);
   }
@@ -577,7 +576,7 @@ class Controller {
   int tokens_left_ = std::numeric_limits<int>::max();
   bool reading_ = false;  // this round pays for a model's backlog
   bool copying_ = false;  // ... or drafters without a model promise much
-  double drafting_ = 0;   // seconds that drafting takes in this round, but for reading
+  double drafting_ = 0;   // seconds of the model that drafts in this round, but for reading
   double plain_ = 1;      // seconds of a pass of one row
   double rate_ = 1;       // tokens a second that time is worth
   std::array<double, DraftTree::kMaxNodes + 1> passes_{};  // seconds, by rows
