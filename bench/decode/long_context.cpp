@@ -8,15 +8,14 @@
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
-#include <random>
-#include <span>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
-#include <foredraft/models.hpp>
+#include <foredraft/backend/row_format.hpp>
+#include <foredraft/model/load.hpp>
 
 #include "../support/program.hpp"
 #include "../support/summary.hpp"
@@ -27,9 +26,8 @@ namespace {
 
 namespace fd = foredraft;
 using Json = nlohmann::ordered_json;
-using Rows = fd::LinearCache<fd::cpu::AnyRows>;
 
-constexpr int kBlock = 512;  // rows that are staged at once
+constexpr fd::RowFormat kFormats[] = {fd::RowFormat::kF16, fd::RowFormat::kQ8_0};
 
 struct Arguments {
   std::string model;
@@ -39,87 +37,15 @@ struct Arguments {
   int threads = 0;
 };
 
-std::vector<fd::Node> chain(int n) {
-  std::vector<fd::Node> nodes;
-  for (int i = 0; i < n; ++i) nodes.push_back({100 + i * 37 % 1000, i - 1});
-  return nodes;
-}
-std::vector<fd::NodeIndex> path(int n) {
-  std::vector<fd::NodeIndex> nodes;
-  for (int i = 0; i < n; ++i) nodes.push_back(i);
-  return nodes;
-}
-
-/// A text whose keys and values are noise: what it says does not matter.
-class Text {
- public:
-  Text(bench::Model& model, fd::RowFormat format, int n)
-      : model_(model), format_(format), cache_(shape(model, format), n + kBlock, kBlock) {
-    std::mt19937 random(1);
-    std::normal_distribution<float> noise(0.0f, 0.3f);
-    while (cache_.size() < n) {
-      const int count = std::min(n - cache_.size(), kBlock);
-      cache_.stage(chain(count));
-      const auto& layers = model.config().layers;
-      for (int layer = 0; layer < static_cast<int>(layers.size()); ++layer) {
-        const fd::AttentionShape& a = layers[static_cast<std::size_t>(layer)].attention;
-        std::vector<float> row(static_cast<std::size_t>(a.d_head));
-        for (int i = 0; i < count; ++i) {
-          for (float& x : row) x = noise(random);
-          for (int head = 0; head < a.n_kv_heads; ++head)
-            cache_.layer(layer).put(head, cache_.size() + i, row, row);
-        }
-      }
-      cache_.commit(path(count));
-    }
-  }
-
-  fd::RowFormat format() const { return format_; }
-
-  /// Check a draft behind `position` tokens, the best token of each row. @units seconds
-  double verification(int rows, int position) {
-    go_to(position);
-    cache_.stage(chain(rows));
-    fd::Request<Rows> request{&cache_, 0, rows, {fd::RowNeed::kArgmax, {}}, &scores_};
-    const auto begin = bench::Clock::now();
-    model_.forward(std::span(&request, 1));
-    const double seconds = bench::seconds_since(begin);
-    cache_.discard();
-    return seconds;
-  }
-
- private:
-  static fd::CacheShape shape(bench::Model& model, fd::RowFormat format) {
-    fd::CacheShape shape = model.shape();
-    shape.formats = {format, format};
-    return shape;
-  }
-  /// Rows stay as they are stored, whether the text reaches them or not.
-  void go_to(int position) {
-    cache_.truncate(position);
-    while (cache_.size() < position) {
-      const int count = std::min(position - cache_.size(), kBlock);
-      cache_.stage(chain(count));
-      cache_.commit(path(count));
-    }
-  }
-
-  bench::Model& model_;
-  fd::RowFormat format_;
-  Rows cache_;
-  fd::Scores scores_;
-};
-
 int run(Arguments a) {
   std::sort(a.positions.begin(), a.positions.end());
   fd::Cpu cpu{{.threads = a.threads}};
   const auto file = cli::find_model(a.model);
   bench::Model model = fd::load(cpu, file);
-  std::vector<Text> texts;
-  for (const fd::RowFormat format : {fd::RowFormat::kF16, fd::RowFormat::kQ8_0})
-    texts.emplace_back(model, format, a.positions.back());
+  std::vector<bench::Passes> texts;
+  for (const fd::RowFormat format : kFormats) texts.emplace_back(model, a.positions.back(), format);
 
-  // [position][text][rows]; turn 0 warms up.
+  // [position][format][rows]; turn 0 warms up.
   std::vector<std::vector<std::vector<std::vector<double>>>> seconds(
       a.positions.size(),
       std::vector(texts.size(), std::vector<std::vector<double>>(a.rows.size())));
@@ -141,7 +67,7 @@ int run(Arguments a) {
       for (std::size_t r = 0; r < a.rows.size(); ++r) {
         passes.push_back(
             {{"positions", a.positions[p]},
-             {"format", fd::name_of(texts[t].format())},
+             {"format", fd::name_of(kFormats[t])},
              {"rows", a.rows[r]},
              {"seconds", bench::summary(seconds[p][t][r])},
              {"of_first", bench::median(bench::ratios(seconds[p][t][r], seconds[p][t][0]))}});

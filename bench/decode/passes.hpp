@@ -21,7 +21,7 @@ namespace bench {
 namespace fd = foredraft;
 
 using Model = fd::Model<fd::Cpu>;
-using Cache = fd::LinearCache<fd::f16>;
+using Cache = fd::LinearCache<fd::cpu::AnyRows>;
 using Clock = std::chrono::steady_clock;
 
 inline double seconds_since(Clock::time_point begin) {
@@ -61,11 +61,10 @@ class Passes {
   static constexpr int kBlock = 512;        // tokens of a prompt in one pass
   static constexpr int kVerifiedRows = 64;  // most rows of a verification
 
-  Passes(Model& model, int n_positions)
-      : model_(model),
-        n_positions_(n_positions),
-        cache_(model.shape(), n_positions + kBlock, kBlock) {
-    fill(cache_);
+  /// @param format  of keys and values
+  Passes(Model& model, int n_positions, fd::RowFormat format = fd::RowFormat::kF16)
+      : model_(model), cache_(shape_of(model, format), n_positions + kBlock, kBlock) {
+    fill(n_positions);
   }
 
   /// A verification: m rows behind `position` committed ones, the best token of each.
@@ -109,19 +108,23 @@ class Passes {
   }
 
  private:
+  static fd::CacheShape shape_of(const Model& model, fd::RowFormat format) {
+    fd::CacheShape shape = model.shape();
+    shape.formats = {format, format};
+    return shape;
+  }
+
   /// Noise for keys and values.
-  void fill(Cache& cache) const {
+  void fill(int n_positions) {
     const auto& c = model_.config();
     const fd::AttentionShape& a = c.layers.front().attention;  // all are alike
-    const auto row = static_cast<std::size_t>(a.d_head);
-    const auto noise = random_floats(row * 61, 0.3f);
+    const auto d_head = static_cast<std::size_t>(a.d_head);
+    const auto noise = random_floats(d_head + 61, 0.3f);
     for (int layer = 0; layer < static_cast<int>(c.layers.size()); ++layer) {
-      const auto kv = cache.layer(layer);
-      for (int head = 0; head < a.n_kv_heads; ++head) {
-        auto* const k = reinterpret_cast<fd::f16*>(kv.k.row(head, 0));
-        auto* const v = reinterpret_cast<fd::f16*>(kv.v.row(head, 0));
-        for (std::size_t i = 0; i < static_cast<std::size_t>(n_positions_) * row; ++i)
-          k[i] = v[i] = fd::f16(noise[i % noise.size()]);
+      auto rows = cache_.layer(layer);
+      for (int i = 0; i < n_positions; ++i) {
+        const auto row = std::span(noise).subspan(static_cast<std::size_t>(i % 61), d_head);
+        for (int head = 0; head < a.n_kv_heads; ++head) rows.put(head, i, row, row);
       }
     }
   }
@@ -162,7 +165,6 @@ class Passes {
   fd::TokenId best() const { return scores_.argmax(0); }
 
   Model& model_;
-  int n_positions_;
   Cache cache_;
   fd::Scores scores_;
   fd::Scores unread_;

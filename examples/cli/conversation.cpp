@@ -6,6 +6,8 @@
 
 #include <foredraft/io/chat_marks.hpp>
 
+#include "thinking.hpp"
+
 namespace cli {
 
 Conversation::Conversation(const fd::Tokenizer& tokenizer, fd::ChatTemplate chat,
@@ -31,20 +33,20 @@ std::vector<fd::TokenId> Conversation::opening() const {
 }
 
 /// The turns as later ones see them: all that stands between the mark of the last answer and what is
-/// said behind its thoughts may be gone. Thoughts that end with other tokens than `</think>` has are not
-/// found, and stay.
+/// said behind its thoughts may be gone. Thoughts whose marks are no tokens of their own are not found,
+/// and stay.
 std::vector<fd::TokenId> Conversation::settled() const {
-  if (!chat_.forgets_thoughts) return tokens_;
+  const ThinkingMarkers* const thinking = thinking_markers(tokenizer_);
+  if (!chat_.forgets_thoughts || thinking == nullptr) return tokens_;
   const auto mark = encode(fd::marks_of(chat_.format).assistant, false);
-  const auto close = tokenizer_.encode("</think>", {.parse_special = true, .continues = true});
+  const auto close = tokenizer_.encode(thinking->close, {.parse_special = true, .continues = true});
   const auto marked = std::ranges::find_end(tokens_, mark);
   if (mark.empty() || marked.empty()) return tokens_;
   const auto answer = std::ranges::subrange(marked.end(), tokens_.end());
   const auto closed = std::ranges::find_end(answer, close);
-  if (close.empty() || closed.empty()) return tokens_;
+  if (closed.empty()) return tokens_;
   const auto said = std::find_if(closed.end(), tokens_.end(), [this](fd::TokenId token) {
-    const std::string_view piece = tokenizer_.piece(token, true);
-    return piece.find_first_not_of(" \n\r\t") != piece.npos;
+    return !fd::chat_format::trimmed(tokenizer_.piece(token, true)).empty();
   });
   std::vector<fd::TokenId> rest(tokens_.begin(), answer.begin());
   rest.insert(rest.end(), said, tokens_.end());

@@ -58,7 +58,7 @@ C chain_of(P... parts) {
   return chain;
 }
 
-/// It is known that rows cost nothing. What that is not known of is tried with few rows first.
+/// Rows are known to cost nothing: where nothing is known, few of them are tried at first.
 template <typename C>
 C with_free_rows(C chain) {
   fd::ControllerState state;

@@ -438,9 +438,10 @@ class Controller {
     if (fixed_) return prices_.fill(0.0);
     // What more rows cost than were ever measured is a guess, good for twice as many.
     const auto known = std::min(2 * idx(std::max(pass_.most_rows(), 1)), prices_.size() - 1);
+    const double most = credit() * plain_;
     for (std::size_t rows = 2; rows < prices_.size(); ++rows) {
       const double longer = passes_[rows] - plain_;
-      const bool affordable = rows <= known && longer <= credit() * plain_;
+      const bool affordable = rows <= known && longer <= most;
       prices_[rows] =
           affordable ? kMargin + rate_ * longer : kOutOfReach * static_cast<double>(rows);
     }

@@ -80,14 +80,15 @@ class PassCost {
     return seconds;
   }
 
-  /// Passes of this many rows were measured, in whatever context.
-  bool knows(int rows) const noexcept { return knows_class(class_of(rows)); }
-  /// The most rows of which that is so; 0: nothing was measured.
+  /// The end of the greatest class of which passes were measured, in whatever context; 0: of none.
   int most_rows() const noexcept {
-    for (std::size_t of = kClasses; of > 0; --of) {
-      if (knows_class(of - 1)) return kEnds[of - 1];
-    }
-    return 0;
+    const auto measured = [this](std::size_t of) {
+      return std::any_of(bands_.begin(), bands_.end(),
+                         [of](const Band& band) { return band[of].samples > 0; });
+    };
+    std::size_t n = kClasses;
+    while (n > 0 && !measured(n - 1)) --n;
+    return n > 0 ? kEnds[n - 1] : 0;
   }
 
   const State& state() const noexcept { return bands_; }
@@ -103,10 +104,6 @@ class PassCost {
 
   using Band = std::array<Mean, kClasses>;
 
-  bool knows_class(std::size_t of) const noexcept {
-    return std::any_of(bands_.begin(), bands_.end(),
-                       [of](const Band& band) { return band[of].samples > 0; });
-  }
   /// Some machine's pass of so many rows in passes of one: eight are nearly free, then arithmetic
   /// begins to count.
   static double typical(int rows) noexcept {
