@@ -122,21 +122,22 @@ class Controller {
     fixed_ = limit.fixed;
     context_ = context;
     tokens_left_ = tokens_left;
-    passes_ = pass_.curve(context);
-    plain_ = passes_[1];
-    set_prices(recent_);
     drafting_ = 0;
     reading_ = false;
     copying_ = false;
+    if (fixed_) return;
+    plain_ = passes()[1];
+    set_prices(recent_);
   }
   /// Drafters without a model promise `value` tokens in this round.
   void promised(double value) noexcept {
+    if (fixed_) return;
     copying_ = value >= kCopying;
     if (!copying_) recent_value_ += kRecent * (value - recent_value_);
   }
 
-  /// By number of rows, for the round that has begun.
-  const Prices& prices() const noexcept { return prices_; }
+  /// By number of rows, for the round that has begun; where the depth is fixed rows cost nothing.
+  const Prices& prices() const noexcept { return fixed_ ? kFree : prices_; }
   const AcceptanceEstimate& acceptance(std::size_t i) const noexcept {
     return drafters_[i].accepted;
   }
@@ -242,7 +243,10 @@ class Controller {
   void learn(std::size_t i, const DraftTree& draft, int size,
              std::span<const TokenId> tokens) noexcept {
     Watched& w = drafters_[i];
-    if (size <= 1) return w.accepted.relax();  // 0: it was never asked
+    if (size <= 1) {  // it was not asked, or had nothing to say
+      if (!fixed_) w.accepted.relax();
+      return;
+    }
     // By parent: untried, or tried in vain, or one of the children was right.
     enum Level : std::uint8_t {
       kUntried,
@@ -269,12 +273,17 @@ class Controller {
     }
   }
 
-  /// What the round cost and brought.
+  /// What the round cost and brought. One of a fixed depth is in no account: it says what a pass costs,
+  /// and nothing of what choosing is worth.
   void learn(const Round& round) noexcept {
+    ++text_.rounds;
+    text_.tokens += static_cast<int>(round.tokens.size());
+    count(round);
+    const double expected = fixed_ ? 0.0 : passes()[idx(round.draft.size())];
     pass_.learn(round.draft.size(), round.anchor_position, round.cost.verify);
-    const auto passes = pass_.curve(round.anchor_position);
-    plain_ = passes[1];
-    balance(round, passes[idx(round.draft.size())]);
+    if (fixed_) return;
+    plain_ = passes()[1];
+    balance(round, std::min(passes()[idx(round.draft.size())], expected + kAdvance * plain_));
     const auto tokens = static_cast<double>(round.tokens.size());
     const double seconds = round.cost.draft + round.cost.verify;
     if (!reading_) {  // an investment says nothing of how fast the text grows without it
@@ -284,25 +293,11 @@ class Controller {
         growth->seconds = growth->seconds * (1 - kRecent) + seconds;
       }
     }
-    reading_ = false;
     if (!copying_) text_.slow_tokens += static_cast<int>(round.tokens.size());
-    copying_ = false;
     text_.saved += tokens * plain_ - seconds;
     text_.plain += tokens * plain_;
     text_.seconds += seconds;
-    text_.tokens += static_cast<int>(round.tokens.size());
-    ++text_.rounds;
-    for (Watched& w : drafters_) w.benefit *= 1 - kRecent;
-    // One drafter that was passed on may number its nodes in its own way.
-    const auto drafter_of = [&](NodeIndex node) -> Watched& {
-      return drafters_[std::min(idx(round.draft.origin(node)), drafters_.size() - 1)];
-    };
-    for (NodeIndex node = 1; node < round.draft.size(); ++node) ++drafter_of(node).drafted;
-    for (std::size_t i = 1; i < round.path.size(); ++i) {
-      Watched& w = drafter_of(round.path[i]);
-      ++w.accepted_tokens;
-      w.benefit += kRecent;
-    }
+    reading_ = copying_ = false;
   }
 
   /// One line on a drafter, for people.
@@ -369,6 +364,7 @@ class Controller {
   // Of a plain pass of the target, until it is measured.
   static constexpr double kGuessedStep = 0.3;
   static constexpr double kGuessedRead = 0.06;
+  static constexpr Prices kFree{};
 
   /// Every so many rounds, less and less often.
   struct Turns {
@@ -430,17 +426,19 @@ class Controller {
     return text_.saved < 0 ? std::min(2 * w.doubt, ControllerState::kMostDoubt) : 1.0;
   }
 
+  /// Of the target, behind the round's context.
+  const PassCost::Curve& passes() const noexcept { return pass_.curve(context_); }
+
   /// What time is worth in this round, and rows cost: at the rate of rounds like it. What a text copies
   /// it copies anyway, so a token that is drafted elsewhere saves one that would have taken long.
   void set_prices(const ControllerState::Growth& growth) noexcept {
     rate_ = 1.0 / plain_;
     if (growth.seconds > 0) rate_ = std::max(rate_, growth.tokens / growth.seconds);
-    if (fixed_) return prices_.fill(0.0);
     // What more rows cost than were ever measured is a guess, good for twice as many.
     const auto known = std::min(2 * idx(std::max(pass_.most_rows(), 1)), prices_.size() - 1);
     const double most = credit() * plain_;
     for (std::size_t rows = 2; rows < prices_.size(); ++rows) {
-      const double longer = passes_[rows] - plain_;
+      const double longer = passes()[rows] - plain_;
       const bool affordable = rows <= known && longer <= most;
       prices_[rows] =
           affordable ? kMargin + rate_ * longer : kOutOfReach * static_cast<double>(rows);
@@ -454,13 +452,27 @@ class Controller {
 
   /// What the round's draft brought, less what it should cost: a pass that was late, or a model that
   /// ran for the first time, is not the draft's doing. An investment has bounds of its own.
+  /// @param pass  of so many rows @units seconds
   void balance(const Round& round, double pass) noexcept {
-    if (fixed_) return;
-    const int rows = round.draft.size();
-    const double expected = rows > 1 ? passes_[idx(rows)] + kAdvance * plain_ : plain_;
-    const double cost = std::min(pass, expected) - plain_ + (reading_ ? 0.0 : drafting_);
+    const double cost = pass - plain_ + (reading_ ? 0.0 : drafting_);
     text_.won += static_cast<double>(round.tokens.size()) - 1 - cost / plain_;
     drafting_ = 0;
+  }
+
+  /// Whose nodes were verified, and whose accepted.
+  void count(const Round& round) noexcept {
+    const double newest = fixed_ ? 0.0 : kRecent;
+    for (Watched& w : drafters_) w.benefit *= 1 - newest;
+    // One drafter that was passed on may number its nodes in its own way.
+    const auto drafter_of = [&](NodeIndex node) -> Watched& {
+      return drafters_[std::min(idx(round.draft.origin(node)), drafters_.size() - 1)];
+    };
+    for (NodeIndex node = 1; node < round.draft.size(); ++node) ++drafter_of(node).drafted;
+    for (std::size_t i = 1; i < round.path.size(); ++i) {
+      Watched& w = drafter_of(round.path[i]);
+      ++w.accepted_tokens;
+      w.benefit += newest;
+    }
   }
 
   /// Tokens that this answer will still have, by the last ones that became longer than it is, and by
@@ -558,7 +570,7 @@ class Controller {
       gain += path;
       const int rows = std::min(1 + static_cast<int>(depth * w.width), DraftTree::kMaxNodes);
       const Forecast here{depth, gain, prices_[idx(rows)] + depth * step * rate_};
-      const double seconds = depth * step + passes_[idx(rows)] - plain_;
+      const double seconds = depth * step + passes()[idx(rows)] - plain_;
       if (depth > 1 && seconds > credit() * plain_) break;
       if (depth == 1 || here.value() > best.value()) best = here;
     }
@@ -580,7 +592,6 @@ class Controller {
   double drafting_ = 0;   // seconds of the model that drafts in this round, but for reading
   double plain_ = 1;      // seconds of a pass of one row
   double rate_ = 1;       // tokens a second that time is worth
-  std::array<double, DraftTree::kMaxNodes + 1> passes_{};  // seconds, by rows
   ControllerState::Growth recent_;
   ControllerState::Growth slow_;  // in rounds that copied nothing
   double recent_value_ = 0;       // of what drafters without a model promise in such rounds

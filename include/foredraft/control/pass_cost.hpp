@@ -17,7 +17,7 @@ namespace foredraft::inline v0 {
 /// fewer), and contexts in bands, because attention grows with the context. What was not measured
 /// lies between its measured neighbours; beyond them a row costs what it does on a typical machine, and
 /// not less than the measured ones did.
-/// @units seconds @cost learn and curve O(64)
+/// @units seconds @cost learn O(1); curve O(64), once behind each pass
 class PassCost {
  public:
   static constexpr int kMostRows = DraftTree::kMaxNodes;
@@ -31,6 +31,8 @@ class PassCost {
 
     friend bool operator==(const Mean&, const Mean&) = default;
   };
+  /// By rows, [0 .. kMostRows]; entry 0 is 0.
+  using Curve = std::array<double, kMostRows + 1>;
   /// By context, then by number of rows.
   using State = std::array<std::array<Mean, kClasses>, kBands>;
 
@@ -44,56 +46,36 @@ class PassCost {
     const double surprise = std::min(seconds / mean.seconds - 1.0, kSurprise);
     mean.seconds *= 1.0 + surprise * (mean.samples < kFew ? 1.0 : kForget);
     if (mean.samples < kMostSamples) ++mean.samples;
+    most_rows_ = std::max(most_rows_, kEnds[class_of(rows)]);
+    curve_of_ = kNoBand;
   }
 
-  /// Seconds of a pass by its rows, [0 .. kMostRows]; entry 0 is 0. While nothing was measured, a
-  /// typical machine's where a pass of one row takes a second.
-  std::array<double, kMostRows + 1> curve(int context) const noexcept {
-    std::array<double, kMostRows + 1> seconds{};
-    const Band* band = nearest_measured(band_of(context));
-    if (band == nullptr) {
-      for (int rows = 1; rows <= kMostRows; ++rows) seconds[idx(rows)] = typical(rows);
-      return seconds;
+  /// Seconds of a pass by its rows. While nothing was measured, a typical machine's where a pass of one
+  /// row takes a second. Good until the next call.
+  const Curve& curve(int context) const noexcept {
+    const std::size_t band = band_of(context);
+    if (curve_of_ != band) {
+      curve_ = curve_of(band);
+      curve_of_ = band;
     }
-    int below = 0;  // the last measured rows
-    for (int rows = 1; rows <= kMostRows; ++rows) {
-      const Mean* mean = at_end_of_class(*band, rows);
-      if (mean == nullptr) continue;
-      for (int between = below + 1; between <= rows; ++between) {
-        seconds[idx(between)] = below == 0
-                                    ? mean->seconds * typical(between) / typical(rows)
-                                    : seconds[idx(below)] + (mean->seconds - seconds[idx(below)]) *
-                                                                (between - below) / (rows - below);
-      }
-      below = rows;
-    }
-    // Beyond, a row is not cheaper than the measured ones were.
-    const double row = (seconds[idx(below)] - seconds[1]) / std::max(below - 1, 1);
-    for (int rows = below + 1; rows <= kMostRows; ++rows) {
-      seconds[idx(rows)] = std::max(seconds[idx(below)] * typical(rows) / typical(below),
-                                    seconds[idx(below)] + row * (rows - below));
-    }
-    // More rows are never cheaper: where a measurement says so, it was disturbed.
-    for (int rows = kMostRows - 1; rows >= 1; --rows) {
-      seconds[idx(rows)] = std::min(seconds[idx(rows)], seconds[idx(rows + 1)]);
-    }
-    return seconds;
+    return curve_;
   }
 
   /// The end of the greatest class of which passes were measured, in whatever context; 0: of none.
-  int most_rows() const noexcept {
-    const auto measured = [this](std::size_t of) {
-      return std::any_of(bands_.begin(), bands_.end(),
-                         [of](const Band& band) { return band[of].samples > 0; });
-    };
-    std::size_t n = kClasses;
-    while (n > 0 && !measured(n - 1)) --n;
-    return n > 0 ? kEnds[n - 1] : 0;
-  }
+  int most_rows() const noexcept { return most_rows_; }
 
   const State& state() const noexcept { return bands_; }
   /// Go on from there. @param state  of numbers that check() of controller_state.hpp lets pass
-  void restore(const State& state) noexcept { bands_ = state; }
+  void restore(const State& state) noexcept {
+    bands_ = state;
+    curve_of_ = kNoBand;
+    most_rows_ = 0;
+    for (const Band& band : bands_) {
+      for (std::size_t c = 0; c < kClasses; ++c) {
+        if (band[c].samples > 0) most_rows_ = std::max(most_rows_, kEnds[c]);
+      }
+    }
+  }
 
  private:
   static constexpr std::array<int, kClasses> kEnds = {1,  2,  3,  4,  5,  6,  7, 8,
@@ -117,9 +99,37 @@ class PassCost {
     const auto doublings = std::bit_width(static_cast<unsigned>(std::max(context, 0)) / 512u);
     return std::min<std::size_t>((idx(doublings) + 1) / 2, kBands - 1);
   }
-  static const Mean* at_end_of_class(const Band& band, int rows) noexcept {
-    const Mean& mean = band[class_of(rows)];
-    return kEnds[class_of(rows)] == rows && mean.samples > 0 ? &mean : nullptr;
+  Curve curve_of(std::size_t wanted) const noexcept {
+    Curve seconds{};
+    const Band* band = nearest_measured(wanted);
+    if (band == nullptr) {
+      for (int rows = 1; rows <= kMostRows; ++rows) seconds[idx(rows)] = typical(rows);
+      return seconds;
+    }
+    int below = 0;  // the last measured rows
+    for (std::size_t c = 0; c < kClasses; ++c) {
+      const Mean& mean = (*band)[c];
+      if (mean.samples == 0) continue;
+      const int rows = kEnds[c];
+      for (int between = below + 1; between <= rows; ++between) {
+        seconds[idx(between)] = below == 0
+                                    ? mean.seconds * typical(between) / typical(rows)
+                                    : seconds[idx(below)] + (mean.seconds - seconds[idx(below)]) *
+                                                                (between - below) / (rows - below);
+      }
+      below = rows;
+    }
+    // Beyond, a row is not cheaper than the measured ones were.
+    const double row = (seconds[idx(below)] - seconds[1]) / std::max(below - 1, 1);
+    for (int rows = below + 1; rows <= kMostRows; ++rows) {
+      seconds[idx(rows)] = std::max(seconds[idx(below)] * typical(rows) / typical(below),
+                                    seconds[idx(below)] + row * (rows - below));
+    }
+    // More rows are never cheaper: where a measurement says so, it was disturbed.
+    for (int rows = kMostRows - 1; rows >= 1; --rows) {
+      seconds[idx(rows)] = std::min(seconds[idx(rows)], seconds[idx(rows + 1)]);
+    }
+    return seconds;
   }
   const Band* nearest_measured(std::size_t wanted) const noexcept {
     const auto measured = [](const Band& band) {
@@ -132,7 +142,11 @@ class PassCost {
     return nullptr;
   }
 
+  static constexpr std::size_t kNoBand = kBands;
   State bands_{};
+  int most_rows_ = 0;
+  mutable Curve curve_{};  // of that band
+  mutable std::size_t curve_of_ = kNoBand;
 };
 
 }  // namespace foredraft::inline v0

@@ -194,9 +194,8 @@ class Transforms {
     return exponentiate(logits, row.greatest, temperature, weights_.data());
   }
 
-  /// Keep the k likeliest tokens, in the order of ids. The k-th greatest maximum is the first bar,
-  /// because k tokens reach it. It rises: whenever four times as many tokens as wanted have come
-  /// over it, all but the best k of them are dropped.
+  /// Keep the k likeliest tokens, in the order of ids. The bar rises: whenever four times as many
+  /// tokens as wanted have come over it, all but the best k of them are dropped.
   void keep_top_k(const PenalisedRow& row, std::size_t k) {
     const auto logit = [&row](TokenId id) { return row.logits[idx(id)]; };
     const auto likelier = [&](TokenId a, TokenId b) {
@@ -208,13 +207,7 @@ class Transforms {
       ids_.erase(end, ids_.end());
       return logit(ids_.back());
     };
-    float bar = -std::numeric_limits<float>::infinity();
-    if (k < row.runs.maxima.size()) {
-      logits_.assign(row.runs.maxima.begin(), row.runs.maxima.end());
-      const auto kth = logits_.begin() + static_cast<std::ptrdiff_t>(k) - 1;
-      std::nth_element(logits_.begin(), kth, logits_.end(), std::greater<>());
-      bar = *kth;
-    }
+    float bar = first_bar(row.runs.maxima, k);
     ids_.clear();
     for_each_above(row, bar, [&](TokenId id) {
       ids_.push_back(id);
@@ -222,6 +215,23 @@ class Transforms {
     });
     if (ids_.size() > k) drop_all_but_best();
     std::sort(ids_.begin(), ids_.end());
+  }
+
+  /// What at least k tokens reach: the k-th greatest of some maxima of disjoint parts. Parts of
+  /// several runs, where there are many, because to find it among few takes less than what a slightly
+  /// lower bar lets through.
+  float first_bar(std::span<const float> maxima, std::size_t k) {
+    constexpr std::size_t kRuns = 8;
+    const std::size_t together = maxima.size() / kRuns >= 2 * k ? kRuns : 1;
+    logits_.clear();
+    for (std::size_t i = 0; i < maxima.size(); i += together) {
+      const auto part = maxima.subspan(i, std::min(together, maxima.size() - i));
+      logits_.push_back(*std::max_element(part.begin(), part.end()));
+    }
+    if (logits_.size() < k) return -std::numeric_limits<float>::infinity();
+    const auto kth = logits_.begin() + static_cast<std::ptrdiff_t>(k) - 1;
+    std::nth_element(logits_.begin(), kth, logits_.end(), std::greater<>());
+    return *kth;
   }
 
   /// Keep the fewest tokens whose weights reach `enough`. @return totals of their weights
