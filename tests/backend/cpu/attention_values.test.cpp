@@ -36,6 +36,8 @@ TEMPLATE_TEST_CASE("weighted values of stored blocks and gathered rows", "", flo
   tile.scores = weights.data();
   tile.sum_v = sums.data();
 
+  // In whole blocks of q8_0 a weight times a scale is rounded to 127ths of the greatest.
+  const bool rounds = kFormat == fd::RowFormat::kQ8_0;
   const auto check = [&](int query, const std::vector<std::int32_t>& rows, int from, int n) {
     for (int d = 0; d < kHead; ++d) {
       double expected = 1;  // the sums begin at 1: values are added
@@ -43,7 +45,8 @@ TEMPLATE_TEST_CASE("weighted values of stored blocks and gathered rows", "", flo
         expected += static_cast<double>(weights[fd::idx(query * 32 + p)]) *
                     values[fd::idx(rows[fd::idx(p)] * kHead + d)];
       }
-      CHECK(std::abs(sums[fd::idx(query * kHead + d)] - expected) < 1e-4);
+      const double bound = rounds && n == 32 ? 0.15 : 1e-4;
+      CHECK(std::abs(sums[fd::idx(query * kHead + d)] - expected) < bound);
     }
   };
   std::vector<std::int32_t> whole;

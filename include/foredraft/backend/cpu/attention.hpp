@@ -69,7 +69,7 @@ struct AttendTask {
 /// What is computed for a query is one arithmetic, whatever stands beside it: blocks begin at
 /// multiples of 32 positions; a score is a chain of fma along d_head; exponentials are summed in
 /// lane position mod 16, the lanes in one tree at the end; P V is a chain of fma in the order of
-/// positions, masked positions left out. Keys are stored in the order in which scores need them, and
+/// positions, masked positions left out, or of blocks of integers. Keys are stored in the order in which scores need them, and
 /// blocks serve all queries of a tile. In a tree, the block that holds the first staged position and
 /// all later ones are gathered along each row's own path, so that a node is met at its position and
 /// not at its index.
@@ -80,7 +80,8 @@ struct AttendTask {
 /// those before its window come first, in blocks of their own.
 ///
 /// How keys and values are stored is known to one part each, and any pair of them goes together.
-/// With keys in q8_0 queries are quantized, too, each alone.
+/// With keys in q8_0 queries are quantized, too, each alone; with values in q8_0 weights are, where a
+/// query sees the whole block.
 template <class Arch>
 class Attention {
  public:

@@ -7,6 +7,7 @@
 #include <foredraft/backend/cpu/element_loads.hpp>
 #include <foredraft/backend/cpu/key_blocks.hpp>
 #include <foredraft/backend/cpu/query_tile.hpp>
+#include <foredraft/backend/cpu/value_codes.hpp>
 #include <foredraft/backend/cpu/vec16.hpp>
 #include <foredraft/backend/row_format.hpp>
 #include <foredraft/core/index.hpp>
@@ -57,13 +58,17 @@ struct ValueBlock<Arch, q8_0> {
 
 /// The part of attention that knows how values are stored: it takes up a block of 32 positions, and
 /// then adds weighted values to the sums of any queries, a chain of fma in the order of positions.
-/// Of values in q8_0, weights are multiplied with the scales, and then with the codes.
+/// Of values in q8_0, weights are multiplied with the scales, and then with the codes; where a query
+/// sees a whole block, as integers.
 template <class Arch>
 class AttentionValues {
  public:
   using V = Vec16<Arch>;
   static constexpr int kBlock = QueryTile::kPositions;
   static constexpr int kFloats = kBlock;  ///< of workspace, for each dimension of a head
+  static constexpr int kRowFloats = 16;   ///< of these, those of a block's rows in q8_0
+  static_assert(kBlock * sizeof(q8_0) <= kRowFloats * sizeof(float) * q8_0::kValues);
+  static_assert(kRowFloats + ValueCodes<Arch>::kFloats <= kFloats);
 
   /// @param v  of the head, [storage rows, d_head]
   /// @shape workspace [kFloats, d]
@@ -74,12 +79,14 @@ class AttentionValues {
         d_(d),
         row_bytes_(row_bytes(format, d_head)),
         v_(v),
-        workspace_(workspace) {}
+        workspace_(workspace),
+        codes_(d_head, workspace + kRowFloats * d_head) {}
 
   /// Take up a block as it is stored.
   /// @param place  of its first row
   void take(std::int32_t place, int n_queries) noexcept {
     at_hand_ = v_ + idx(place) * row_bytes_;
+    codes_at_hand_ = false;
     if (used_as_stored<Arch>(format_, d_ != d_head_, n_queries)) return;
     with_element(format_, [&]<typename T>(Element<T>) {
       if constexpr (!std::is_same_v<T, q8_0>) {
@@ -93,6 +100,7 @@ class AttentionValues {
   /// Take up the n positions that lie in `rows`.
   /// @shape rows [n]
   void gather(const std::int32_t* rows, int n) noexcept {
+    codes_at_hand_ = false;
     with_element(format_, [&]<typename T>(Element<T>) {
       const T* const v = reinterpret_cast<const T*>(v_);
       if constexpr (std::is_same_v<T, q8_0>) {
@@ -107,16 +115,18 @@ class AttentionValues {
   /// sum_v += weights * values for the `count` queries from i on, at most kQueriesAtOnce, position by
   /// position, from .. n - 1.
   /// @param next  place of the block to be fetched meanwhile; -1: none
-  void add(const QueryTile& tile, int i, int count, int from, int n,
-           std::int32_t next) const noexcept {
+  void add(const QueryTile& tile, int i, int count, int from, int n, std::int32_t next) noexcept {
     with_element(format_, [&]<typename T>(Element<T>) {
       const auto* const ahead =
           next < 0 ? nullptr : reinterpret_cast<const T*>(v_ + idx(next) * row_bytes_);
       with_query_count<Arch>(count, [&](auto q) __attribute__((always_inline)) {
         if constexpr (std::is_same_v<T, q8_0>) {
-          const auto* const at =
-              at_hand_ != nullptr ? at_hand_ : reinterpret_cast<const std::byte*>(workspace_);
-          add_codes<q>(reinterpret_cast<const q8_0*>(at), tile, i, from, n, ahead);
+          const auto* const at = reinterpret_cast<const q8_0*>(
+              at_hand_ != nullptr ? at_hand_ : reinterpret_cast<const std::byte*>(workspace_));
+          if (from > 0 || n < kBlock) return add_codes<q>(at, tile, i, from, n, ahead);
+          if (!codes_at_hand_) codes_.take(at);
+          codes_at_hand_ = true;
+          codes_.template add<q>(tile, i, ahead);
         } else if (at_hand_ != nullptr) {
           add_floats<q>(reinterpret_cast<const T*>(at_hand_), tile, i, from, n, ahead);
         } else {
@@ -234,6 +244,8 @@ class AttentionValues {
   const std::byte* const v_;
   float* const workspace_;
   const std::byte* at_hand_ = nullptr;  // the block as it is stored; null: it is in workspace_
+  ValueCodes<Arch> codes_;              // of values in q8_0, behind their rows
+  bool codes_at_hand_ = false;          // those of the block at hand
 };
 
 }  // namespace foredraft::inline v0::cpu

@@ -64,6 +64,12 @@ struct Vec16 {
     unroll<kParts>([&](auto i)
                        __attribute__((always_inline)) { S::store_half(p + i * kLanes, part[i]); });
   }
+  /// As sixteen bytes, each rounded to the nearest integer, ties to even; within -128 .. 127.
+  [[gnu::always_inline]] void store_bytes(std::int8_t* p) const {
+    unroll<kParts>([&](auto i) __attribute__((always_inline)) {
+      S::store_bytes(p + i * kLanes, S::round(part[i]));
+    });
+  }
   [[gnu::always_inline]] void store_first(float* p, int n) const {
     float all[16];
     store(all);
