@@ -10,6 +10,7 @@
 #include "support/catch.hpp"
 #include "support/simulated_rounds.hpp"
 
+namespace fd = foredraft;
 namespace sim = simulated;
 
 namespace {
@@ -145,6 +146,50 @@ TEST_CASE("rounds of a fixed depth are in no text's account") {
   const sim::Nature right{.acceptance = 1.0, .seconds = 2e-6};
   CHECK(price_behind(right, false, 16) < 1e6);
   CHECK(price_behind(right, true, 16) > 1e6);
+}
+TEST_CASE(
+    "rows cost nothing where the depth is fixed, and what they do elsewhere again behind it") {
+  const std::vector<sim::Nature> natures{{.acceptance = 0.5, .seconds = 2e-6}};
+  auto chain = sim::chain_of(natures);
+  sim::Rounds rounds(chain, sim::usual_pass);
+  rounds.run(50);
+  const fd::Prices before = chain.controller().prices();
+  CHECK(before[8] > 0);
+  rounds.fixed = true;
+  rounds.round();
+  fd::DraftTree draft;
+  draft.reset(1);
+  const std::vector<fd::TokenId> text(100, 1);
+  chain.propose({text, {}, {}}, {.depth = 4, .nodes = 4, .fixed = true}, draft);
+  CHECK(chain.controller().prices() == fd::Prices{});
+  rounds.fixed = false;
+  rounds.round();
+  CHECK(chain.controller().prices()[8] == Approx(before[8]).epsilon(0.2));
+}
+TEST_CASE(
+    "the first round of a text, in which nobody is asked, is compared with a pass behind that "
+    "text") {
+  const auto round = [](fd::Controller& control, int position, double seconds) {
+    fd::DraftTree draft;
+    draft.reset(1);
+    const fd::Scores scores;
+    const std::vector<fd::NodeIndex> path{0};
+    const std::vector<fd::TokenId> tokens{1};
+    control.learn(fd::Round{draft, path, tokens, scores, position, {0.0, seconds}});
+  };
+  fd::Controller control;
+  control.watch(1);
+  for (int i = 0; i < 10; ++i) round(control, 16'000, 0.06);
+  for (int i = 0; i < 10; ++i) {
+    control.begin(100, {.depth = 8, .nodes = 8});
+    round(control, 100, 0.03);
+  }
+  control.begin_text();
+  round(control, 16'000, 0.0599);
+  control.begin(16'000, {.depth = 8, .nodes = 8});
+  control.chosen(0, {.limit = {}, .invests = true});
+  // An investment that brought a loss is doubted. Compared with a pass behind 100 positions, it did.
+  CHECK(control.state().drafters[0].doubt == 1.0);
 }
 TEST_CASE("a pass that comes late, as one in twenty does, does not end drafting") {
   double rate = 0;

@@ -63,6 +63,22 @@ TEST_CASE("how many rows were measured") {
   cost.learn(2, 0, 0.02);
   CHECK(cost.most_rows() == 10);
 }
+TEST_CASE(
+    "what was restored takes the place of what was there, also of the curve that was asked for "
+    "last") {
+  fd::PassCost other;
+  other.learn(1, 0, 0.05);
+  other.learn(4, 0, 0.06);
+  fd::PassCost cost;
+  cost.learn(1, 0, 0.02);
+  cost.learn(9, 0, 0.03);
+  CHECK(cost.curve(0)[1] == 0.02);
+  const fd::PassCost copy = cost;
+  cost.restore(other.state());
+  CHECK(cost.curve(0) == other.curve(0));
+  CHECK(cost.most_rows() == 4);
+  CHECK(copy.curve(0)[1] == 0.02);
+}
 TEST_CASE("more rows never look cheaper") {
   fd::PassCost cost;
   cost.learn(1, 0, 0.05);  // it was disturbed

@@ -167,6 +167,26 @@ TEST_CASE("the ids of one row do not show in the next, even where there are as m
   }
 }
 
+TEST_CASE("top-k of long rows, wherever the likeliest tokens stand") {
+  std::mt19937 random(8);
+  const float impossible = -std::numeric_limits<float>::infinity();
+  for (const std::size_t n : {10'239u, 12'345u, 33'000u}) {
+    for (const int k : {1, 2, 4, 5, 6, 12, 20}) {
+      CAPTURE(n, k);
+      const fd::SamplingOptions options{.temperature = 1.0f, .top_k = k};
+      std::vector<float> logits = random_logits(random, n);
+      CHECK(error(transformed(options, logits), law::p_of(logits, options)) < 1e-13);
+      // All of them in two runs, the last one among these.
+      for (int i = 0; i < k; ++i) logits[i % 2 == 0 ? n - 1 - fd::idx(i) : fd::idx(i)] += 50.0f;
+      CHECK(error(transformed(options, logits), law::p_of(logits, options)) < 1e-13);
+      // Fewer than k are possible.
+      for (std::size_t i = 0; i < n; ++i)
+        if (i % 4001 != 7) logits[i] = impossible;
+      CHECK(error(transformed(options, logits), law::p_of(logits, options)) < 1e-13);
+    }
+  }
+}
+
 TEST_CASE("top-p of flat and of steep rows, near its ends") {
   std::mt19937 random(5);
   for (const float spread : {0.0f, 1e-6f, 0.01f, 1.0f, 30.0f, 2000.0f}) {

@@ -49,7 +49,7 @@ class Controller {
   /// Another text begins. What was learned stays.
   void begin_text() noexcept {
     if (text_.rounds > 0) {  // a text may be said to begin more than once
-      answers_[idx(n_answers_++) % answers_.size()] = text_.tokens;
+      answers_[idx(n_answers_++) % answers_.size()] = text_.length;
       for (Watched& w : drafters_) w.doubt = doubt_behind(w);
     }
     text_ = {};
@@ -209,7 +209,7 @@ class Controller {
     Watched& w = drafters_[i];
     ++w.asked;
     w.seconds += seconds;
-    w.spent += seconds;
+    if (!fixed_) w.spent += seconds;
     if (depth > 0) w.width = static_cast<double>(rows) / depth;
     // The first time is not what it costs later: memory is touched, weights come from far away.
     const auto learn = [](double& mean, double guess, double sample) {
@@ -219,8 +219,8 @@ class Controller {
         mean += 0.25 * (std::min(sample, 2 * mean) - mean);
       }
     };
-    const double guessed_step = kGuessedStep * plain_;
-    const double guessed_read = kGuessedRead * plain_;
+    const double guessed_step = kGuessedStep * passes()[1];
+    const double guessed_read = kGuessedRead * passes()[1];
     if (backlog <= kShortBacklog) {
       if (depth > 0) learn(w.step_seconds, guessed_step, seconds / depth);
       drafting_ = depth * w.step_seconds;
@@ -274,16 +274,19 @@ class Controller {
   }
 
   /// What the round cost and brought. One of a fixed depth is in no account: it says what a pass costs,
-  /// and nothing of what choosing is worth.
+  /// and nothing of what choosing is worth. A round that nobody was asked in, the first of a text, may
+  /// come without begin().
   void learn(const Round& round) noexcept {
     ++text_.rounds;
-    text_.tokens += static_cast<int>(round.tokens.size());
+    text_.length += static_cast<int>(round.tokens.size());
     count(round);
-    const double expected = fixed_ ? 0.0 : passes()[idx(round.draft.size())];
+    context_ = round.anchor_position;
+    const auto rows = idx(round.draft.size());
+    const double expected = fixed_ ? 0.0 : passes()[rows];
     pass_.learn(round.draft.size(), round.anchor_position, round.cost.verify);
-    if (fixed_) return;
+    if (std::exchange(fixed_, false)) return;
     plain_ = passes()[1];
-    balance(round, std::min(passes()[idx(round.draft.size())], expected + kAdvance * plain_));
+    balance(round, rows > 1 ? std::min(passes()[rows], expected + kAdvance * plain_) : plain_);
     const auto tokens = static_cast<double>(round.tokens.size());
     const double seconds = round.cost.draft + round.cost.verify;
     if (!reading_) {  // an investment says nothing of how fast the text grows without it
@@ -293,6 +296,7 @@ class Controller {
         growth->seconds = growth->seconds * (1 - kRecent) + seconds;
       }
     }
+    text_.tokens += static_cast<int>(round.tokens.size());
     if (!copying_) text_.slow_tokens += static_cast<int>(round.tokens.size());
     text_.saved += tokens * plain_ - seconds;
     text_.plain += tokens * plain_;
@@ -413,8 +417,9 @@ class Controller {
     double saved = 0;  // seconds, compared with plain decoding
     double plain = 0;  // seconds that plain decoding would have taken
     double seconds = 0;
-    double won = 0;  // plain passes: what drafts brought, less what they cost
-    int tokens = 0;
+    double won = 0;       // plain passes: what drafts brought, less what they cost
+    int length = 0;       // tokens, those of rounds of a fixed depth among them ...
+    int tokens = 0;       // ... or not
     int slow_tokens = 0;  // where drafters without a model promised little
     double probes = 0;    // of the seconds, for drafters that were not expected to pay
     int rounds = 0;
@@ -485,10 +490,10 @@ class Controller {
   Rest rest() const noexcept {
     std::array<int, ControllerState::kAnswers + 1> more{};
     std::size_t n = 0;
-    more[n++] = std::max(text_.tokens, kShortAnswer);
+    more[n++] = std::max(text_.length, kShortAnswer);
     const auto known = std::min<std::int64_t>(n_answers_, std::ssize(answers_));
     for (std::int64_t i = 0; i < known; ++i) {
-      if (answers_[idx(i)] > text_.tokens) more[n++] = answers_[idx(i)] - text_.tokens;
+      if (answers_[idx(i)] > text_.length) more[n++] = answers_[idx(i)] - text_.length;
     }
     double sum = 0;
     for (std::size_t i = 0; i < n; ++i) {

@@ -50,22 +50,22 @@ struct Block {
     codes.add<Q>(tile, first, nullptr);
   }
 
-  /// By its definition.
+  /// By its definition. Parts in floats, so that the border between two codes is where it is there.
   double expected(int query, int d) {
     const int element = d / fd::q8_0::kValues;
-    double most = 0;
-    double scale = 0;
+    const auto scale_of = [&](int p) { return static_cast<float>(value(p, element).scale); };
+    float most = 0;
+    float scale = 0;
     for (int p = 0; p < kBlock; ++p) {
-      most = std::max<double>(most, weight(query, p));
-      scale = std::max<double>(scale, static_cast<float>(value(p, element).scale));
+      most = std::max(most, weight(query, p));
+      scale = std::max(scale, scale_of(p));
     }
     double sum = 0;
     for (int p = 0; p < kBlock; ++p) {
-      const double part =
-          weight(query, p) / most * static_cast<float>(value(p, element).scale) / scale;
-      sum += std::nearbyint(127 * part) * value(p, element).codes[d % fd::q8_0::kValues];
+      const float part = weight(query, p) * (1.0f / most) * (scale_of(p) * (127.0f / scale));
+      sum += double{std::nearbyint(part)} * value(p, element).codes[d % fd::q8_0::kValues];
     }
-    return 1 + most * scale / 127 * sum;
+    return 1 + double{most} * double{scale} / 127 * sum;
   }
 
   std::mt19937 random;

@@ -69,10 +69,10 @@ struct AttendTask {
 /// What is computed for a query is one arithmetic, whatever stands beside it: blocks begin at
 /// multiples of 32 positions; a score is a chain of fma along d_head; exponentials are summed in
 /// lane position mod 16, the lanes in one tree at the end; P V is a chain of fma in the order of
-/// positions, masked positions left out, or of blocks of integers. Keys are stored in the order in which scores need them, and
-/// blocks serve all queries of a tile. In a tree, the block that holds the first staged position and
-/// all later ones are gathered along each row's own path, so that a node is met at its position and
-/// not at its index.
+/// positions, masked positions left out, or, of values in q8_0, of whole blocks. Keys are stored in the
+/// order in which scores need them, and blocks serve all queries of a tile. In a tree, the block that
+/// holds the first staged position and all later ones are gathered along each row's own path, so that a
+/// node is met at its position and not at its index.
 ///
 /// A row with a window meets the blocks that hold something of it, and no others. In the first of
 /// them positions before the window are masked, like those behind the row's own in the last: what

@@ -112,8 +112,8 @@ class AttentionValues {
     at_hand_ = nullptr;
   }
 
-  /// sum_v += weights * values for the `count` queries from i on, at most kQueriesAtOnce, position by
-  /// position, from .. n - 1.
+  /// sum_v += weights * values for the `count` queries from i on, at most kQueriesAtOnce, of positions
+  /// from .. n - 1.
   /// @param next  place of the block to be fetched meanwhile; -1: none
   void add(const QueryTile& tile, int i, int count, int from, int n, std::int32_t next) noexcept {
     with_element(format_, [&]<typename T>(Element<T>) {

@@ -111,11 +111,12 @@ template <class Arch, int kRows, int kVectors, typename Load, typename Store>
 template <class Arch, int kRows>
 [[gnu::always_inline]] inline void scan_rows(const ScanRun& t, int p) noexcept {
   using V = Vec16<Arch>;
-  // With eight lanes more would not fit the registers beside the sums.
+  // With eight lanes more do not fit the registers beside the sums; with four, nothing does.
   constexpr int kVectors = Simd<Arch>::kLanes == 8 ? 1 : 4;
   const auto load = [](const float* from) __attribute__((always_inline)) { return V::load(from); };
   const auto store = [](const V& v, float* to) __attribute__((always_inline)) { v.store(to); };
-  float sums[ScanRun::kMost * kRows * 16] = {};
+  float sums[ScanRun::kMost * kRows * 16];
+  for (int i = 0; i < t.n * kRows; ++i) V::zero().store(sums + 16 * i);
   int k = 0;
   for (; k + 16 * kVectors <= t.d_state; k += 16 * kVectors)
     scan_part<Arch, kRows, kVectors>(t, p, k, sums, load, store);
