@@ -123,8 +123,7 @@ class Controller {
     context_ = context;
     tokens_left_ = tokens_left;
     drafting_ = 0;
-    reading_ = false;
-    copying_ = false;
+    reading_ = copying_ = false;
     if (fixed_) return;
     plain_ = passes()[1];
     set_prices(recent_);
@@ -243,10 +242,7 @@ class Controller {
   void learn(std::size_t i, const DraftTree& draft, int size,
              std::span<const TokenId> tokens) noexcept {
     Watched& w = drafters_[i];
-    if (size <= 1) {  // it was not asked, or had nothing to say
-      if (!fixed_) w.accepted.relax();
-      return;
-    }
+    if (size <= 1) return fixed_ ? void() : w.accepted.relax();  // not asked, or nothing said
     // By parent: untried, or tried in vain, or one of the children was right.
     enum Level : std::uint8_t {
       kUntried,
@@ -273,12 +269,12 @@ class Controller {
     }
   }
 
-  /// What the round cost and brought. One of a fixed depth is in no account: it says what a pass costs,
-  /// and nothing of what choosing is worth. A round that nobody was asked in, the first of a text, may
-  /// come without begin().
+  /// What the round cost and brought. One of a fixed depth says what a pass costs, and is in no account;
+  /// the first of a text, in which nobody is asked, comes without begin().
   void learn(const Round& round) noexcept {
+    const auto tokens = static_cast<int>(round.tokens.size());
     ++text_.rounds;
-    text_.length += static_cast<int>(round.tokens.size());
+    text_.length += tokens;
     count(round);
     context_ = round.anchor_position;
     const auto rows = idx(round.draft.size());
@@ -287,7 +283,6 @@ class Controller {
     if (std::exchange(fixed_, false)) return;
     plain_ = passes()[1];
     balance(round, rows > 1 ? std::min(passes()[rows], expected + kAdvance * plain_) : plain_);
-    const auto tokens = static_cast<double>(round.tokens.size());
     const double seconds = round.cost.draft + round.cost.verify;
     if (!reading_) {  // an investment says nothing of how fast the text grows without it
       for (ControllerState::Growth* growth : {&recent_, &slow_}) {
@@ -296,8 +291,8 @@ class Controller {
         growth->seconds = growth->seconds * (1 - kRecent) + seconds;
       }
     }
-    text_.tokens += static_cast<int>(round.tokens.size());
-    if (!copying_) text_.slow_tokens += static_cast<int>(round.tokens.size());
+    text_.tokens += tokens;
+    if (!copying_) text_.slow_tokens += tokens;
     text_.saved += tokens * plain_ - seconds;
     text_.plain += tokens * plain_;
     text_.seconds += seconds;
