@@ -224,8 +224,8 @@ TEMPLATE_TEST_CASE("Cpu and Reference agree on a cache of either kind", "", floa
   by_cpu.nodes = by_reference.nodes = mini::random_tree(6, 8);
   const mini::Output a = mini::forward(ours, std::vector{&by_cpu});
   const mini::Output b = mini::forward(exact, std::vector{&by_reference});
-  // Queries of 8 bits where keys have 8 bits; a code may be rounded the other way.
-  const double bound = kFloats ? 1e-5 : 2e-2 * config.n_layers;
+  // Queries have 8 bits where keys have 8, and weights 7 where values have 8.
+  const double bound = kFloats ? 1e-5 : 6e-2 * config.n_layers;
   double worst = 0;
   for (std::size_t row = 0; row < 6; ++row) {
     for (std::size_t i = 0; i < a.logits[row].size(); ++i)
