@@ -20,30 +20,15 @@ fd::CacheShape shape() {
   return shape;
 }
 
-/// A state that says what it has taken in: each token is a digit behind those before. The steps are taken
-/// as late as they may be.
+/// A state that says what it has taken in: each token is a digit behind those before.
 std::string walked(auto& states, const fd::SequenceRows& rows, const fd::StateRows& of) {
-  struct Step {
-    float* state;
-    float digit;
-    int i;
-  };
   std::string text;
   const auto layer = states.layer(1);
   std::vector<float> scratch(3);
-  std::vector<Step> waiting;
-  layer.walk(rows, of, layer.whole(1), scratch.data(),
-             [&](float* state, std::int32_t row, int i, bool settles) {
-               waiting.push_back({state, *layer.row(row), i});
-               if (!settles) return;
-               for (const Step& step : waiting) {
-                 CHECK(step.state == state);
-                 state[2] = 10 * state[2] + step.digit;
-                 if (step.i >= 0) text += std::to_string(static_cast<int>(state[2])) + " ";
-               }
-               waiting.clear();
-             });
-  CHECK(waiting.empty());
+  layer.walk(rows, of, layer.whole(1), scratch.data(), [&](float* state, std::int32_t row, int i) {
+    state[2] = 10 * state[2] + *layer.row(row);
+    if (i >= 0) text += std::to_string(static_cast<int>(state[2])) + " ";
+  });
   return text;
 }
 
@@ -71,7 +56,7 @@ TEMPLATE_TEST_CASE("a state that is computed in parts is the same", "", fd::Slot
         const std::size_t first = borders[i];
         const std::size_t n = borders[i + 1] - first;
         layer.walk(rows, of, {1, first, n}, scratch.data(),
-                   [&](float* state, std::int32_t row, int, bool) {
+                   [&](float* state, std::int32_t row, int) {
                      for (std::size_t k = 0; k < n; ++k) {
                        state[k] = 10 * state[k] + static_cast<float>(first + k) + *layer.row(row);
                      }
@@ -138,7 +123,7 @@ TEMPLATE_TEST_CASE("what is copied out can be put back in other rows", "", fd::S
   for (const int head : {0}) {  // nobody walked along it
     std::vector<float> scratch(3);
     const auto layer = states.layer(1);
-    const auto nothing = [](float*, std::int32_t, int, bool) {};
+    const auto nothing = [](float*, std::int32_t, int) {};
     if (TestType::replays) {
       layer.walk({0, 0, 0, 2, {}, {}}, {staged, {}, 2, true}, layer.whole(head), scratch.data(),
                  nothing);

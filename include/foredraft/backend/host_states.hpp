@@ -53,9 +53,8 @@ struct SlotsLayer : HostStateLayer {
   static constexpr bool replays = false;
 
   /// Compute a part of the states of one head for the rows of a sequence, in their order.
-  /// step(state, row, i, settles): let the state take in what storage row `row` holds; it is that behind
-  /// row i of the sequence then, or, where i is -1, one whose result nobody wants. Steps may wait until one
-  /// `settles`: then the state is read, or the next step is one of another
+  /// step(state, row, i): let the state take in what storage row `row` holds; it is that behind row
+  /// i of the sequence then, or, where i is -1, one whose result nobody wants
   /// @shape state [part.size]
   template <typename Step>
   void walk(const SequenceRows& rows, const StateRows& states_of, const Part& part, float*,
@@ -69,7 +68,7 @@ struct SlotsLayer : HostStateLayer {
       } else {
         std::copy_n(state(parent, part), part.size, to);
       }
-      step(to, own, i, true);
+      step(to, own, i);
     }
   }
 };
@@ -87,22 +86,18 @@ struct ReplayLayer : HostStateLayer {
             Step&& step) const noexcept {
     float* const kept = state(0, part);
     if (states_of.empty) std::fill_n(kept, part.size, 0.0f);
-    const auto lacking = states_of.committed.last(idx(states_of.unapplied));
-    for (std::size_t i = 0; i < lacking.size(); ++i) {
-      step(kept, lacking[i], -1, i + 1 == lacking.size());
+    for (const std::int32_t row : states_of.committed.last(idx(states_of.unapplied))) {
+      step(kept, row, -1);
     }
-    const auto begins_anew = [&](int i) {
-      return i == 0 || states_of.before(rows, i, 1) != states_of.own(rows, i - 1);
-    };
     for (int i = 0; i < rows.n_rows; ++i) {
-      if (begins_anew(i)) {
+      if (i == 0 || states_of.before(rows, i, 1) != states_of.own(rows, i - 1)) {
         std::copy_n(kept, part.size, scratch);
         const int above = rows.visible(i) - 1 - rows.size;
         for (int back = above; back > 0; --back) {
-          step(scratch, states_of.before(rows, i, back), -1, false);
+          step(scratch, states_of.before(rows, i, back), -1);
         }
       }
-      step(scratch, states_of.own(rows, i), i, i + 1 == rows.n_rows || begins_anew(i + 1));
+      step(scratch, states_of.own(rows, i), i);
     }
   }
 };

@@ -30,7 +30,7 @@ struct KernelTable {
   void (*soft_cap)(float* values, int n, float cap) noexcept;
   float (*argmax)(const float* values, int n, TokenId first_id, Best& best) noexcept;
   void (*convolve)(const ConvolveTask& task) noexcept;
-  void (*scan)(const ScanRun& run) noexcept;
+  void (*scan_step)(const ScanStep& step) noexcept;
   void (*set_length)(float* x, int n, float epsilon, float length) noexcept;
   void (*delta_step)(const DeltaStep& step) noexcept;
 };
@@ -52,7 +52,7 @@ const KernelTable& kernel_table() noexcept {
       .soft_cap = &cpu::soft_cap<Arch>,
       .argmax = &cpu::argmax<Arch>,
       .convolve = &cpu::convolve<Arch>,
-      .scan = &cpu::scan<Arch>,
+      .scan_step = &cpu::scan_step<Arch>,
       .set_length = &cpu::set_length<Arch>,
       .delta_step = &cpu::delta_step<Arch>,
   };

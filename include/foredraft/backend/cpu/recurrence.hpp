@@ -43,116 +43,81 @@ void convolve(const ConvolveTask& t) noexcept {
 
 /// What one token does to the state of one head: see SelectiveScanArgs.
 struct ScanStep {
+  float* state = nullptr;  // [d_head, d_state], changed
+  int d_head = 0;
+  int d_state = 0;
   float decay = 0;  // of the state, exp(dt * decay)
   float dt = 0;
+  float skip = 0;
   const float* u = nullptr;  // [d_head]
   const float* b = nullptr;  // [d_state]
   const float* c = nullptr;  // [d_state]
   float* y = nullptr;        // written [d_head], or null where nobody wants it
 };
 
-/// Some tokens, one after the other.
-struct ScanRun {
-  static constexpr int kMost = 16;  ///< steps
-
-  float* state = nullptr;  // [d_head, d_state], changed
-  int d_head = 0;
-  int d_state = 0;
-  float skip = 0;
-  int n = 0;
-  ScanStep steps[kMost] = {};
-};
-
-/// All steps of a part of the state, kRows by kVectors times 16 columns from row p and column k on, which
-/// stays in registers meanwhile: the steps of an element follow each other, and sums go on from column to
-/// column, as if they were taken one by one.
-/// @shape sums [n, kRows, 16] so far
-template <class Arch, int kRows, int kVectors, typename Load, typename Store>
-[[gnu::always_inline]] inline void scan_part(const ScanRun& t, int p, int k, float* sums,
-                                             Load&& load, Store&& store) noexcept {
+/// Some rows of a state side by side, from row p on: what they share is loaded once, and no sum waits for
+/// itself.
+template <class Arch, int kRows, bool kWanted>
+[[gnu::always_inline]] inline void scan_rows(const ScanStep& t, int p) noexcept {
   using V = Vec16<Arch>;
-  const auto at = [&](int row, int vector) __attribute__((always_inline)) {
-    return t.state + static_cast<std::size_t>(p + row) * static_cast<std::size_t>(t.d_state) + k +
-           16 * vector;
+  const V decay = V::broadcast(t.decay);
+  const auto row_of = [&](int i) __attribute__((always_inline)) {
+    return t.state + static_cast<std::size_t>(p + i) * static_cast<std::size_t>(t.d_state);
   };
-  V state[kRows][kVectors];
+  V u[kRows];
+  V sums[kRows];
   unroll<kRows>([&](auto i) __attribute__((always_inline)) {
-    unroll<kVectors>([&](auto v) __attribute__((always_inline)) { state[i][v] = load(at(i, v)); });
+    u[i] = V::broadcast(t.dt) * V::broadcast(t.u[p + i]);
+    sums[i] = V::zero();
   });
-  for (int n = 0; n < t.n; ++n, sums += kRows * 16) {
-    const ScanStep& step = t.steps[n];
-    const V decay = V::broadcast(step.decay);
-    V u[kRows];
+  const auto step = [&](int at, auto&& load, auto&& store) __attribute__((always_inline)) {
+    const V b = load(t.b + at);
+    const V c = kWanted ? load(t.c + at) : V::zero();
     unroll<kRows>([&](auto i) __attribute__((always_inline)) {
-      u[i] = V::broadcast(step.dt) * V::broadcast(step.u[p + i]);
+      float* const state = row_of(i) + at;
+      const V value = fma(u[i], b, decay * load(state));
+      store(value, state);
+      if constexpr (kWanted) sums[i] = fma(value, c, sums[i]);
     });
-    unroll<kVectors>([&](auto v) __attribute__((always_inline)) {
-      const V b = load(step.b + k + 16 * v);
-      unroll<kRows>([&](auto i) __attribute__((always_inline)) {
-        state[i][v] = fma(u[i], b, decay * state[i][v]);
-      });
-    });
-    if (step.y == nullptr) continue;
-    V sum[kRows];
-    unroll<kRows>([&](auto i) __attribute__((always_inline)) { sum[i] = V::load(sums + 16 * i); });
-    unroll<kVectors>([&](auto v) __attribute__((always_inline)) {
-      const V c = load(step.c + k + 16 * v);
-      unroll<kRows>([&](auto i)
-                        __attribute__((always_inline)) { sum[i] = fma(state[i][v], c, sum[i]); });
-    });
-    unroll<kRows>([&](auto i) __attribute__((always_inline)) { sum[i].store(sums + 16 * i); });
-  }
-  unroll<kRows>([&](auto i) __attribute__((always_inline)) {
-    unroll<kVectors>([&](auto v) __attribute__((always_inline)) { store(state[i][v], at(i, v)); });
-  });
-}
-
-/// kRows rows from row p on.
-template <class Arch, int kRows>
-[[gnu::always_inline]] inline void scan_rows(const ScanRun& t, int p) noexcept {
-  using V = Vec16<Arch>;
-  // With eight lanes more do not fit the registers beside the sums; with four, nothing does.
-  constexpr int kVectors = Simd<Arch>::kLanes == 8 ? 1 : 4;
-  const auto load = [](const float* from) __attribute__((always_inline)) { return V::load(from); };
-  const auto store = [](const V& v, float* to) __attribute__((always_inline)) { v.store(to); };
-  float sums[ScanRun::kMost * kRows * 16];
-  for (int i = 0; i < t.n * kRows; ++i) V::zero().store(sums + 16 * i);
+  };
   int k = 0;
-  for (; k + 16 * kVectors <= t.d_state; k += 16 * kVectors)
-    scan_part<Arch, kRows, kVectors>(t, p, k, sums, load, store);
-  for (; k + 16 <= t.d_state; k += 16) scan_part<Arch, kRows, 1>(t, p, k, sums, load, store);
+  for (; k + 16 <= t.d_state; k += 16) {
+    step(
+        k, [](const float* from) __attribute__((always_inline)) { return V::load(from); },
+        [](const V& v, float* to) __attribute__((always_inline)) { v.store(to); });
+  }
   if (k < t.d_state) {
     const int n = t.d_state - k;
-    scan_part<Arch, kRows, 1>(
-        t, p, k, sums,
+    step(
+        k,
         [n](const float* from)
             __attribute__((always_inline)) { return V::load_first(from, n, 0.0f); },
         [n](const V& v, float* to) __attribute__((always_inline)) { v.store_first(to, n); });
   }
-  for (int n = 0; n < t.n; ++n) {
-    const ScanStep& step = t.steps[n];
-    if (step.y == nullptr) continue;
-    for (int i = 0; i < kRows; ++i) step.y[p + i] = V::load(sums + (n * kRows + i) * 16).sum();
+  if constexpr (kWanted) {
+    unroll<kRows>([&](auto i) __attribute__((always_inline)) { t.y[p + i] = sums[i].sum(); });
   }
 }
 
-/// @cost one pass over the state, and a product or two for each of its elements and step
-template <class Arch>
-void scan(const ScanRun& t) noexcept {
-  using V = Vec16<Arch>;
+template <class Arch, bool kWanted>
+[[gnu::always_inline]] inline void scan_state(const ScanStep& t) noexcept {
   constexpr int kRows = 4;
   int p = 0;
-  for (; p + kRows <= t.d_head; p += kRows) scan_rows<Arch, kRows>(t, p);
-  for (; p < t.d_head; ++p) scan_rows<Arch, 1>(t, p);
+  for (; p + kRows <= t.d_head; p += kRows) scan_rows<Arch, kRows, kWanted>(t, p);
+  for (; p < t.d_head; ++p) scan_rows<Arch, 1, kWanted>(t, p);
+}
+
+/// @cost one pass over the state
+template <class Arch>
+void scan_step(const ScanStep& t) noexcept {
+  using V = Vec16<Arch>;
+  if (t.y == nullptr) return scan_state<Arch, false>(t);
+  scan_state<Arch, true>(t);
   const V skip = V::broadcast(t.skip);
-  for (int i = 0; i < t.n; ++i) {
-    const ScanStep& step = t.steps[i];
-    for (int from = 0; step.y != nullptr && from < t.d_head; from += 16) {
-      const int n = t.d_head - from < 16 ? t.d_head - from : 16;
-      const V y =
-          fma(skip, V::load_first(step.u + from, n, 0.0f), V::load_first(step.y + from, n, 0.0f));
-      y.store_first(step.y + from, n);
-    }
+  for (int p = 0; p < t.d_head; p += 16) {
+    const int n = t.d_head - p < 16 ? t.d_head - p : 16;
+    const V y = fma(skip, V::load_first(t.u + p, n, 0.0f), V::load_first(t.y + p, n, 0.0f));
+    y.store_first(t.y + p, n);
   }
 }
 

@@ -155,10 +155,9 @@ void Worker::selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
     const int group = head / (a.shape.n_heads / a.shape.n_groups);
     for (int p = 0; p < d_head; p += rows_at_once) {
       const int n = std::min(rows_at_once, d_head - p);
-      ScanRun run{.d_head = n, .d_state = d_state, .skip = a.skip[head]};
       for (std::size_t s = 0; s < a.sequences.size(); ++s) {
         a.kept[s].walk(a.sequences[s], a.states[s], {head, offset(p, d_state), offset(n, d_state)},
-                       own_.state.data(), [&](float* state, std::int32_t row, int i, bool settles) {
+                       own_.state.data(), [&](float* state, std::int32_t row, int i) {
                          const float* const in = a.kept[s].row(row) + d_conv;
                          const float* const u = in + offset(head, d_head) + p;
                          const float* const b = in + width + group * d_state;
@@ -167,11 +166,8 @@ void Worker::selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
                          float* const y = i < 0 ? nullptr
                                                 : mixed.row(a.sequences[s].first_row + i) +
                                                       offset(head, d_head) + p;
-                         run.state = state;
-                         run.steps[run.n++] = {std::exp(dt * a.decay[head]), dt, u, b, c, y};
-                         if (!settles && run.n < ScanRun::kMost) return;
-                         kernels_.scan(run);
-                         run.n = 0;
+                         kernels_.scan_step({state, n, d_state, std::exp(dt * a.decay[head]), dt,
+                                             a.skip[head], u, b, c, y});
                        });
       }
     }
@@ -272,7 +268,7 @@ void Worker::gated_delta_net(const GatedDeltaNetArgs<Worker, V>& a) noexcept {
       const int n = std::min(kStateColumns, d_value - first);
       for (std::size_t s = 0; s < a.sequences.size(); ++s) {
         a.kept[s].walk(a.sequences[s], a.states[s], {head, offset(first, d_key), offset(n, d_key)},
-                       own_.state.data(), [&](float* state, std::int32_t row, int i, bool) {
+                       own_.state.data(), [&](float* state, std::int32_t row, int i) {
                          const float* const in = a.kept[s].row(row);
                          const float* const q = in + d_conv + a.shape.key_head(head) * d_key;
                          const float* const v = in + d_conv + 2 * all_keys + column + first;

@@ -209,7 +209,7 @@ class Reference : public HostMemory {
         std::vector<float> scratch(idx(a.shape.d_head) * idx(a.shape.d_state));
         for (int head = 0; head < a.shape.n_heads; ++head) {
           a.kept[s].walk(sequence, a.states[s], a.kept[s].whole(head), scratch.data(),
-                         [&](float* state, std::int32_t row, int i, bool) {
+                         [&](float* state, std::int32_t row, int i) {
                            scan_step(a, a.kept[s].row(row), head, state,
                                      i < 0 ? nullptr : &scanned[idx(i)]);
                          });
@@ -263,7 +263,7 @@ class Reference : public HostMemory {
         std::vector<float> scratch(idx(shape.d_key) * idx(shape.d_value));
         for (int head = 0; head < shape.n_heads; ++head) {
           a.kept[s].walk(sequence, a.states[s], a.kept[s].whole(head), scratch.data(),
-                         [&](float* state, std::int32_t row, int i, bool) {
+                         [&](float* state, std::int32_t row, int i) {
                            delta_step(shape, a.kept[s].row(row), head, state,
                                       i < 0 ? nullptr : &read[idx(i)]);
                          });
