@@ -219,13 +219,16 @@ TEMPLATE_TEST_CASE("Cpu and Reference agree on a cache of either kind", "", floa
   mini::Model<fd::Reference> exact(reference, config);
   mini::Sequence<TestType> by_cpu(config);
   mini::Sequence<TestType> by_reference(config);
-  prefill(ours, by_cpu, 40);
-  prefill(exact, by_reference, 40);
+  const int prompt = GENERATE(20, 40);  // a row sees no whole block of positions, or one
+  CAPTURE(prompt);
+  prefill(ours, by_cpu, prompt);
+  prefill(exact, by_reference, prompt);
   by_cpu.nodes = by_reference.nodes = mini::random_tree(6, 8);
   const mini::Output a = mini::forward(ours, std::vector{&by_cpu});
   const mini::Output b = mini::forward(exact, std::vector{&by_reference});
-  // Queries have 8 bits where keys have 8, and weights 7 where values have 8.
-  const double bound = kFloats ? 1e-5 : 6e-2 * config.n_layers;
+  // Queries of 8 bits where keys have 8 bits; a code may be rounded the other way. In whole blocks
+  // weights have 7 bits, which the reference does not round.
+  const double bound = kFloats ? 1e-5 : (prompt == 20 ? 2e-2 : 6e-2) * config.n_layers;
   double worst = 0;
   for (std::size_t row = 0; row < 6; ++row) {
     for (std::size_t i = 0; i < a.logits[row].size(); ++i)

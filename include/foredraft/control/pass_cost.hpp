@@ -17,7 +17,7 @@ namespace foredraft::inline v0 {
 /// fewer), and contexts in bands, because attention grows with the context. What was not measured
 /// lies between its measured neighbours; beyond them a row costs what it does on a typical machine, and
 /// not less than the measured ones did.
-/// @units seconds @cost learn O(1); curve O(64), once behind each pass
+/// @units seconds @cost learn O(1), but for the first of a kind; curve O(64), once behind each pass
 class PassCost {
  public:
   static constexpr int kMostRows = DraftTree::kMaxNodes;

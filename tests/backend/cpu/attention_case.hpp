@@ -13,6 +13,8 @@
 #include <foredraft/backend/cpu/kernel_table.hpp>
 #include <foredraft/backend/cpu/key_blocks.hpp>
 
+#include "backend/cpu/rounded_weights.hpp"
+
 /// Queries, keys and values of one sequence with committed rows and a tree of staged nodes, for one
 /// KV head: keys of K, values of V.
 template <typename K, typename V = K>
@@ -191,27 +193,61 @@ struct AttentionCase {
     return query;
   }
 
-  /// Softmax attention of one query in double.
-  std::vector<double> expected(const foredraft::cpu::KernelTable& kernels, int node,
-                               int head) const {
+  /// Softmax attention of one query in double. Values in q8_0 are summed by rounded weights where the
+  /// query sees a whole block; where floats may round one the other way, `slack` says by how much.
+  std::vector<double> expected(const foredraft::cpu::KernelTable& kernels, int node, int head,
+                               std::vector<double>& slack) const {
     std::vector<int> rows;
     for (int row = 0; row < size; ++row) rows.push_back(row);
     for (const int ancestor : ancestors(node)) rows.push_back(size + ancestor);
-    const auto seen = static_cast<std::ptrdiff_t>(rows.size());
-    if (window > 0 && seen > window) rows.erase(rows.begin(), rows.end() - window);
+    const int seen = static_cast<int>(rows.size());
+    const int first = window > 0 && seen > window ? seen - window : 0;
     const std::vector<double> q_row = query(kernels, node, head);
-    std::vector<double> out(at(d_head));
-    double sum = 0;
-    for (const int row : rows) {
+    std::vector<double> weights(rows.size());
+    for (int p = first; p < seen; ++p) {
       double score = 0;
-      for (int d = 0; d < d_head; ++d) score += q_row[at(d)] * value(k, row, d);
+      for (int d = 0; d < d_head; ++d) score += q_row[at(d)] * value(k, rows[at(p)], d);
       if (softcap != 0.0f) score = double{softcap} * std::tanh(score / double{softcap});
-      const double weight = std::exp(score);
-      sum += weight;
-      for (int d = 0; d < d_head; ++d) out[at(d)] += weight * value(v, row, d);
+      weights[at(p)] = std::exp(score);
     }
+    std::vector<double> out(at(d_head));
+    slack.assign(at(d_head), 0.0);
+    constexpr int kBlock = foredraft::cpu::kKeyBlock;
+    for (int begin = first / kBlock * kBlock; begin < seen; begin += kBlock) {
+      const bool whole = begin >= first && begin + kBlock <= seen;
+      if (whole && std::is_same_v<V, foredraft::q8_0>) {
+        add_rounded(rows, weights, begin, out, slack);
+        continue;
+      }
+      for (int p = std::max(begin, first); p < std::min(begin + kBlock, seen); ++p) {
+        for (int d = 0; d < d_head; ++d) out[at(d)] += weights[at(p)] * value(v, rows[at(p)], d);
+      }
+    }
+    double sum = 0;
+    for (const double weight : weights) sum += weight;
     for (double& value : out) value /= sum;
+    for (double& value : slack) value /= sum;
     return out;
+  }
+
+ private:
+  void add_rounded(const std::vector<int>& rows, const std::vector<double>& weights, int begin,
+                   std::vector<double>& out, std::vector<double>& slack) const {
+    if constexpr (std::is_same_v<V, foredraft::q8_0>) {
+      for (int d = 0; d < d_head; ++d) {
+        const auto element = [&](std::size_t p) -> const V& {
+          return v[at(rows[at(begin) + p]) * row_size<V>() + at(d / V::kValues)];
+        };
+        const RoundedWeights rounded(
+            [&](std::size_t p) { return weights[at(begin) + p]; },
+            [&](std::size_t p) { return double{static_cast<float>(element(p).scale)}; });
+        for (std::size_t p = 0; p < RoundedWeights::kBlock; ++p) {
+          const int code = element(p).codes[d % V::kValues];
+          out[at(d)] += rounded.of_codes[p] * code;
+          slack[at(d)] += rounded.slack[p] * std::abs(code);
+        }
+      }
+    }
   }
 };
 
