@@ -48,7 +48,7 @@ struct ReadPlanes {
     const int tile = t.block_x();
     for (int step = 0; step < a.w.n_steps(); ++step) {
       const auto loaded =
-          load_step<F>(t, a.w, static_cast<std::size_t>(tile * a.w.n_steps() + step));
+          load_step<F>(t, a.w.steps + (tile * a.w.n_steps() + step) * kOf.loads * kWarp);
       for (int part = 0; part < kOf.columns / 16; ++part) {
         const Planes<F> planes = planes_of<F>(t, loaded, part);
         for (int i = 0; i < 8; ++i) {

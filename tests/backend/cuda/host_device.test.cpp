@@ -37,6 +37,43 @@ TEST_CASE("kernels and copies follow each other") {
   CHECK(x.read() == expected);
 }
 
+TEST_CASE("kernels wait until somebody needs what they do") {
+  HostDevice& device = HostDevice::current();
+  const on_device::Array<int> x(std::vector<int>(40, 1));
+  const auto double_all = [&](int times, int n) {
+    for (int i = 0; i < times; ++i) device.launch<Double>({2}, 0, {x.data(), n});
+  };
+  double_all(8, 40);  // enough for a graph
+  CHECK(x.data()[0] == 1);
+  CHECK(x.read() == std::vector<int>(40, 256));
+  double_all(8, 1);  // the same graph with other arguments
+  std::vector<int> expected(40, 256);
+  expected[0] = 1 << 16;
+  CHECK(x.read() == expected);
+
+  const on_device::Array<int> nobody_wrote(2);
+  double_all(2, 40);
+  device.launch<Double>({}, 0, {nobody_wrote.data(), 2});
+  double_all(5, 40);  // never executed
+  CHECK(code_of([&] { device.finish(); }) == fd::ErrorCode::kDevice);
+  CHECK_NOTHROW(device.finish());
+  for (int& value : expected) value *= 4;
+  CHECK(x.read() == expected);
+}
+
+TEST_CASE("what a kernel uses is not given back before it has run") {
+  HostDevice& device = HostDevice::current();
+  const on_device::Array<int> x(std::vector<int>(2, 1));
+  {
+    const on_device::Array<int> y(std::vector<int>(2, 1)), nobody_wrote(2);
+    device.launch<Double>({}, 0, {y.data(), 2});
+    device.launch<Double>({}, 0, {x.data(), 2});
+    device.launch<Double>({}, 0, {nobody_wrote.data(), 2});
+  }
+  CHECK(code_of([&] { device.finish(); }) == fd::ErrorCode::kDevice);  // the last one alone
+  CHECK(x.read() == std::vector<int>{2, 2});
+}
+
 TEST_CASE("what was uploaded may be read, what was not may not") {
   const on_device::Array<int> x(40);
   CHECK(code_of([&] { on_device::launch<Double>({1}, 0, {x.data(), 32}); }) ==

@@ -170,6 +170,157 @@ TEST_CASE("barriers and shuffles that a thread never reaches") {
   CHECK(contains(found<Mutant::kOtherLine>(), "thread 32 of block (0, 0, 0) waits elsewhere"));
 }
 
+namespace {
+
+/// Copies that a thread does not wait for, through a ring of two places.
+enum class CopyMutant {
+  kNone,
+  kNotWaited,  // read while they are on their way
+  kNoGroup,    // waited for, but in no group
+  kTooFew,     // one group fewer than it takes
+  kTooEarly,   // another thread's copy without a barrier
+  kToGlobal,   // to memory that is not shared
+  kOverread,   // over numbers that another thread still has to read
+};
+
+template <CopyMutant kMutant>
+struct CopyRows {
+  static constexpr const char* kName = "copy_rows";
+  static constexpr int kThreads = 32;
+  struct Args {
+    const Words* in;  // [n, 32]
+    int n;
+    Words* out;  // [n, 32]
+  };
+
+  template <typename T>
+  static void run(T& t, const Args& a) {
+    using enum CopyMutant;
+    Words* const ring = t.template shared<Words>(2 * kWarp);
+    const auto request = [&](int i) {
+      if (i < a.n) {
+        Words* const to = kMutant == kToGlobal ? a.out : ring + i % 2 * kWarp;
+        t.copy_async(to + lane_of(t), a.in + i * kWarp + lane_of(t));
+      }
+      if (kMutant != kNoGroup) t.commit_copies();
+    };
+    request(0);
+    for (int i = 0; i < a.n; ++i) {
+      request(i + 1);
+      if (kMutant == kTooFew) {
+        t.template wait_copies<2>();
+      } else if (kMutant != kNotWaited) {
+        t.template wait_copies<1>();
+      }
+      const int lane = kMutant == kTooEarly || kMutant == kOverread ? 31 - lane_of(t) : lane_of(t);
+      if (kMutant == kOverread) t.sync();
+      t.store(a.out + i * kWarp + lane, t.load(ring + i % 2 * kWarp + lane));
+    }
+  }
+};
+
+template <CopyMutant kMutant>
+std::string found_in_copies() {
+  Device device;
+  std::vector<Words> in(5 * 32);
+  for (std::uint32_t i = 0; i < in.size(); ++i) in[i] = {{i, i + 1, i + 2, i * i}};
+  Words* const out = device.room<Words>(in.size());
+  try {
+    device.grid.run<CopyRows<kMutant>>({}, shared_bytes<Words>(2 * kWarp),
+                                       {device.upload(in), 5, out});
+  } catch (const fd::Error& error) {
+    return error.found();
+  }
+  CHECK(std::memcmp(out, in.data(), in.size() * sizeof(Words)) == 0);
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("copies that a thread does not wait for") {
+  using enum CopyMutant;
+  CHECK(found_in_copies<kNone>().empty());
+  for (const std::string& found :
+       {found_in_copies<kNotWaited>(), found_in_copies<kNoGroup>(), found_in_copies<kTooFew>(),
+        found_in_copies<kTooEarly>(), found_in_copies<kOverread>()}) {
+    CHECK(contains(found, "reads memory that nobody has written"));
+  }
+  CHECK(contains(found_in_copies<kToGlobal>(), "copies to a place outside of shared memory"));
+}
+
+namespace {
+
+/// y = w * x, where x is what an earlier kernel wrote.
+enum class WaitMutant {
+  kNone,
+  kReadsTooEarly,
+  kWritesTooEarly,
+  kNeverWaits,
+};
+
+template <WaitMutant kMutant>
+struct Weigh {
+  static constexpr const char* kName = "weigh";
+  static constexpr int kThreads = 32;
+  static constexpr bool kLoadsAhead = true;
+  struct Args {
+    const float* w;
+    const float* x;
+    float* y;
+  };
+  template <typename T>
+  static void run(T& t, const Args& a) {
+    using enum WaitMutant;
+    float* const kept = t.template shared<float>(kThreads);
+    t.store(kept + t.thread(), t.load(a.w + t.thread()));
+    if (kMutant == kReadsTooEarly) (void)t.load(a.x + t.thread());
+    if (kMutant == kWritesTooEarly) t.store(a.y + t.thread(), 0.0f);
+    if (kMutant != kNeverWaits) t.wait_for_kernels();
+    const float w = t.load(kept + t.thread());
+    t.store(a.y + t.thread(), t.mul(w, t.load(a.x + t.thread())));
+  }
+};
+
+struct WriteOnes {
+  static constexpr const char* kName = "write_ones";
+  static constexpr int kThreads = 32;
+  struct Args {
+    float* x;
+  };
+  template <typename T>
+  static void run(T& t, const Args& a) {
+    t.store(a.x + t.thread(), 1.0f);
+  }
+};
+
+template <WaitMutant kMutant>
+std::string found_in_waiting() {
+  Device device;
+  std::vector<float> w(32);
+  std::iota(w.begin(), w.end(), 1.0f);
+  float* const x = device.room<float>(32);
+  float* const y = device.room<float>(32);
+  device.grid.run<WriteOnes>({}, 0, {x});
+  try {
+    device.grid.run<Weigh<kMutant>>({}, shared_bytes<float>(32), {device.upload(w), x, y});
+  } catch (const fd::Error& error) {
+    return error.found();
+  }
+  CHECK(std::memcmp(y, w.data(), 32 * sizeof(float)) == 0);
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a kernel that begins before others have ended") {
+  using enum WaitMutant;
+  CHECK(found_in_waiting<kNone>().empty());
+  const char* const reads = "reads what a kernel wrote before it has waited for";
+  CHECK(contains(found_in_waiting<kReadsTooEarly>(), reads));
+  CHECK(contains(found_in_waiting<kNeverWaits>(), reads));
+  CHECK(contains(found_in_waiting<kWritesTooEarly>(), "writes before it has waited for"));
+}
+
 TEST_CASE("what a GPU would refuse to start") {
   CheckedMemory memory;
   HostGrid grid(memory);

@@ -58,9 +58,11 @@ class Array {
   fd::cuda::DeviceMemory<Device, T> memory_;
 };
 
+/// To its end, so that what goes wrong is thrown here.
 template <typename K>
 void launch(const fd::cuda::Grid& grid, int shared, const typename K::Args& args) {
   Device::current().launch<K>(grid, shared, args);
+  Device::current().finish();
 }
 
 }  // namespace on_device

@@ -121,8 +121,20 @@ class CheckedPiece {
       records_[i].written_by_host();
     }
   }
+  /// No kernel wrote any of it.
+  bool only_host_wrote(std::size_t offset, std::size_t bytes) const noexcept {
+    for (std::size_t i = offset / kUnit; i < (offset + bytes + kUnit - 1) / kUnit; ++i) {
+      if (records_[i].written_ > 1) return false;
+    }
+    return true;
+  }
   /// As if it were new.
   void forget() noexcept { std::fill(records_.begin(), records_.end(), AccessRecord{}); }
+  /// Likewise, a part: whole units.
+  void forget(std::size_t offset, std::size_t bytes) noexcept {
+    const auto first = records_.begin() + static_cast<std::ptrdiff_t>(offset / kUnit);
+    std::fill_n(first, bytes / kUnit, AccessRecord{});
+  }
 
  private:
   struct alignas(256) Line {  // as a GPU aligns what it allocates

@@ -43,6 +43,18 @@ struct alignas(16) Words {
 ///     shuffles: nobody has left before;
 ///  3. what one thread writes another one reads behind a barrier only, or in a later kernel.
 ///
+/// A kernel may begin while those before it still run. It has waited for them (wait_for_kernels) when
+/// run() is entered, unless it says
+///
+///       static constexpr bool kLoadsAhead = true;
+///
+/// and then waits itself. Until it has, it may read what no kernel writes, such as weights, and write
+/// nothing but shared memory.
+///
+/// copy_async() copies 16 bytes into shared memory, and the thread goes on meanwhile. commit_copies()
+/// makes those that came since the last one a group; wait_copies(n) waits until at most n groups are
+/// on their way. The thread itself may read them then, others behind a barrier.
+///
 /// Sums that decide bits are written with fma(), mul() and add(), which round where they stand: a
 /// compiler may otherwise fuse in one kernel what it keeps apart in another, and the result of a row
 /// would depend on how many rows its kernel was made for. A sum over a warp has one order as well:
@@ -60,8 +72,8 @@ struct alignas(16) Words {
 /// @source mma.m16n8k16 of the PTX ISA
 template <typename T>
 concept KernelThread =
-    requires(T& t, const float* from, float* to, float (&four)[4], const Words& words, float x,
-             double d, std::uint16_t half, std::uint32_t bits, int n) {
+    requires(T& t, const float* from, float* to, float (&four)[4], const Words& words,
+             Words* words_to, float x, double d, std::uint16_t half, std::uint32_t bits, int n) {
       { t.thread() } -> std::same_as<int>;   // in its block
       { t.block_x() } -> std::same_as<int>;  // of the grid
       { t.block_y() } -> std::same_as<int>;  //
@@ -70,8 +82,11 @@ concept KernelThread =
         t.template shared<float>(n)
       } -> std::same_as<float*>;                       // next n elements of the block's own
       { t.load(from) } -> std::same_as<float>;         // any plain type, where it is aligned
-      { t.load_once(from) } -> std::same_as<float>;    // a block reads it once, no kernel writes it
       t.store(to, x);                                  //
+      t.copy_async(words_to, &words);                  // see above
+      t.commit_copies();                               //
+      t.template wait_copies<1>();                     //
+      t.wait_for_kernels();                            //
       t.sync();                                        // all threads of the block
       { t.shuffle_xor(x, n) } -> std::same_as<float>;  // of lane ^ n, in all lanes of a warp
       { t.shuffle(x, n) } -> std::same_as<float>;      // of lane n
@@ -97,6 +112,10 @@ concept KernelThread =
       { t.add_bf16(bits, bits) } -> std::same_as<std::uint32_t>;  // of pairs, likewise
     };
 
+/// A kernel that waits for the kernels before it by itself.
+template <typename K>
+concept LoadsAhead = requires { requires K::kLoadsAhead; };
+
 inline constexpr int kWarp = 32;
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
@@ -105,6 +124,8 @@ struct Grid {
   int x = 1;
   int y = 1;  // at most 65535
   int z = 1;  // likewise
+
+  friend bool operator==(const Grid&, const Grid&) = default;
 };
 
 /// Shared memory that a kernel takes by shared<T>(n), each piece in whole units of 16 bytes.

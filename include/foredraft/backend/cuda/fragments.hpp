@@ -14,15 +14,12 @@ struct Step {
   Words words[kShape<F>.loads];
 };
 
-/// @param step  of all tiles
+/// @param from  the step: of a matrix, or a copy of it
 template <WeightFormat F, typename T>
-FOREDRAFT_DEVICE Step<F> load_step(T& t, const Weights& w, std::size_t step) {
-  constexpr auto kLoads = static_cast<std::size_t>(kShape<F>.loads);
+FOREDRAFT_DEVICE Step<F> load_step(T& t, const Words* from) {
   Step<F> loaded;
   FOREDRAFT_UNROLL
-  for (std::size_t i = 0; i < kLoads; ++i) {
-    loaded.words[i] = t.load_once(w.steps + (step * kLoads + i) * kWarp + lane_of(t));
-  }
+  for (int i = 0; i < kShape<F>.loads; ++i) loaded.words[i] = t.load(from + i * kWarp + lane_of(t));
   return loaded;
 }
 

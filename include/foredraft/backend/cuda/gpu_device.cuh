@@ -7,44 +7,19 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string>
-#include <type_traits>
 #include <utility>
 
 #include <foredraft/backend/cuda/device.hpp>
-#include <foredraft/backend/cuda/gpu_thread.cuh>
+#include <foredraft/backend/cuda/gpu_check.cuh>
+#include <foredraft/backend/cuda/gpu_launches.cuh>
+#include <foredraft/backend/cuda/launch_graphs.hpp>
+#include <foredraft/backend/cuda/launch_list.hpp>
 #include <foredraft/backend/cuda/memory_pool.hpp>
-#include <foredraft/core/error.hpp>
 
 namespace foredraft::inline v0::cuda {
 
-/// A kernel as the GPU starts it. Arguments stay where the driver puts them: a part that is chosen at
-/// run time would otherwise be copied to every thread's own memory.
-template <typename K>
-__global__ void __launch_bounds__(K::kThreads, 1)
-    run_kernel(const __grid_constant__ typename K::Args args) {
-  GpuThread thread;
-  K::run(thread, args);
-}
-
-/// Throws what a call of the CUDA runtime returned, with what it was for.
-/// @errors kOutOfMemory, kDevice
-inline void check(cudaError_t error, const char* what) {
-  if (error == cudaSuccess) return;
-  (void)cudaGetLastError();  // or the next call would report it again
-  if (error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice) {
-    throw Error(ErrorCode::kDevice,
-                error == cudaErrorNoDevice ? "no NVIDIA GPU" : "no NVIDIA driver, or one too old",
-                "a GPU, and a driver for CUDA " + std::to_string(CUDART_VERSION / 1000) + "." +
-                    std::to_string(CUDART_VERSION % 1000 / 10),
-                "use the backend Cpu");
-  }
-  throw Error(error == cudaErrorMemoryAllocation ? ErrorCode::kOutOfMemory : ErrorCode::kDevice,
-              std::string(what) + " failed: " + cudaGetErrorString(error), "a call that succeeds",
-              "");
-}
-
-/// A GPU. What is asked of it goes to one stream, so it happens in that order.
+/// A GPU. What is asked of it goes to one stream, so it happens in that order. Kernels are written down
+/// first, and go there together, ahead of the next copy, allocation or finish(): see LaunchGraphs.
 class GpuDevice {
  public:
   /// The GPU that is current in this thread (cudaSetDevice). @errors kDevice where there is none
@@ -63,6 +38,7 @@ class GpuDevice {
   std::byte* allocate(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     const Use use(ordinal_);
+    start_kernels();  // what they use is freed where the pool has to make room
     return pool_.allocate(bytes);
   }
   void release(std::byte* data, std::size_t bytes) noexcept {
@@ -73,37 +49,40 @@ class GpuDevice {
   /// The host's memory may be changed as soon as this returns.
   void upload(std::byte* to, const std::byte* from, std::size_t bytes) {
     if (bytes == 0) return;
+    const std::lock_guard lock(mutex_);
     const Use use(ordinal_);
+    start_kernels();
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_), "a copy to the GPU");
   }
   void download(std::byte* to, const std::byte* from, std::size_t bytes) {
     if (bytes == 0) return;
+    const std::lock_guard lock(mutex_);
     const Use use(ordinal_);
+    start_kernels();
     check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "a copy from the GPU");
     check(cudaStreamSynchronize(stream_), "a kernel, or a copy from the GPU,");
   }
 
   template <typename K>
   void launch(const Grid& grid, int shared, const typename K::Args& args) {
-    static_assert(std::is_trivially_copyable_v<typename K::Args> &&
-                  sizeof(typename K::Args) <= 4096);
-    const Use use(ordinal_);
-    const dim3 blocks(static_cast<unsigned>(grid.x), static_cast<unsigned>(grid.y),
-                      static_cast<unsigned>(grid.z));
-    run_kernel<K><<<blocks, K::kThreads, static_cast<std::size_t>(shared), stream_>>>(args);
-    check(cudaGetLastError(), K::kName);
+    const std::lock_guard lock(mutex_);
+    asked_.add<K>(reinterpret_cast<const void*>(&run_kernel<K>), grid, shared, args);
   }
 
   void finish() {
-    const Use use(ordinal_);
-    const cudaError_t error = cudaStreamSynchronize(stream_);
     std::exception_ptr noted;
     {
       const std::lock_guard lock(mutex_);
+      const Use use(ordinal_);
+      try {
+        start_kernels();
+        check(cudaStreamSynchronize(stream_), "a kernel");
+      } catch (...) {
+        if (!noted_) noted_ = std::current_exception();
+      }
       noted = std::exchange(noted_, nullptr);
     }
     if (noted) std::rethrow_exception(noted);
-    check(error, "a kernel");
   }
   void note(std::exception_ptr error) noexcept {
     const std::lock_guard lock(mutex_);
@@ -143,14 +122,31 @@ class GpuDevice {
     void release(std::byte* place) const noexcept { (void)cudaFree(place); }
   };
 
-  explicit GpuDevice(int ordinal) : ordinal_(ordinal) {
+  explicit GpuDevice(int ordinal)
+      : ordinal_(ordinal),
+        stream_(new_stream(ordinal)),
+        graphs_(GpuLaunches(stream_, compute_of(ordinal) >= 9)) {}
+
+  static cudaStream_t new_stream(int ordinal) {
     const Use use(ordinal);
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+    cudaStream_t stream = nullptr;
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
+    return stream;
+  }
+  static int compute_of(int ordinal) {
+    int major = 0;
+    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal),
+          "asking for the compute capability");
+    return major;
   }
 
+  void start_kernels() { graphs_.run(asked_); }
+
   int ordinal_;
-  cudaStream_t stream_ = nullptr;
+  cudaStream_t stream_;
   std::mutex mutex_;
+  LaunchList asked_;  // and not started
+  LaunchGraphs<GpuLaunches> graphs_;
   MemoryPool<Source> pool_;
   std::exception_ptr noted_;
 };

@@ -35,21 +35,34 @@ class GpuThread {
     return *from;
   }
   template <typename T>
-  __device__ T load_once(const T* from) const {
-    if constexpr (sizeof(T) ==
-                  sizeof(uint4)) {  // past the first cache, which keeps what others read
-      uint4 loaded;
-      asm("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-          : "=r"(loaded.x), "=r"(loaded.y), "=r"(loaded.z), "=r"(loaded.w)
-          : "l"(__cvta_generic_to_global(from)));
-      return __builtin_bit_cast(T, loaded);
-    }
-    return *from;
-  }
-  template <typename T>
   __device__ void store(T* to, const T& value) const {
     *to = value;
   }
+
+  __device__ void copy_async(Words* to, const Words* from) const {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                 "l"(__cvta_generic_to_global(from))
+                 : "memory");
+  }
+  __device__ void commit_copies() const { asm volatile("cp.async.commit_group;" ::: "memory"); }
+  template <int kPending>
+  __device__ void wait_copies() const {
+    asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+  }
+  /// Before compute 9.0 a kernel begins behind the end of the one before it.
+  __device__ void wait_for_kernels() const {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+  }
+  /// The next kernel may begin, as soon as all blocks of this one have.
+  __device__ void let_next_begin() const {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+  }
+
   __device__ int atomic_add(int* to, int value) const { return atomicAdd(to, value); }
 
   __device__ void sync() const { __syncthreads(); }

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <new>
@@ -51,15 +53,26 @@ class HostThread {
     return value;
   }
   template <typename T>
-  T load_once(const T* from, Where where = Where::current()) {
-    return load(from, where);
-  }
-  template <typename T>
   void store(T* to, const std::type_identity_t<T>& value, Where where = Where::current()) {
     static_assert(std::is_trivially_copyable_v<T>);
     check(Access::kWrite, to, sizeof(T), alignof(T), where);
     std::memcpy(static_cast<void*>(to), &value, sizeof(T));
   }
+  /// What the copy is to write may not be read until it has been waited for.
+  void copy_async(Words* to, const Words* from, Where where = Where::current()) {
+    check(Access::kRead, from, sizeof(Words), alignof(Words), where);
+    if (!in_shared(to)) fail("copies to a place outside of shared memory", where);
+    check(Access::kWrite, to, sizeof(Words), alignof(Words), where);
+    forget(to, sizeof(Words));
+    copies_.push_back({to, from, groups_});
+  }
+  void commit_copies() noexcept { ++groups_; }
+  template <int kPending>
+  void wait_copies(Where where = Where::current()) {
+    finish_copies(groups_ - kPending, where);
+  }
+  void wait_for_kernels() noexcept { waited_ = true; }
+
   int atomic_add(int* to, int value, Where where = Where::current()) {
     check(Access::kUpdate, to, sizeof(int), alignof(int), where);
     const int before = *to;
@@ -203,7 +216,25 @@ class HostThread {
   inline Slots& next_slots() noexcept;
   inline void wait_for_warp(Where where);
 
+  /// On its way into shared memory.
+  struct Copy {
+    Words* to;
+    const Words* from;
+    int group;
+  };
+  void finish_copies(int n_groups, Where where) {
+    while (!copies_.empty() && copies_.front().group < n_groups) {
+      const Copy copy = copies_.front();
+      copies_.pop_front();
+      check(Access::kWrite, copy.to, sizeof(Words), alignof(Words), where);
+      std::memcpy(copy.to, copy.from, sizeof(Words));
+    }
+  }
+
   inline std::byte* take_shared(std::size_t bytes, Where where);
+  inline bool in_shared(const void* data) const noexcept;
+  inline void forget(const void* data, std::size_t bytes);
+  [[noreturn]] inline void fail(const std::string& what, Where where);
   inline void check(Access kind, const void* data, std::size_t bytes, std::size_t alignment,
                     Where where);
 
@@ -214,6 +245,9 @@ class HostThread {
   std::size_t taken_ = 0;  // pieces of shared memory
   unsigned shuffles_ = 0;  // so far
   Where where_ = {};       // it waits
+  std::deque<Copy> copies_;
+  int groups_ = 0;       // of copies, so far
+  bool waited_ = false;  // for the kernels before
 };
 static_assert(KernelThread<HostThread>);
 
@@ -250,6 +284,7 @@ class HostGrid {
       const typename K::Args* args;
     } job{&args};
     check_limits(K::kName, grid, shared);
+    waits_itself_ = LoadsAhead<K>;
     begin(K::kName, K::kThreads, shared, &job, [](void* of) {
       auto& thread = *static_cast<Thread*>(of);
       K::run(thread, *static_cast<Job*>(thread.grid_->job_)->args);
@@ -320,6 +355,9 @@ class HostGrid {
       thread.state_ = State::kRuns;
       thread.taken_ = 0;
       thread.shuffles_ = 0;
+      thread.copies_.clear();
+      thread.groups_ = 0;
+      thread.waited_ = !waits_itself_;
       thread.fiber_.start(body_, &thread, stacks_[idx(i)].get(), kStack);
     }
     for (;;) {
@@ -410,6 +448,7 @@ class HostGrid {
   std::vector<Piece> shared_;  // of a block, in the order in which they are taken
   int shared_taken_ = 0;
   int shared_limit_ = 0;
+  bool waits_itself_ = false;  // for the kernels before
   const char* name_ = "";
   void* job_ = nullptr;
   void (*body_)(void*) = nullptr;
@@ -439,6 +478,24 @@ void HostThread::wait_for_warp(Where where) {
   fiber_.pause();
 }
 
+void HostThread::fail(const std::string& what, Where where) {
+  grid_->fail_inside(*this, what, where);
+}
+
+bool HostThread::in_shared(const void* data) const noexcept {
+  const auto* const at = static_cast<const std::byte*>(data);
+  for (const HostGrid::Piece& piece : grid_->shared_) {
+    if (std::less_equal<>()(piece.data, at) && std::less<>()(at, piece.data + piece.bytes))
+      return true;
+  }
+  return false;
+}
+
+void HostThread::forget(const void* data, std::size_t bytes) {
+  CheckedPiece* const piece = grid_->memory_->find(data, bytes);
+  piece->forget(idx(static_cast<const std::byte*>(data) - piece->data()), bytes);
+}
+
 void HostThread::check(Access kind, const void* data, std::size_t bytes, std::size_t alignment,
                        Where where) {
   const auto fail = [&](const char* what) {
@@ -448,8 +505,7 @@ void HostThread::check(Access kind, const void* data, std::size_t bytes, std::si
     address[0] = '0';
     address[1] = 'x';
     address[18] = 0;
-    grid_->fail_inside(
-        *this, std::string(what) + ", " + std::to_string(bytes) + " bytes at " + address, where);
+    this->fail(std::string(what) + ", " + std::to_string(bytes) + " bytes at " + address, where);
   };
   if (reinterpret_cast<std::uintptr_t>(data) % alignment != 0)
     fail("uses a place that is not aligned");
@@ -457,6 +513,11 @@ void HostThread::check(Access kind, const void* data, std::size_t bytes, std::si
   if (piece == nullptr) fail("leaves the memory that it was given");
   grid_->moment_.thread = static_cast<std::uint16_t>(thread_);
   const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(data) - piece->data());
+  if (!waited_ && !in_shared(data)) {
+    if (kind != Access::kRead) fail("writes before it has waited for the kernels before it");
+    if (!piece->only_host_wrote(offset, bytes))
+      fail("reads what a kernel wrote before it has waited for the kernels before it");
+  }
   if (const Complaint complaint = piece->access(kind, offset, bytes, grid_->moment_))
     fail(complaint);
 }

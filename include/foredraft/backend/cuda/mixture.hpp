@@ -130,7 +130,10 @@ struct ExpertProduct {
     FOREDRAFT_HOST_DEVICE int n_out() const { return w.n_out / n_experts; }
   };
 
-  static int shared() noexcept { return shared_bytes<float>(kWarps * Tiles::kSums); }
+  static int shared() noexcept {
+    return shared_bytes<float>(kWarps * Tiles::kSums) +
+           shared_bytes<Words>(kWarps * Tiles::kRingWords);
+  }
   static Grid grid(const Args& a) noexcept {
     const int split = split_of(a.n_out(), a.w.n_in);
     return {parts_of(a.n_out() / kTileRows, kWarps / split), a.n_experts,
@@ -144,6 +147,7 @@ struct ExpertProduct {
     const int end = t.load(a.first + expert + 1);
     if (begin >= end) return;  // all threads of the block
     float* const sums = t.template shared<float>(kWarps * Tiles::kSums);
+    Words* const rings = t.template shared<Words>(kWarps * Tiles::kRingWords);
     const int split = split_of(a.n_out(), a.w.n_in);
     const int group = warp_of(t) / split;
     const int n_tiles = a.n_out() / kTileRows;  // of an expert
@@ -152,7 +156,8 @@ struct ExpertProduct {
       return begin + i < end ? t.load(a.pairs + begin + i) / a.pairs_of_row : -1;
     });
     typename Tiles::Totals total = {};
-    Tiles::add_up(t, a.x, rows, a.w, expert * n_tiles + tile, warp_of(t) % split, split, total);
+    Tiles::add_up(t, a.x, rows, a.w, expert * n_tiles + tile, warp_of(t) % split, split,
+                  rings + warp_of(t) * Tiles::kRingWords, total);
     Tiles::store_sums(t, total[0][0], sums + warp_of(t) * Tiles::kSums);
     t.sync();
     const int threads = split * kWarp;

@@ -25,6 +25,7 @@ struct Product {
   static constexpr int kThreads = 256;
   static constexpr int kWarps = kThreads / kWarp;
   static constexpr int kRows = kColumns * Operand::kRows;  // of a block
+  static constexpr bool kLoadsAhead = true;                // weights
 
   struct Args {
     Operand x = {};
@@ -35,7 +36,10 @@ struct Product {
     float output_scale = 1.0f;
   };
 
-  static int shared() noexcept { return shared_bytes<float>(kWarps * Tiles::kSums); }
+  static int shared() noexcept {
+    return shared_bytes<float>(kWarps * Tiles::kSums) +
+           shared_bytes<Words>(kWarps * Tiles::kRingWords);
+  }
   static Grid grid(const Args& a) noexcept {
     int blocks = 0;
     for (const ProductPart& part : a.parts) blocks += blocks_of(part.w);
@@ -45,6 +49,7 @@ struct Product {
   template <typename T>
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
     float* const sums = t.template shared<float>(kWarps * Tiles::kSums);
+    Words* const rings = t.template shared<Words>(kWarps * Tiles::kRingWords);
     ProductPart part = {};
     const int block = find(a, t.block_x(), part);
     const int split = split_of(part.w.n_out, part.w.n_in);
@@ -54,7 +59,8 @@ struct Product {
     const auto rows = LaneRows<kColumns>::of(
         t, [&](int i) { return first_row + i < a.x.n_rows ? first_row + i : -1; });
     typename Tiles::Totals total = {};
-    Tiles::add_up(t, a.x, rows, part.w, first_tile, warp_of(t) % split, split, total);
+    Tiles::add_up(t, a.x, rows, part.w, first_tile, warp_of(t) % split, split,
+                  rings + warp_of(t) * Tiles::kRingWords, total);
 
     FOREDRAFT_UNROLL
     for (int tile = 0; tile < kTiles; ++tile) {

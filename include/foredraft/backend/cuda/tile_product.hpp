@@ -45,6 +45,10 @@ struct LaneRows {
 /// What a warp adds up of x W^T: kTiles tiles of 16 outputs for kColumns times 8 rows. It loads each
 /// weight once for all of these rows, and each row once for all of these tiles.
 ///
+/// Weights come through a ring of shared memory: while a warp multiplies one step, the next ones are on
+/// their way. A lane copies what it will read itself, so nobody waits for others. No kernel writes
+/// weights, so the first of them are asked for before the kernels that make the rows have ended.
+///
 /// The sum of one (row, output): each of split_of() warps adds up the steps s, s + split, ... in that
 /// order, a group of columns after the other, and in a group what mma() adds; then the warps are added
 /// up (add_warps). Neither kTiles nor kColumns is in it.
@@ -52,37 +56,43 @@ template <WeightFormat F, int kTiles, int kColumns>
 struct TileProduct {
   static constexpr int kSums = kTileRows * Operand::kRows;  // of one mma()
   using Totals = float[kTiles][kColumns][4];
+  /// Of a warp. What is on its way, 3 or 3.5 KB, is more than a device needs of eight warps to be busy
+  /// with loading: the memory's latency of some 700 ns times 36 GB/s, its part of 4.8 TB/s.
+  static constexpr int kRingWords = 8 * kWarp;
 
-  /// Steps `slice`, `slice` + `split`, ... of the tiles from `first_tile` on.
+  /// Steps `slice`, `slice` + `split`, ... of the tiles from `first_tile` on. Waits for the kernels
+  /// before. @param ring  of the warp alone, kRingWords of shared memory
   template <typename T>
   FOREDRAFT_DEVICE static void add_up(T& t, const Operand& x, const LaneRows<kColumns>& rows,
                                       const Weights& w, int first_tile, int slice, int split,
-                                      Totals& total) {
+                                      Words* ring, Totals& total) {
     const int n_steps = w.n_steps();
-    const int n_tiles = w.n_tiles();
     int tiles[kTiles];  // those behind the last are computed as the last, and not stored
     FOREDRAFT_UNROLL
     for (int i = 0; i < kTiles; ++i) {
-      tiles[i] = first_tile + i < n_tiles ? first_tile + i : n_tiles - 1;
+      tiles[i] = first_tile + i < w.n_tiles() ? first_tile + i : w.n_tiles() - 1;
     }
-    for (int first = slice; first < n_steps; first += split * kAhead) {
-      Step<F> steps[kAhead][kTiles];
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < kStages - 1; ++i) {
+      request(t, w, tiles, slice + i * split, ring + i * kStageWords);
+    }
+    Scales scales = load_scales(t, w, tiles, slice);
+    t.wait_for_kernels();
+    int stage = 0;
+    for (int step = slice; step < n_steps; step += split) {
+      t.template wait_copies<kStages - 2>();
+      Step<F> steps[kTiles];
       FOREDRAFT_UNROLL
-      for (int i = 0; i < kAhead; ++i) {
-        const int step = first + i * split;
-        if (step >= n_steps) break;
-        FOREDRAFT_UNROLL
-        for (int j = 0; j < kTiles; ++j) {
-          const auto of_tile =
-              static_cast<std::size_t>(tiles[j]) * static_cast<std::size_t>(n_steps);
-          steps[i][j] = load_step<F>(t, w, of_tile + static_cast<std::size_t>(step));
-        }
+      for (int i = 0; i < kTiles; ++i) {
+        steps[i] = load_step<F>(t, ring + stage * kStageWords + i * kStepWords);
       }
-      FOREDRAFT_UNROLL
-      for (int i = 0; i < kAhead; ++i) {
-        if (first + i * split >= n_steps) break;
-        add_step(t, x, rows, w, tiles, first + i * split, steps[i], total);
-      }
+      // Into the place of the step before, which has been multiplied.
+      const int free = (stage == 0 ? kStages : stage) - 1;
+      request(t, w, tiles, step + (kStages - 1) * split, ring + free * kStageWords);
+      const Scales next = load_scales(t, w, tiles, step + split);
+      add_step(t, x, rows, step, steps, scales, total);
+      scales = next;
+      stage = stage + 1 == kStages ? 0 : stage + 1;
     }
   }
 
@@ -104,31 +114,78 @@ struct TileProduct {
   }
 
  private:
-  /// Steps that are on their way at once: 2 KB of a warp, half of that beside many sums.
-  static constexpr int kAhead = (kColumns == 8 ? 2 : 4) / (kTiles * kShape<F>.loads);
+  static constexpr int kStepWords = kShape<F>.loads * kWarp;
+  static constexpr int kStageWords = kTiles * kStepWords;
+  static constexpr int kStages = kRingWords / kStageWords;
+  static_assert(kStages >= 2);
+  static constexpr int kGroups =  // of a step
+      kShape<F>.group == 0 ? 0 : kShape<F>.columns / kShape<F>.group;
+
+  /// Of one step, for a lane's rows of each tile.
+  struct Scales {
+    GroupScale of[kTiles][kGroups == 0 ? 1 : kGroups];
+  };
+
+  /// Have a step of all tiles copied; a group of copies also where there is no such step.
+  template <typename T>
+  FOREDRAFT_DEVICE static void request(T& t, const Weights& w, const int (&tiles)[kTiles], int step,
+                                       Words* to) {
+    if (step < w.n_steps()) {
+      FOREDRAFT_UNROLL
+      for (int i = 0; i < kTiles; ++i) {
+        const auto at = static_cast<std::size_t>(tiles[i]) * static_cast<std::size_t>(w.n_steps()) +
+                        static_cast<std::size_t>(step);
+        FOREDRAFT_UNROLL
+        for (int word = 0; word < kStepWords; word += kWarp) {
+          const int lane = word + lane_of(t);
+          t.copy_async(to + i * kStepWords + lane, w.steps + at * kStepWords + lane);
+        }
+      }
+    }
+    t.commit_copies();
+  }
+
+  template <typename T>
+  FOREDRAFT_DEVICE static Scales load_scales(T& t, const Weights& w, const int (&tiles)[kTiles],
+                                             int step) {
+    Scales scales = {};
+    if constexpr (kGroups > 0) {
+      if (step >= w.n_steps()) return scales;
+      FOREDRAFT_UNROLL
+      for (int tile = 0; tile < kTiles; ++tile) {
+        FOREDRAFT_UNROLL
+        for (int i = 0; i < kGroups; ++i) {
+          scales.of[tile][i] = load_scale<F>(t, w, tiles[tile], step * kGroups + i, lane_of(t) / 4);
+        }
+      }
+    }
+    return scales;
+  }
 
   template <typename T>
   FOREDRAFT_DEVICE static void add_step(T& t, const Operand& x, const LaneRows<kColumns>& rows,
-                                        const Weights& w, const int (&tiles)[kTiles], int step,
-                                        const Step<F> (&steps)[kTiles], Totals& total) {
-    constexpr FormatShape kOf = kShape<F>;
-    constexpr int kParts = kOf.columns / kTileColumns;
-    if constexpr (kOf.group == 0) {
+                                        int step, const Step<F> (&steps)[kTiles],
+                                        const Scales& scales, Totals& total) {
+    constexpr int kParts = kShape<F>.columns / kTileColumns;
+    if constexpr (kGroups == 0) {
       FOREDRAFT_UNROLL
       for (int part = 0; part < kParts; ++part) {
         add_part(t, x, rows, step * kParts + part, steps, part, total);
       }
     } else {
-      constexpr int kPartsOfGroup = kOf.group / kTileColumns;
+      constexpr int kPartsOfGroup = kParts / kGroups;
       FOREDRAFT_UNROLL
-      for (int i = 0; i < kParts / kPartsOfGroup; ++i) {
+      for (int i = 0; i < kGroups; ++i) {
         // Sums of codes, then of what they stand for.
         Totals codes = {};
         FOREDRAFT_UNROLL
         for (int part = i * kPartsOfGroup; part < (i + 1) * kPartsOfGroup; ++part) {
           add_part(t, x, rows, step * kParts + part, steps, part, codes);
         }
-        scale_up(t, x, rows, w, tiles, step * (kParts / kPartsOfGroup) + i, codes, total);
+        FOREDRAFT_UNROLL
+        for (int tile = 0; tile < kTiles; ++tile) {
+          scale_up(t, x, rows, scales.of[tile][i], step * kGroups + i, codes[tile], total[tile]);
+        }
       }
     }
   }
@@ -138,21 +195,18 @@ struct TileProduct {
   FOREDRAFT_DEVICE static void add_part(T& t, const Operand& x, const LaneRows<kColumns>& rows,
                                         int part_of_row, const Step<F> (&steps)[kTiles], int part,
                                         Totals& to) {
-    Words factors[kColumns];
+    Planes<F> planes[kTiles];
+    FOREDRAFT_UNROLL
+    for (int tile = 0; tile < kTiles; ++tile) planes[tile] = planes_of<F>(t, steps[tile], part);
     FOREDRAFT_UNROLL
     for (int column = 0; column < kColumns; ++column) {
-      factors[column] = load_factors(t, x, rows.factor[column], part_of_row);
-    }
-    FOREDRAFT_UNROLL
-    for (int tile = 0; tile < kTiles; ++tile) {
-      const Planes<F> planes = planes_of<F>(t, steps[tile], part);
+      const Words row = load_factors(t, x, rows.factor[column], part_of_row);
       FOREDRAFT_UNROLL
-      for (int column = 0; column < kColumns; ++column) {
-        const Words& row = factors[column];
+      for (int tile = 0; tile < kTiles; ++tile) {
         FOREDRAFT_UNROLL
         for (int plane = kShape<F>.planes - 1; plane >= 0; --plane) {
-          t.mma(to[tile][column], planes.of[plane], row.v[2], row.v[3]);
-          t.mma(to[tile][column], planes.of[plane], row.v[0], row.v[1]);
+          t.mma(to[tile][column], planes[tile].of[plane], row.v[2], row.v[3]);
+          t.mma(to[tile][column], planes[tile].of[plane], row.v[0], row.v[1]);
         }
       }
     }
@@ -170,21 +224,18 @@ struct TileProduct {
 
   template <typename T>
   FOREDRAFT_DEVICE static void scale_up(T& t, const Operand& x, const LaneRows<kColumns>& rows,
-                                        const Weights& w, const int (&tiles)[kTiles], int group,
-                                        const Totals& codes, Totals& total) {
+                                        const GroupScale& of, int group,
+                                        const float (&codes)[kColumns][4],
+                                        float (&total)[kColumns][4]) {
     FOREDRAFT_UNROLL
-    for (int tile = 0; tile < kTiles; ++tile) {
-      const GroupScale of = load_scale<F>(t, w, tiles[tile], group, lane_of(t) / 4);
+    for (int column = 0; column < kColumns; ++column) {
+      float(&to)[4] = total[column];
       FOREDRAFT_UNROLL
-      for (int column = 0; column < kColumns; ++column) {
-        float(&to)[4] = total[tile][column];
+      for (int i = 0; i < 4; ++i) to[i] = t.fma(of.scale[i / 2], codes[column][i], to[i]);
+      if constexpr (kShape<F>.biased) {
         FOREDRAFT_UNROLL
-        for (int i = 0; i < 4; ++i) to[i] = t.fma(of.scale[i / 2], codes[tile][column][i], to[i]);
-        if constexpr (kShape<F>.biased) {
-          FOREDRAFT_UNROLL
-          for (int i = 0; i < 4; ++i) {
-            to[i] = t.fma(of.bias[i / 2], load_sum(t, x, rows.sums[column][i % 2], group), to[i]);
-          }
+        for (int i = 0; i < 4; ++i) {
+          to[i] = t.fma(of.bias[i / 2], load_sum(t, x, rows.sums[column][i % 2], group), to[i]);
         }
       }
     }

@@ -246,6 +246,7 @@ class Worker {
                                  .rows = work_.head_rows.write(a.rows).raw(),
                                  .n_in = a.w->n_in(),
                                  .norm = norm(a.norm)};
+      const float* const by_row = temperatures(a.sums);  // first: copies divide a graph
       product(prepared(in, n_rows), {{a.w, nullptr, logits}},
               {.scale = a.scale, .softcap = a.softcap});
       const std::size_t all = idx(n_rows) * idx(n_runs);
@@ -253,7 +254,7 @@ class Worker {
                                 .n_rows = n_rows,
                                 .n_vocab = n_vocab,
                                 .n_runs = n_runs,
-                                .temperatures = temperatures(a.sums),
+                                .temperatures = by_row,
                                 .best = work_.best.reserve(all).raw(),
                                 .sums = work_.sums.reserve(all).raw()};
       launch<HeadRuns>(HeadRuns::grid(runs), HeadRuns::shared(), runs);
