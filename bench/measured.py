@@ -45,6 +45,16 @@ def caches():
     return sizes
 
 
+def medians(results):
+    """Of several results of one shape the same, with the median in place of each number."""
+    first = results[0]
+    if isinstance(first, dict):
+        return {key: medians([result[key] for result in results]) for key in first}
+    if isinstance(first, list):
+        return [medians(list(items)) for items in zip(*results)]
+    return first if isinstance(first, str) else statistics.median(results)
+
+
 def git(*words):
     return subprocess.run(["git", "--no-optional-locks", *words], cwd=ROOT, capture_output=True,
                           text=True).stdout.strip()

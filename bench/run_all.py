@@ -1,6 +1,6 @@
 """Measure everything: python3 bench/run_all.py --results FOLDER --build build/release [--peers-python PYTHON]
 
-Writes FOLDER/{micro,loading,isas,goals-MODEL,bench-MODEL,peers-MODEL,perplexity-MODEL}.json. Plots go to FOLDER/images
+Writes FOLDER/{micro,proposals,loading,isas,goals-MODEL,bench-MODEL,peers-MODEL,perplexity-MODEL}.json. Plots go to FOLDER/images
 and tables to standard output; if FOLDER is bench/results/MACHINE, into docs/design/images/MACHINE and the tables of
 the pages under docs/design that name it. Nothing else may run meanwhile. A step that fails is reported and left out; the
 others go on. About 30 minutes for three models. Plots and tables are made at the end whatever the steps were, so that
@@ -20,7 +20,7 @@ import time
 import measured
 
 HERE = pathlib.Path(__file__).resolve().parent
-STEPS = ("micro", "loading", "goals", "isas", "bench", "peers", "perplexity", "plots")
+STEPS = ("micro", "proposals", "loading", "goals", "isas", "bench", "peers", "perplexity", "plots")
 ISAS = ("portable", "avx2", "avx-vnni", "avx512", "avx512-vnni", "amx", "neon")
 MATMUL_FILTER = "(memory/8960x1536|cache/256x1536)/[A-Z0-9_]+/(1|4|8|512)/"
 
@@ -66,6 +66,14 @@ def micro(args):
             one[name] = {k: v for k, v in measured.summary(values).items() if k != "values"} if len(set(values)) > 1 \
                 else values[0]
     measured.write(args.results / "micro.json", {**head, "benchmarks": benchmarks})
+
+
+def proposals(args):
+    """Of each number the median of several processes."""
+    program = args.build / "bench/bench.proposals"
+    head = measured.origin(program)
+    results = [run_json([program]) for _ in range(2 if args.quick else 5)]
+    measured.write(args.results / "proposals.json", {**head, "processes": len(results), **measured.medians(results)})
 
 
 def loading(args):
@@ -192,7 +200,7 @@ def main():
     if busy > 0.05:
         print(f"warning: {100 * busy:.0f} % of the machine is busy with something else", file=sys.stderr)
     failed = []
-    functions = dict(zip(STEPS, (micro, loading, goals, isas, bench, peers, perplexity, plots)))
+    functions = dict(zip(STEPS, (micro, proposals, loading, goals, isas, bench, peers, perplexity, plots)))
     chosen = [step for step in args.steps.split(",") if step != "plots"]
     for step in [*chosen, "plots"]:
         try:

@@ -139,6 +139,8 @@ ROWS = [
     *(Row(f"K5: use of the dot product, 8 rows from L2, {kind}", median("goals", "K5", kind), (.73,) * 3)
       for kind in ("Q4_K", "Q6_K", "Q4_1", "Q5_0", "Q8_0")),
     Row("K6: host work of a round, greedy, us", median("goals", "K6", "greedy", "microseconds_a_round"), (20,) * 3, True),
+    Row("K6: host work of a round, all drafters, us",
+        median("goals", "K6", "greedy, all drafters", "microseconds_a_round"), (20,) * 3, True),
     *(Row(f"K6: a row read, {kind}, us", median("goals", "K6", kind, "microseconds_a_row"), (50,) * 3, True)
       for kind in SAMPLED),
     Row("K8: attention at 4096, one row / stream read", median("goals", "K8", "M1_of_stream_read"), (.75,) * 3),
@@ -279,6 +281,22 @@ def xsimd(results):
                       for case in cases]
             + [f"{trial['functions_left']['xsimd']} ({trial['functions_left']['own']})"] for name, trial in trials]
     return table(["xsimd", *cases, "functions left, unoptimised (our own)"], rows)
+
+
+def gpu_plan(results):
+    """Weights that a multiprocessor of a GPU has on their way, by the compiled kernels."""
+    path = results / "gpu-plan.json"
+    if not path.exists():
+        return ""
+    plan = json.loads(path.read_text())
+    rows = [[one["format"], one["rows"], str(one["registers"]), f"{one['shared_bytes'] / 1024:.0f}", str(one["blocks"]),
+             one["limit"], f"{one['blocks'] * one['bytes_on_their_way'] / 1024:.0f}"] for one in plan["products"]]
+    chip = plan["chip"]
+    return (f"{plan['compiler']}, for an {chip['name']} with {chip['multiprocessors']} multiprocessors, whose memory gives "
+            f"{chip['bytes_per_second'] / 1e12:.1f} TB/s. To keep that busy over {chip['latency_seconds'] * 1e9:.0f} ns "
+            f"takes {plan['bytes_needed'] / 1024:.0f} KB on their way in each.\n\n") + table(
+        ["weights", "rows", "registers", "shared memory of a block, KB", "blocks together", "limited by",
+         "on their way, KB"], rows)
 
 
 def operators(results):
@@ -490,6 +508,24 @@ def masks(results):
     return source(results, "masks.json", {"masks": {**result, "threads": 1}}) + "\n\n" + table(head, rows)
 
 
+def proposals(results):
+    """What a proposal costs behind a long text, for every drafter that needs no model (K7)."""
+    path = results / "proposals.json"
+    if not path.exists():
+        return ""
+    result = json.loads(path.read_text())
+    texts = result["repeated"]
+    rows = [[name, *[f"{one[q]:.2f}" for text in texts.values() for one in [text[name]] for q in ("p50", "p90")],
+             f"{texts['50'][name]['drafted']:.1f}"] for name in next(iter(texts.values()))]
+    head = [f"behind {result['history']} tokens, us"]
+    for percent in texts:
+        head += [f"{percent} % repeated: p50", "p90"]
+    recycling = ", ".join(f"{one['p50']:.1f} us ({shape})" for shape, one in result["recycling"].items())
+    return (source(results, "proposals.json", {"proposals": {**result, "threads": 1}}) + "\n\n"
+            + table([*head, "tokens proposed at 50 %"], rows)
+            + f"\n\nA round of 8 rows takes token recycling {recycling}, proposal and commit together.")
+
+
 def recurrent(results):
     """Passes of models with recurrent layers, and what their states cost."""
     path = results / "recurrent.json"
@@ -527,9 +563,10 @@ def plain(results):
 
 TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmul": matmul, "operators": operators,
           "loading": loading, "perplexity": perplexity, "answers": answers,
-          "constrained": constrained, "masks": masks, "recurrent": recurrent, "plain": plain, "second_turn": second_turn}
+          "constrained": constrained, "masks": masks, "proposals": proposals, "recurrent": recurrent, "plain": plain,
+          "second_turn": second_turn}
 OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "xsimd": xsimd, "cache_formats": cache_formats,
-                   "long_context": long_context}
+                   "long_context": long_context, "gpu_plan": gpu_plan}
 MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 
 

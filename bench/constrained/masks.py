@@ -5,22 +5,11 @@ FOLDER/masks.json is the result: of each number the median of several processes.
 import argparse
 import json
 import pathlib
-import statistics
 import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import measured
-
-
-def medians(results):
-    """The same, with the median in place of each number."""
-    first = results[0]
-    if isinstance(first, dict):
-        return {key: medians([result[key] for result in results]) for key in first}
-    if isinstance(first, list):
-        return [medians(list(items)) for items in zip(*results)]
-    return first if isinstance(first, str) else statistics.median(results)
 
 
 def main():
@@ -33,7 +22,7 @@ def main():
     head = measured.origin(args.program)
     results = [json.loads(subprocess.run([args.program], check=True, capture_output=True, text=True).stdout)
                for _ in range(args.processes)]
-    measured.write(args.folder / "masks.json", {**head, "processes": args.processes, **medians(results)})
+    measured.write(args.folder / "masks.json", {**head, "processes": args.processes, **measured.medians(results)})
 
 
 if __name__ == "__main__":

@@ -1,13 +1,9 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
-#include <foredraft/acceptance/any_acceptance.hpp>
-#include <foredraft/acceptance/greedy.hpp>
-#include <foredraft/acceptance/rejection_sampling.hpp>
-#include <foredraft/acceptance/sample_and_match.hpp>
 #include <foredraft/decoder.hpp>
-#include <foredraft/drafter/prompt_lookup.hpp>
 
 #include "passes.hpp"
 
@@ -20,15 +16,16 @@ struct HostWork {
   double drafted = 0;    ///< tokens a round
 };
 
-/// Decode a text with drafts by prompt lookup and take the time that is no forward pass: drafting,
-/// acceptance, commit, and handing out the text.
-inline HostWork host_work(Model& model, const fd::AnyAcceptance& rule, const fd::Options& options) {
+/// Decode a text with drafts and take the time that is no forward pass: drafting, acceptance, commit,
+/// and handing out the text.
+template <typename D, typename A>
+HostWork host_work(Model& model, D drafter, const A& rule, const fd::Options& options) {
   // A prompt that repeats itself, so that there is always something to draft.
   std::string text;
   for (int i = 0; i < 24; ++i)
     text += "for (int i = 0; i < n; ++i) sum += values[i] * weights[i];\n";
   const auto prompt = model.tokenizer().encode(text);
-  fd::Decoder decoder{model, Cache{model.shape(), 2048}, fd::PromptLookup{}, rule};
+  fd::Decoder decoder{model, Cache{model.shape(), 2048}, std::move(drafter), rule};
   decoder.prefill(prompt, options);
   const fd::Stats stats = decoder.resume(options, [](const fd::Emitted&) {}).stats;
   const auto rounds = static_cast<double>(stats.rounds);

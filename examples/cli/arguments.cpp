@@ -282,7 +282,7 @@ void MachineArguments::add_to(CLI::App& app) {
 void MachineArguments::add_device(CLI::App& app) {
   add_choice(app, "--device NAME", device, kDevices,
              "where the model runs: cpu, or cuda, the NVIDIA GPU that is current, for a program "
-             "that was built with CUDA: keys and values have one format there [" +
+             "that was built with CUDA [" +
                  kDevices[0] + "]");
 }
 

@@ -114,20 +114,10 @@ void GenerateArguments::check_device(const Method& method) const {
   if (draft_device && draft.empty()) {
     throw UsageError("--device-draft without a draft model", "a draft model", "add -md FILE");
   }
-  const auto refuse = [](const std::string& what, const char* of, const std::string& expected) {
-    throw UsageError(what + " with --device" + of + " cuda", expected, "leave one of them out");
-  };
-  const auto check_cache = [&](const char* whose, fd::RowFormats cache, const char* of) {
-    if (cache.k == cache.v) return;
-    refuse(whose + std::string(" in ") + spelled(cache), of, "one format for keys and values");
-  };
   machine.check_device(!draft.empty() && !draft_on_gpu());
-  if (draft_on_gpu()) check_cache("a draft model's cache", method.draft_cache, "-draft");
-  if (!machine.on_gpu()) return;
-  check_cache("a cache", method.cache, "");
-  if (method.asks(*drafter_named(kSelf))) {
-    refuse("--spec-type " + kSelf, "", "a target on the processor");
-  }
+  if (!machine.on_gpu() || !method.asks(*drafter_named(kSelf))) return;
+  throw UsageError("--spec-type " + kSelf + " with --device cuda", "a target on the processor",
+                   "leave one of them out");
 }
 
 std::string GenerateArguments::chosen_speculation() const {
@@ -494,9 +484,7 @@ void GenerateArguments::add_speculation(CLI::App& command) {
                  kTranslations[0] + "]");
   draft_load.add_to(command);
   add_choice(command, "--device-draft NAME", draft_device, kDevices,
-             "where the draft model runs, as --device; on a GPU its keys and values have one "
-             "format [" +
-                 kDevices[0] + "]");
+             "where the draft model runs, as --device [" + kDevices[0] + "]");
   add_number(command, "--spec-lookup-min N", lookup_min, 1, 32,
              "tokens of the shortest match that lookup drafts from [2]");
   require_text(

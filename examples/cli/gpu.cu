@@ -3,7 +3,6 @@
 #include <string>
 #include <utility>
 
-#include <foredraft/backend/row_format.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/model/load.hpp>
 
@@ -22,8 +21,7 @@ namespace cli {
 namespace {
 
 using GpuModel = fd::Model<fd::Cuda>;
-template <typename S>
-using GpuCache = DeviceCache<S, fd::cuda::GpuDevice>;
+using GpuCache = DeviceCache<fd::cuda::GpuDevice>;
 
 std::string megabytes(double bytes) {
   return std::to_string(static_cast<long>(bytes / 1e6)) + " MB";
@@ -58,15 +56,14 @@ class GpuTarget final : public GpuModelAs<Target> {
     if (const double bytes = draft_cache_bytes(models, method); bytes > 0) {
       require_memory(bytes, "the draft model's context", "a smaller context (-c)");
     }
-    return fd::with_element(method.cache.k, [&]<typename S>(fd::Element<S>) {
-      GpuCache<S> cache(with_sinks(model.shape(), method.sinks), method.n_ctx);
-      return session_over(model, std::move(cache), models, method);
-    });
+    GpuCache cache(with_sinks(with_formats(model.shape(), method.cache), method.sinks),
+                   method.n_ctx);
+    return session_over(model, std::move(cache), models, method);
   }
 
   std::unique_ptr<Passes> make_passes(int n_ctx, int rows) override {
-    using C = GpuCache<fd::f16>;
-    return std::make_unique<PassesIn<GpuModel, C>>(model, C(model.shape(), n_ctx, rows));
+    return std::make_unique<PassesIn<GpuModel, GpuCache>>(model,
+                                                          GpuCache(model.shape(), n_ctx, rows));
   }
 };
 
@@ -77,10 +74,9 @@ class GpuDraft final : public GpuModelAs<Draft> {
   bool on_gpu() const override { return true; }
 
   TreeDrafter make_drafter(Models& models, const Method& method) override {
-    return fd::with_element(method.draft_cache.k, [&]<typename S>(fd::Element<S>) {
-      GpuCache<S> cache(model.shape(), models.draft_context(method.n_ctx));
-      return draft_over(model, std::move(cache), models, method);
-    });
+    GpuCache cache(with_formats(model.shape(), method.draft_cache),
+                   models.draft_context(method.n_ctx));
+    return draft_over(model, std::move(cache), models, method);
   }
 };
 

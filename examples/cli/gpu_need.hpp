@@ -8,7 +8,6 @@
 #include <foredraft/backend/cuda/device.hpp>
 #include <foredraft/backend/cuda/rows.hpp>
 #include <foredraft/backend/cuda/states.hpp>
-#include <foredraft/backend/row_format.hpp>
 #include <foredraft/cache/hybrid.hpp>
 #include <foredraft/core/options.hpp>
 
@@ -18,10 +17,10 @@
 
 namespace cli {
 
-/// The cache of every model on a device, for whatever layers it has.
-/// @tparam S  elements of keys and values
-template <typename S, fd::cuda::Device D>
-using DeviceCache = fd::HybridCache<fd::cuda::Rows<S, D>, fd::cuda::Replay<D>>;
+/// The cache of every model on a device, for whatever layers it has, in formats that are chosen when the
+/// program runs.
+template <fd::cuda::Device D>
+using DeviceCache = fd::HybridCache<fd::cuda::AnyRows<D>, fd::cuda::Replay<D>>;
 
 /// Rows of a pass that reads a prompt.
 inline int prompt_rows(const GpuNeed& need) {
@@ -60,10 +59,8 @@ inline double recurrent_bytes(const GpuNeed& need) {
 /// Keys, values and states, and the sinks of layers with a window.
 template <fd::cuda::Device D>
 double device_cache_bytes(const GpuNeed& need) {
-  return fd::with_element(need.formats.k, [&]<typename S>(fd::Element<S>) {
-    return DeviceCache<S, D>::full_bytes(with_sinks(need.config.cache_shape(), need.sinks),
-                                         need.n_ctx, need.rows);
-  });
+  const fd::CacheShape shape = with_formats(need.config.cache_shape(), need.formats);
+  return DeviceCache<D>::full_bytes(with_sinks(shape, need.sinks), need.n_ctx, need.rows);
 }
 
 /// Of all models together: each has a cache, and memory that its passes work in.

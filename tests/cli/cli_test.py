@@ -127,7 +127,6 @@ class Usage(CliTest):
             ("--isa with --device cuda", (*generate, "--device", "cuda", "--isa", "portable")),
             ("--keep-packed with --device cuda", (*generate, "--device", "cuda", "--keep-packed")),
             ("-t with --device cuda", (*generate, "--device", "cuda", "-t", "1")),
-            ("q8_0/f16 with --device cuda", (*generate, "--device", "cuda", "--cache-type-k", "q8_0")),
             ("--spec-type self with --device cuda", (*generate, "--device", "cuda", "--spec-type", "self")),
             ("--device tpu; expected one of cpu, cuda", ("bench", "-m", "x", "--device", "tpu")),
             ("--isa with --device cuda", ("bench", "-m", "x", "--device", "cuda", "--isa", "portable")),
@@ -136,7 +135,6 @@ class Usage(CliTest):
             ("--device-draft without a draft model", (*generate, "--device-draft", "cuda")),
             ("--device-draft without a draft model", (*generate, "--device-draft", "cpu")),
             ("--device-draft tpu; expected one of", (*generate, "--device-draft", "tpu", "-md", "x")),
-            ("q8_0/f16 with --device-draft cuda", (*generate, "--device-draft", "cuda", "-md", "x", "-ctkd", "q8_0")),
             ("-t with --device cuda", (*generate, "--device", "cuda", "--device-draft", "cuda", "-md", "x", "-t", "1")),
             ("--keep-packed with --device", (*generate, "--device", "cuda", "--device-draft", "cuda", "-md", "x",
                                              "--keep-packed")),
@@ -173,10 +171,10 @@ class BadFiles(CliTest):
         target, both = ("--device", "cuda"), ("--device", "cuda", "--device-draft", "cuda")
         for hint, arguments in [
             ("cpu", (*generate, *target)),
-            ("cpu", (*generate, *target, "--cache-type-k", "f32", "--cache-type-v", "f32")),
+            ("cpu", (*generate, *target, "--cache-type-k", "f32")),
             ("cpu", (*generate, *target, *draft, "-t", 1)),
             ("cpu and --device-draft cpu", (*generate, *both, *draft)),
-            ("-draft cpu", (*generate, "--device-draft", "cuda", *draft)),
+            ("-draft cpu", (*generate, "--device-draft", "cuda", *draft, "-ctvd", "f32")),
             ("-draft cpu", (*generate, "--device-draft", "cuda", *draft, "-t", 1, "--keep-packed")),
             ("cpu", ("chat", "-m", self.alphabet(), "--chat-format", "chatml", *target)),
             ("-draft cpu", ("chat", "-m", self.alphabet(), "--chat-format", "chatml", "--device-draft", "cuda", *draft)),

@@ -76,6 +76,19 @@ TEST_CASE("two models take what each of them takes") {
   CHECK(bytes_of({target, draft}) == bytes_of({target}) + bytes_of({draft}));
 }
 
+TEST_CASE("keys and values are counted in their own formats") {
+  const auto with = [](fd::RowFormat k, fd::RowFormat v) {
+    cli::GpuNeed one = need();
+    one.formats = {k, v};
+    return bytes_of({one});
+  };
+  using enum fd::RowFormat;
+  const double half = with(kF16, kF16);
+  CHECK(with(kF32, kF16) == with(kF16, kF32));
+  CHECK(with(kF32, kF32) - half == 2 * (with(kF32, kF16) - half));
+  CHECK(with(kF32, kF16) - half >= 2.0 * 2 * 16 * 1000);  // of the layer without a window
+}
+
 TEST_CASE("rows of a pass need room") {
   cli::GpuNeed few = need();
   few.rows = 16;

@@ -8,17 +8,15 @@ using Worker = fd::Cuda::Worker;
 
 template class fd::CudaBackend<fd::cuda::GpuDevice>;
 template class fd::cuda::Worker<fd::cuda::GpuDevice>;
-template class fd::cuda::Rows<float, fd::cuda::GpuDevice>;
-template class fd::cuda::Rows<fd::f16, fd::cuda::GpuDevice>;
-template class fd::cuda::Rows<fd::q8_0, fd::cuda::GpuDevice>;
+template class fd::cuda::AnyRows<fd::cuda::GpuDevice>;
+template class fd::cuda::Rows<fd::cuda::GpuDevice, fd::q8_0, fd::f16>;
 template class fd::cuda::States<fd::cuda::SlotsLayer, fd::cuda::GpuDevice>;
 template class fd::cuda::States<fd::cuda::ReplayLayer, fd::cuda::GpuDevice>;
 template void Worker::short_conv(const fd::ShortConvArgs<Worker, fd::CudaReplay>&) noexcept;
 template void Worker::selective_scan(const fd::SelectiveScanArgs<Worker, fd::CudaReplay>&) noexcept;
 template void Worker::gated_delta_net(const fd::GatedDeltaNetArgs<Worker, fd::CudaSlots>&) noexcept;
-template void Worker::qkv(const fd::QkvArgs<Worker, fd::CudaRows<float>>&) noexcept;
-template void Worker::qkv(const fd::QkvArgs<Worker, fd::CudaRows<fd::f16>>&) noexcept;
-template void Worker::qkv(const fd::QkvArgs<Worker, fd::CudaRows<fd::q8_0>>&) noexcept;
-template void Worker::attend(const fd::AttendArgs<Worker, fd::CudaRows<float>>&) noexcept;
-template void Worker::attend(const fd::AttendArgs<Worker, fd::CudaRows<fd::f16>>&) noexcept;
-template void Worker::attend(const fd::AttendArgs<Worker, fd::CudaRows<fd::q8_0>>&) noexcept;
+template void Worker::qkv(const fd::QkvArgs<Worker, fd::CudaAnyRows>&) noexcept;
+template void Worker::attend(const fd::AttendArgs<Worker, fd::CudaAnyRows>&) noexcept;
+template void Worker::qkv(const fd::QkvArgs<Worker, fd::CudaRows<fd::q8_0, fd::f16>>&) noexcept;
+template void Worker::attend(
+    const fd::AttendArgs<Worker, fd::CudaRows<fd::q8_0, fd::f16>>&) noexcept;

@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const auto values =
-      LayerValues::of<fd::CudaBackend<HostDevice>, fd::cuda::Rows<float, HostDevice>>();
+      LayerValues::of<fd::CudaBackend<HostDevice>, fd::cuda::Rows<HostDevice, float>>();
   std::ofstream out(argv[1]);
   out.precision(9);
   for (const auto* some : {&values.exact, &values.rounded}) {

@@ -37,7 +37,7 @@ Inputs inputs(const Case& c) {
 }
 
 std::vector<float> attend(const Case& c, const Inputs& in) {
-  using K = AttendPart<float>;
+  using K = AttendPart<float, float>;
   int visible = 0;
   for (const RowPlace& row : c.rows) visible = std::max(visible, row.visible);
   const int n_rows = static_cast<int>(c.rows.size());
@@ -59,7 +59,11 @@ std::vector<float> attend(const Case& c, const Inputs& in) {
                         .n_parts = n_parts,
                         .parts = parts.data(),
                         .layers = {}};
-  args.layers.of[0] = {k.data(), v.data(), kPlaces * kHead, c.ring, c.sinks};
+  const auto stored = [](const on_device::Array<float>& part) {
+    return StoredRows{reinterpret_cast<std::byte*>(part.data()), kPlaces * kHead * sizeof(float),
+                      kHead * sizeof(float)};
+  };
+  args.layers.of[0] = {stored(k), stored(v), c.ring, c.sinks};
   on_device::launch<K>(K::grid(args), K::shared(kHead), args);
   const MergeParts::Args merge{rows.data(), n_rows,       c.n_heads,  kHead,    c.window,
                                n_parts,     parts.data(), out.data(), {c.sinks}};

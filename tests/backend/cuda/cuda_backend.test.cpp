@@ -30,8 +30,8 @@ using fd::TensorType;
 using on_device::Device;
 using Backend = fd::CudaBackend<Device>;
 static_assert(fd::Backend<Backend>);
-template <typename S>
-using Rows = fd::cuda::Rows<S, Device>;
+template <typename K, typename V = K>
+using Rows = fd::cuda::Rows<Device, K, V>;
 static_assert(fd::AttendsOver<Backend::Worker, Rows<float>>);
 #ifndef __CUDACC__
 static_assert(!fd::AttendsOver<Backend::Worker, fd::cpu::Rows<float>>);
@@ -150,7 +150,7 @@ TEST_CASE("likewise with windows, norms behind products, and half weights") {
   check_equality<Rows<float>>(model, 16);
 }
 
-TEST_CASE("likewise in rings, with sinks, and in q8_0") {
+TEST_CASE("likewise in rings, with sinks, in q8_0, and in two formats") {
   TinyModel tiny{.family = "gemma3"};
   tiny.n_layers = 3;
   tiny.d_head = 64;
@@ -177,6 +177,11 @@ TEST_CASE("likewise in rings, with sinks, and in q8_0") {
   const auto oracle = OracleDrafter::sweeping(truth, model.vocab_size(), 3);
   CHECK(text(fd::RotatingCache<S>{shape, 120, 16}, oracle, 4) == plain);
   CHECK(text(fd::LinearCache<S>{model.shape(), 120}, fd::NoDraft{}, 0) != plain);
+
+  fd::CacheShape mixed = model.shape();
+  mixed.formats = {fd::RowFormat::kQ8_0, fd::RowFormat::kF16};
+  check_greedy(model, 30,
+               [&] { return fd::RotatingCache<fd::cuda::AnyRows<Device>>{mixed, 120, 16}; });
 }
 
 TEST_CASE("likewise with keys of other layers, and an embedding for each layer") {

@@ -40,12 +40,20 @@ std::vector<double> finished(const float* head, const std::vector<float>* weight
   return x;
 }
 
+/// Heads of kPlaces rows, one behind the other.
+template <typename S>
+StoredRows rows_at(S* data, int d_head) {
+  const std::size_t row = fd::row_bytes(fd::kFormatOf<S>, d_head);
+  return {reinterpret_cast<std::byte*>(data), kPlaces * row, static_cast<int>(row),
+          fd::kFormatOf<S>};
+}
+
 /// Keys and values of one row in the cache. @shape k, v [n_heads, 64]
 template <typename S>
 std::pair<std::vector<S>, std::vector<S>> stored(const std::vector<float>& k,
                                                  const std::vector<float>& v, Ring ring, int row,
                                                  int place) {
-  using K = FinishHeads<S>;
+  using K = FinishHeads<S, S>;
   constexpr int kDimensions = 64, kElements = kDimensions / fd::kValuesPerElement<S>;
   const int n_heads = static_cast<int>(k.size()) / kDimensions;
   const on_device::Array<float> keys(k), values(v), cos(mini::normals(kDimensions / 2, 6)),
@@ -71,7 +79,8 @@ std::pair<std::vector<S>, std::vector<S>> stored(const std::vector<float>& k,
                         .cos = cos.data(),
                         .sin = sin.data(),
                         .layers = {}};
-  args.layers.of[0] = {cache_k.data(), cache_v.data(), fd::idx(kPlaces * kElements), ring};
+  args.layers.of[0] = {rows_at<S>(cache_k.data(), kDimensions),
+                       rows_at<S>(cache_v.data(), kDimensions), ring};
   on_device::launch<K>(K::grid(args), K::shared(kDimensions), args);
   const auto of_row = [&](const std::vector<S>& all) {
     std::vector<S> found;
@@ -102,7 +111,7 @@ TEST_CASE(
 
 TEMPLATE_TEST_CASE("heads are normed, turned and stored where their row belongs", "", float,
                    fd::f16) {
-  using K = FinishHeads<TestType>;
+  using K = FinishHeads<TestType, TestType>;
   const std::vector<float> q = mini::normals(kRows * kHeads * kHead, 1);
   const std::vector<float> k = mini::normals(kRows * kKvHeads * kHead, 2);
   const std::vector<float> v = mini::normals(kRows * kKvHeads * kHead, 3);
@@ -139,8 +148,8 @@ TEMPLATE_TEST_CASE("heads are normed, turned and stored where their row belongs"
                             .layers = {}};
       const std::size_t sequence = kKvHeads * kPlaces * kHead;
       for (std::size_t i = 0; i < 2; ++i) {
-        args.layers.of[i] = {cache_k.data() + i * sequence, cache_v.data() + i * sequence,
-                             kPlaces * kHead};
+        args.layers.of[i] = {rows_at<TestType>(cache_k.data() + i * sequence, kHead),
+                             rows_at<TestType>(cache_v.data() + i * sequence, kHead)};
       }
       on_device::launch<K>(K::grid(args), K::shared(kHead), args);
 

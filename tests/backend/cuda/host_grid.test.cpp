@@ -175,12 +175,12 @@ namespace {
 /// Copies that a thread does not wait for, through a ring of two places.
 enum class CopyMutant {
   kNone,
-  kNotWaited,  // read while they are on their way
-  kNoGroup,    // waited for, but in no group
-  kTooFew,     // one group fewer than it takes
-  kTooEarly,   // another thread's copy without a barrier
-  kToGlobal,   // to memory that is not shared
-  kOverread,   // over numbers that another thread still has to read
+  kNotWaited,   // read while they are on their way
+  kNoGroup,     // waited for, but in no group
+  kTooFew,      // one group fewer than it takes
+  kTooEarly,    // another thread's copy without a barrier
+  kToGlobal,    // to memory that is not shared
+  kOverwrites,  // over what another thread has read behind the same barrier
 };
 
 template <CopyMutant kMutant>
@@ -212,8 +212,10 @@ struct CopyRows {
       } else if (kMutant != kNotWaited) {
         t.template wait_copies<1>();
       }
-      const int lane = kMutant == kTooEarly || kMutant == kOverread ? 31 - lane_of(t) : lane_of(t);
-      if (kMutant == kOverread) t.sync();
+      const int lane = kMutant == kTooEarly     ? 31 - lane_of(t)
+                       : kMutant == kOverwrites ? (lane_of(t) + 1) % kWarp
+                                                : lane_of(t);
+      if (kMutant == kOverwrites) t.sync();
       t.store(a.out + i * kWarp + lane, t.load(ring + i % 2 * kWarp + lane));
     }
   }
@@ -240,12 +242,12 @@ std::string found_in_copies() {
 TEST_CASE("copies that a thread does not wait for") {
   using enum CopyMutant;
   CHECK(found_in_copies<kNone>().empty());
-  for (const std::string& found :
-       {found_in_copies<kNotWaited>(), found_in_copies<kNoGroup>(), found_in_copies<kTooFew>(),
-        found_in_copies<kTooEarly>(), found_in_copies<kOverread>()}) {
+  for (const std::string& found : {found_in_copies<kNotWaited>(), found_in_copies<kNoGroup>(),
+                                   found_in_copies<kTooFew>(), found_in_copies<kTooEarly>()}) {
     CHECK(contains(found, "reads memory that nobody has written"));
   }
   CHECK(contains(found_in_copies<kToGlobal>(), "copies to a place outside of shared memory"));
+  CHECK(contains(found_in_copies<kOverwrites>(), "writes what another thread reads: a race"));
 }
 
 namespace {
@@ -256,6 +258,7 @@ enum class WaitMutant {
   kReadsTooEarly,
   kWritesTooEarly,
   kNeverWaits,
+  kLeavesEarly,
 };
 
 template <WaitMutant kMutant>
@@ -273,6 +276,7 @@ struct Weigh {
     using enum WaitMutant;
     float* const kept = t.template shared<float>(kThreads);
     t.store(kept + t.thread(), t.load(a.w + t.thread()));
+    if (kMutant == kLeavesEarly && t.thread() == 31) return;
     if (kMutant == kReadsTooEarly) (void)t.load(a.x + t.thread());
     if (kMutant == kWritesTooEarly) t.store(a.y + t.thread(), 0.0f);
     if (kMutant != kNeverWaits) t.wait_for_kernels();
@@ -319,6 +323,8 @@ TEST_CASE("a kernel that begins before others have ended") {
   CHECK(contains(found_in_waiting<kReadsTooEarly>(), reads));
   CHECK(contains(found_in_waiting<kNeverWaits>(), reads));
   CHECK(contains(found_in_waiting<kWritesTooEarly>(), "writes before it has waited for"));
+  CHECK(contains(found_in_waiting<kLeavesEarly>(),
+                 "thread 31 of block (0, 0, 0) ends before it has waited"));
 }
 
 TEST_CASE("what a GPU would refuse to start") {

@@ -106,7 +106,13 @@ TEST_CASE("a row of a ring has the place that the storage gives it") {
     const Ring ring{storage.ring, storage.pinned};
     for (int row = 0; row < 300; ++row) REQUIRE(ring.place(row) == storage.place(row));
   }
-  CHECK(KeyValues<fd::q8_0>{.head_stride = 50}.at(2, 3, 64) == 106);
+  std::byte bytes[1000];
+  const StoredRows rows{bytes, 250, 68, fd::RowFormat::kQ8_0};
+  CHECK(reinterpret_cast<std::byte*>(rows.row<fd::q8_0>(2, 3)) == bytes + 704);
+  const KeyValues kv{.k = rows, .v = {bytes, 0, 0, fd::RowFormat::kF16}};
+  CHECK(stored_as<fd::q8_0, fd::f16>(kv));
+  CHECK(!stored_as<fd::q8_0, fd::q8_0>(kv));
+  CHECK(!stored_as<fd::f16, fd::f16>(kv));
 }
 
 TEST_CASE("elements are rounded as the host rounds them; positions lead to rows") {
@@ -132,56 +138,51 @@ TEST_CASE("elements are rounded as the host rounds them; positions lead to rows"
   CHECK(places.read()[5] == 5);
 }
 
-TEST_CASE("moves follow each other, in every layer and head") {
-  using Moves = MoveRows<float>;
+TEST_CASE("moves follow each other, in every part and head") {
   constexpr int kRows = 10, kPlaces = 6;
-  // Two heads of three dimensions, then one head of two whose rows are a ring of four behind two.
+  // Two heads of three floats, then a head of two whose rows are a ring of four behind two.
   const Ring ring{4, 2};
-  const std::vector<Moves::Layer> shapes{{0, kRows * 3, 2, 3, 0, {}},
-                                         {2 * kRows * 3, kPlaces * 2, 1, 2, 6, ring}};
-  const std::size_t n = 2 * kRows * 3 + kPlaces * 2;
-  std::vector<float> keys(n), values(n);
-  std::iota(keys.begin(), keys.end(), 0.0f);
-  std::iota(values.begin(), values.end(), 1000.0f);
-  const on_device::Array<float> k(keys), v(values);
-  const on_device::Array<Moves::Layer> layers(shapes);
-  Moves::Args args{.k = k.data(),
-                   .v = v.data(),
-                   .layers = layers.data(),
-                   .n_layers = 2,
-                   .n_columns = 8,
-                   .n_moves = 3,
-                   .from = {9, 7, 1},
-                   .to = {1, 8, 0}};
-  on_device::launch<Moves>(Moves::grid(8), 0, args);
-  const int from[] = {5, 3, 1}, to[] = {1, 4, 0};  // places in the ring
-  const auto move = [](std::vector<float>& rows, int first, int d_head, int source, int target) {
-    const auto begin = rows.begin() + first;
-    std::copy_n(begin + source * d_head, d_head, begin + target * d_head);
+  const std::size_t of_first = 2 * kRows * 3, of_second = kPlaces * 2;
+  std::vector<float> first(of_first), second(of_second);
+  std::iota(first.begin(), first.end(), 0.0f);
+  std::iota(second.begin(), second.end(), 1000.0f);
+  const on_device::Array<float> a(first), b(second);
+  const auto bytes_of = [](const on_device::Array<float>& array) {
+    return reinterpret_cast<std::byte*>(array.data());
   };
-  for (std::vector<float>* rows : {&keys, &values}) {
-    for (int i = 0; i < 3; ++i) {
-      move(*rows, 0, 3, args.from[i], args.to[i]);
-      move(*rows, kRows * 3, 3, args.from[i], args.to[i]);
-      move(*rows, 2 * kRows * 3, 2, from[i], to[i]);
-    }
+  const on_device::Array<MoveRows::Part> parts(std::vector<MoveRows::Part>{
+      {bytes_of(a), kRows * 3 * sizeof(float), 12, 0, {}}, {bytes_of(b), 0, 8, 12, ring}});
+  const MoveRows::Args args{.parts = parts.data(),
+                            .n_parts = 2,
+                            .n_columns = 16,
+                            .n_moves = 3,
+                            .from = {9, 7, 1},
+                            .to = {1, 8, 0}};
+  on_device::launch<MoveRows>(MoveRows::grid(16), 0, args);
+  const int from[] = {5, 3, 1}, to[] = {1, 4, 0};  // places in the ring
+  const auto move = [](std::vector<float>& rows, int begin, int d_head, int source, int target) {
+    std::copy_n(rows.begin() + begin + source * d_head, d_head,
+                rows.begin() + begin + target * d_head);
+  };
+  for (int i = 0; i < 3; ++i) {
+    move(first, 0, 3, args.from[i], args.to[i]);
+    move(first, kRows * 3, 3, args.from[i], args.to[i]);
+    move(second, 0, 2, from[i], to[i]);
   }
-  CHECK(k.read() == keys);
-  CHECK(v.read() == values);
+  CHECK(a.read() == first);
+  CHECK(b.read() == second);
 }
 
 TEST_CASE("a block in q8_0 moves as a whole") {
-  using Moves = MoveRows<fd::q8_0>;
   const std::vector<float> values = mini::normals(4 * 64, 1);
   std::vector<fd::q8_0> blocks;
   for (std::size_t i = 0; i < 8; ++i) blocks.emplace_back(values.data() + 32 * i);
-  const on_device::Array<fd::q8_0> k(blocks), v(blocks);
-  const on_device::Array<Moves::Layer> layers(std::vector<Moves::Layer>{{0, 8, 1, 2, 0, {}}});
-  on_device::launch<Moves>(Moves::grid(2), 0,
-                           {k.data(), v.data(), layers.data(), 1, 2, 1, {3}, {1}});
+  const on_device::Array<fd::q8_0> rows(blocks);
+  const on_device::Array<MoveRows::Part> parts(std::vector<MoveRows::Part>{
+      {reinterpret_cast<std::byte*>(rows.data()), 0, 2 * sizeof(fd::q8_0), 0, {}}});
+  const int columns = sizeof(fd::q8_0);  // two blocks, two bytes each
+  on_device::launch<MoveRows>(MoveRows::grid(columns), 0, {parts.data(), 1, columns, 1, {3}, {1}});
   std::copy_n(blocks.begin() + 6, 2, blocks.begin() + 2);
-  for (const auto* rows : {&k, &v}) {
-    const std::vector<fd::q8_0> found = rows->read();
-    CHECK(std::memcmp(found.data(), blocks.data(), blocks.size() * sizeof(fd::q8_0)) == 0);
-  }
+  const std::vector<fd::q8_0> found = rows.read();
+  CHECK(std::memcmp(found.data(), blocks.data(), blocks.size() * sizeof(fd::q8_0)) == 0);
 }

@@ -1,6 +1,7 @@
 #include <foredraft/backend/cuda/launch_list.hpp>
 
 #include <cstdint>
+#include <string>
 
 #include "support/catch.hpp"
 

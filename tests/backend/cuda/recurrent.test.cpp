@@ -94,7 +94,7 @@ fd::LayerStack<B> stack(B& backend, const Shapes& of, fd::TensorType type) {
 
 /// How a test reads keys and values on a backend: there are none, but a cache asks.
 template <typename B>
-using RowsOf = std::conditional_t<std::same_as<B, Backend>, fd::cuda::Rows<float, Device>, float>;
+using RowsOf = std::conditional_t<std::same_as<B, Backend>, fd::cuda::Rows<Device, float>, float>;
 
 /// Passes over layers, of rows whose inputs are those of a long random text.
 template <typename B, typename V>

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -15,10 +17,11 @@
 
 namespace fd = foredraft;
 using on_device::Device;
-template <typename S>
-using Rows = fd::cuda::Rows<S, Device>;
-static_assert(fd::RingStorage<Rows<float>> && fd::RingStorage<Rows<fd::f16>> &&
-              fd::RingStorage<Rows<fd::q8_0>>);
+template <typename K, typename V = K>
+using Rows = fd::cuda::Rows<Device, K, V>;
+using AnyRows = fd::cuda::AnyRows<Device>;
+static_assert(fd::RingStorage<Rows<float>> && fd::RingStorage<Rows<fd::q8_0, fd::f16>> &&
+              fd::RingStorage<AnyRows>);
 
 namespace {
 
@@ -47,35 +50,50 @@ float value_of(const S& element) {
   if constexpr (fd::kValuesPerElement<S> != 1) return std::round(element[31]);
 }
 
-/// Row `row` of every layer and head becomes `value`.
-template <typename S>
-void put(const fd::cuda::KeyValues<S>& kv, int layer, int row, float value) {
-  const int row_elements = layer == 0 ? 3 : 5;
-  for (int head = 0; head < 2 - layer; ++head) {
-    const std::vector<S> keys(fd::idx(row_elements), element_of<S>(value)),
-        values(fd::idx(row_elements), element_of<S>(-value));
-    const auto upload = [&](S* to, const std::vector<S>& from) {
-      Device::current().upload(reinterpret_cast<std::byte*>(to),
-                               reinterpret_cast<const std::byte*>(from.data()),
-                               from.size() * sizeof(S));
-    };
-    const std::size_t at = kv.at(head, kv.ring.place(row), row_elements * fd::kValuesPerElement<S>);
-    upload(kv.k + at, keys);
-    upload(kv.v + at, values);
-  }
+/// Row `row` of every layer and head becomes `value`, whatever its format.
+void put(const fd::cuda::StoredRows& rows, int place, int n_heads, float value) {
+  fd::with_element(rows.format, [&]<typename S>(fd::Element<S>) {
+    const std::vector<S> row(fd::idx(rows.row_bytes) / sizeof(S), element_of<S>(value));
+    for (int head = 0; head < n_heads; ++head) {
+      Device::current().upload(reinterpret_cast<std::byte*>(rows.row<S>(head, place)),
+                               reinterpret_cast<const std::byte*>(row.data()),
+                               row.size() * sizeof(S));
+    }
+  });
 }
-template <typename S>
-void put(Rows<S>& rows, int row, float value) {
+void put(const fd::cuda::KeyValues& kv, int layer, int row, float value) {
+  put(kv.k, kv.ring.place(row), 2 - layer, value);
+  put(kv.v, kv.ring.place(row), 2 - layer, -value);
+}
+void put(AnyRows& rows, int row, float value) {
   for (int layer = 0; layer < 2; ++layer) put(rows.layer(layer), layer, row, value);
 }
 
-/// What the committed rows hold, which has to be the same in all layers and heads.
+/// Elements of a copy.
 template <typename S>
-std::vector<float> held(const Rows<S>& rows) {
-  std::vector<S> k, v;
-  rows.copy_to(0, rows.size(), k, v);
-  REQUIRE(k.size() == rows.key_elements(rows.size()));
-  REQUIRE(v.size() == k.size());
+std::vector<S> elements(const std::vector<std::byte>& bytes) {
+  std::vector<S> values(bytes.size() / sizeof(S));
+  std::memcpy(static_cast<void*>(values.data()), bytes.data(), bytes.size());
+  return values;
+}
+struct Copies {
+  std::vector<std::byte> k, v;
+};
+Copies copies_of(const AnyRows& rows, int begin, int end) {
+  Copies copies;
+  rows.copy_to(begin, end, copies.k, copies.v);
+  REQUIRE(copies.k.size() == rows.key_elements(end - begin));
+  REQUIRE(copies.v.size() == rows.value_elements(end - begin));
+  return copies;
+}
+
+/// What the committed rows hold, which has to be the same in all layers and heads.
+template <typename K, typename V>
+std::vector<float> held(const Rows<K, V>& rows) {
+  const Copies copies = copies_of(rows, 0, rows.size());
+  const std::vector<K> k = elements<K>(copies.k);
+  const std::vector<V> v = elements<V>(copies.v);
+  REQUIRE(v.size() == k.size());  // as many blocks in q8_0 as elements of others
   const auto n = fd::idx(rows.size());
   std::vector<float> values;
   for (std::size_t row = 0; row < n; ++row) values.push_back(value_of(k[3 * row]));
@@ -91,10 +109,8 @@ std::vector<float> held(const Rows<S>& rows) {
 /// What the rows say that a snapshot of a ring has of its first layer, head by head.
 template <typename S>
 std::vector<float> kept(const Rows<S>& rows) {
-  std::vector<S> k, v;
-  rows.copy_to(0, rows.size(), k, v);
-  REQUIRE(k.size() == rows.key_elements(rows.size()));
-  REQUIRE(v.size() == rows.value_elements(rows.size()));
+  const Copies copies = copies_of(rows, 0, rows.size());
+  const std::vector<S> k = elements<S>(copies.k), v = elements<S>(copies.v);
   const std::size_t first = k.size() - 5 * fd::idx(rows.size());  // of the second layer
   std::vector<float> values;
   int wrong = 0;
@@ -122,8 +138,7 @@ std::vector<float> twice(std::vector<std::pair<int, int>> ranges) {
 }
 
 /// Rows 0 .. n - 1, each saying its number.
-template <typename S>
-void extend(Rows<S>& rows, int n) {
+void extend(AnyRows& rows, int n) {
   while (rows.size() < n) {
     rows.stage(1);
     put(rows, rows.size(), static_cast<float>(rows.size()));
@@ -147,19 +162,16 @@ TEMPLATE_TEST_CASE("rows are committed, moved, copied and restored", "", float, 
   CHECK(launches.are(1));  // one kernel for all moves
   CHECK(held(rows) == std::vector<float>{1, 2, 4, 6, 6});
 
-  std::vector<TestType> k, v;
-  rows.copy_to(0, 5, k, v);
-  std::vector<TestType> middle_k, middle_v;
-  rows.copy_to(1, 4, middle_k, middle_v);
+  const Copies all = copies_of(rows, 0, 5), middle = copies_of(rows, 1, 4);
   rows.truncate(1);
   CHECK(rows.size() == 1);
   put(rows, 1, 9.0f);
   rows.commit(1);
   CHECK(held(rows) == std::vector<float>{1, 9});
   rows.truncate(0);
-  rows.append(5, k, v);
+  rows.append(5, all.k, all.v);
   CHECK(held(rows) == std::vector<float>{1, 2, 4, 6, 6});
-  rows.append(3, middle_k, middle_v);
+  rows.append(3, middle.k, middle.v);
   CHECK(held(rows) == std::vector<float>{1, 2, 4, 6, 6, 2, 4, 6});
   rows.truncate(5);
   rows.truncate(100);
@@ -169,6 +181,40 @@ TEMPLATE_TEST_CASE("rows are committed, moved, copied and restored", "", float, 
   CHECK(moved.size() == 5);
   CHECK(rows.size() == 0);
   CHECK(held(moved) == std::vector<float>{1, 2, 4, 6, 6});
+}
+
+TEST_CASE("keys and values have formats of their own, named by the type or by the shape") {
+  fd::CacheShape shape = shape_of<fd::q8_0>();
+  shape.formats = {fd::RowFormat::kQ8_0, fd::RowFormat::kF32};
+  AnyRows named(shape, 20, false);
+  Rows<fd::q8_0, float> typed(shape_of<fd::q8_0>(), 20, false);
+  for (AnyRows* rows : {&named, static_cast<AnyRows*>(&typed)}) {
+    CHECK(rows->layer(0).k.format == fd::RowFormat::kQ8_0);
+    CHECK(rows->layer(0).v.format == fd::RowFormat::kF32);
+    for (int row = 0; row < 4; ++row) put(*rows, row, static_cast<float>(row + 1));
+    rows->move(3, 1);
+    rows->commit(2);
+    const Copies copies = copies_of(*rows, 0, 2);
+    const auto k = elements<fd::q8_0>(copies.k);
+    const auto v = elements<float>(copies.v);
+    REQUIRE(k.size() == 2 * (2 * 3 + 5));
+    REQUIRE(v.size() == 32 * k.size());
+    for (std::size_t i = 0; i < k.size(); ++i) {
+      const std::size_t row = i < 12 ? i / 3 % 2 : (i - 12) / 5;
+      CHECK(value_of(k[i]) == (row == 0 ? 1.0f : 4.0f));
+      for (std::size_t d = 0; d < 32; ++d) CHECK(v[32 * i + d] == -value_of(k[i]));
+    }
+  }
+  CHECK(AnyRows::bytes(shape, 10) == (34.0 + 4 * 32) * 11 * 10);
+  shape.formats = {fd::RowFormat::kF16, fd::RowFormat::kF16};
+  CHECK(AnyRows::bytes(shape, 10) == 2.0 * 2 * 32 * 11 * 10);
+}
+
+TEST_CASE("every layer begins where a device aligns") {
+  Rows<float> rows(fd::CacheShape({{1, 3}, {1, 4}}, 64), 5, false);
+  for (const fd::cuda::StoredRows& part : {rows.layer(1).k, rows.layer(1).v}) {
+    CHECK(reinterpret_cast<std::uintptr_t>(part.data) % 256 == 0);
+  }
 }
 
 TEST_CASE("more moves than a launch makes are made in order") {
@@ -205,7 +251,7 @@ TEMPLATE_TEST_CASE("a layer with a window is a ring, and its snapshot what the n
   Rows<TestType> rows(shape, 300, false, 20);
   CHECK_FALSE(rows.keeps_all());
   CHECK(rows.layer(0).ring.length == 32);
-  CHECK(rows.layer(0).head_stride == 32 * 3);
+  CHECK(rows.layer(0).k.head_bytes == 32 * 3 * sizeof(TestType));
   CHECK(rows.layer(1).ring.length == 0);
   CHECK(Rows<TestType>::bytes(shape, 300, 20) == 2.0 * sizeof(TestType) * (2 * 3 * 32 + 5 * 300));
   for (int n = 1; n < 100; ++n) {
@@ -216,14 +262,13 @@ TEMPLATE_TEST_CASE("a layer with a window is a ring, and its snapshot what the n
   CHECK(rows.holds(0));
   CHECK(rows.holds(76));  // reads 67 on, the place of which is the next to be taken
   CHECK_FALSE(rows.holds(75));
-  std::vector<TestType> k, v;
-  rows.copy_to(0, 99, k, v);
+  const Copies copies = copies_of(rows, 0, 99);
   rows.truncate(76);
   CHECK(kept(rows) == twice({{67, 76}}));
   CHECK_FALSE(rows.holds(75));
 
   Rows<TestType> others(shape, 400, false, 9);
-  others.append(99, k, v);
+  others.append(99, copies.k, copies.v);
   CHECK(kept(others) == twice({{90, 99}}));
   CHECK(others.holds(99));
   CHECK_FALSE(others.holds(98));  // which would read 89
@@ -245,16 +290,15 @@ TEST_CASE("sinks lie before the ring, and in its snapshots") {
   CHECK(rows.layer(0).sinks == 4);
   CHECK(rows.layer(1).sinks == 0);
   CHECK(rows.layer(0).ring.pinned == 32);
-  CHECK(rows.layer(0).head_stride == 64 * 3);
+  CHECK(rows.layer(0).v.head_bytes == 64 * 3 * sizeof(float));
   for (int n = 1; n < 150; ++n) {
     extend(rows, n);
     const bool whole = n - 9 < 32;
     REQUIRE(kept(rows) == (whole ? twice({{0, n}}) : twice({{0, 4}, {n - 9, n}})));
   }
-  std::vector<float> k, v;
-  rows.copy_to(0, 149, k, v);
+  const Copies copies = copies_of(rows, 0, 149);
   Rows<float> others(shape, 300, false, 20);
-  others.append(149, k, v);
+  others.append(149, copies.k, copies.v);
   CHECK(kept(others) == twice({{0, 4}, {140, 149}}));
   CHECK(Rows<float>(shape, 300, false).layer(0).sinks == 4);  // where all rows are kept, too
   CHECK(Rows<float>(shape, 300, false).layer(0).ring.length == 0);
@@ -284,13 +328,13 @@ TEST_CASE("a tree's path is committed by one kernel") {
   // Whatever forwards the nodes writes their rows.
   const auto kv0 = cache.layer(0), kv1 = cache.layer(1);
   std::vector<float> values;
-  const auto fill = [&](const fd::cuda::KeyValues<float>& kv, int n_heads, int d_head) {
+  const auto fill = [&](const fd::cuda::KeyValues& kv, int n_heads, int d_head) {
     for (int head = 0; head < n_heads; ++head) {
       values.clear();
       for (int node = 0; node < 5; ++node)
         values.insert(values.end(), fd::idx(d_head), static_cast<float>(node));
-      for (float* to : {kv.k, kv.v}) {
-        Device::current().upload(reinterpret_cast<std::byte*>(to + kv.at(head, 0, d_head)),
+      for (const fd::cuda::StoredRows& to : {kv.k, kv.v}) {
+        Device::current().upload(reinterpret_cast<std::byte*>(to.row<float>(head, 0)),
                                  reinterpret_cast<const std::byte*>(values.data()),
                                  values.size() * sizeof(float));
       }
@@ -304,7 +348,8 @@ TEST_CASE("a tree's path is committed by one kernel") {
   const auto snapshot = cache.snapshot();
   CHECK(snapshot.size == 3);
   REQUIRE(snapshot.rows.size() == 1);
-  const auto& [n, k, v] = *snapshot.rows[0];
+  const auto& [n, key_bytes, value_bytes] = *snapshot.rows[0];
+  const auto k = elements<float>(key_bytes), v = elements<float>(value_bytes);
   CHECK(n == 3);
   CHECK(std::vector<float>(k.begin(), k.begin() + 9) ==
         std::vector<float>{0, 0, 0, 2, 2, 2, 3, 3, 3});

@@ -133,7 +133,7 @@ TEST_CASE("layers begin where four floats can be loaded at once") {
 }
 
 TEST_CASE("a cache of states alone has no rows to move") {
-  fd::HybridCache<fd::cuda::Rows<float, Device>, Slots> cache{shape(), 20, 8};
+  fd::HybridCache<fd::cuda::Rows<Device, float>, Slots> cache{shape(), 20, 8};
   cache.stage(std::vector<fd::Node>{{1, fd::kCommitted}, {2, fd::kCommitted}, {3, 1}});
   cache.commit(std::vector<fd::NodeIndex>{1, 2});
   CHECK(cache.size() == 2);

@@ -30,7 +30,8 @@ FOREDRAFT_HOST_DEVICE constexpr Visible visible_of(int visible, int window, int 
 /// not divided by its sum yet. A block for each (row, up to eight such heads, part): so a key and a
 /// value are loaded once for all of them. Positions are those of the text, never of the pass: what is
 /// added up, and in which order, is the same for a row alone and in a tree.
-template <typename S>
+/// @tparam K, V  elements of keys and values; rows of sequences in others are left alone
+template <typename K, typename V>
 struct AttendPart {
   static constexpr const char* kName = "attend_part";
   static constexpr int kThreads = 128;
@@ -54,7 +55,7 @@ struct AttendPart {
     /// relative to it, and the sum of values with these weights. Nothing where a row sees no
     /// position of the part.
     float* parts;
-    SequenceLayers<S> layers;
+    SequenceLayers layers;
   };
 
   static int shared(int d_head) noexcept {
@@ -68,7 +69,8 @@ struct AttendPart {
   template <typename T>
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
     const RowPlace row = t.load(a.rows + t.block_x());
-    const KeyValues<S> kv = a.layers.of[row.sequence];
+    const KeyValues& kv = a.layers.of[row.sequence];
+    if (!stored_as<K, V>(kv)) return;  // all threads of the block
     const int part = t.block_z() * kPart;
     const Visible visible = visible_of(row.visible, a.window, kv.sinks);
     const int sinks = max_of(0, min_of(part + kPart, visible.sinks) - part);
@@ -128,13 +130,13 @@ struct AttendPart {
 
   /// Two threads for each position, with every second head each: they add up the dimensions in order.
   template <typename T>
-  FOREDRAFT_DEVICE static void score_keys(T& t, const Args& a, const KeyValues<S>& kv,
+  FOREDRAFT_DEVICE static void score_keys(T& t, const Args& a, const KeyValues& kv,
                                           const Heads& heads, const int* places, int n,
                                           const float* q, float* scores) {
     const int i = t.thread() % kPart;
     const int share = t.thread() / kPart;
     if (i >= n || share >= heads.n) return;
-    const S* const key = kv.k + kv.at(heads.kv, t.load(places + i), a.d_head);
+    const K* const key = kv.k.row<K>(heads.kv, t.load(places + i));
     float dots[kOwn] = {};
     for (int d = 0; d < a.d_head; d += 4) {
       const Four of_key = load_elements(t, key, d, a.d_head);
@@ -175,7 +177,7 @@ struct AttendPart {
 
   /// A thread for each dimension and every second head: it adds up values in the order of positions.
   template <typename T>
-  FOREDRAFT_DEVICE static void add_values(T& t, const Args& a, const KeyValues<S>& kv,
+  FOREDRAFT_DEVICE static void add_values(T& t, const Args& a, const KeyValues& kv,
                                           const Heads& heads, const int* places, int n,
                                           const float* weights) {
     for (int column = t.thread(); column < a.d_head * kShares; column += kThreads) {
@@ -183,8 +185,7 @@ struct AttendPart {
       const int share = column / a.d_head;
       float sums[kOwn] = {};
       for (int i = 0; i < n; ++i) {
-        const float value =
-            load_element(t, kv.v + kv.at(heads.kv, t.load(places + i), a.d_head), d);
+        const float value = load_element(t, kv.v.row<const V>(heads.kv, t.load(places + i)), d);
         FOREDRAFT_UNROLL
         for (int own = 0; own < kOwn; ++own) {
           const int h = share + own * kShares;

@@ -27,8 +27,8 @@ namespace foredraft::inline v0 {
 /// sums are each side's own.
 ///
 /// It works on the device that is current when it is made. Caches of its models are
-/// `LinearCache<cuda::Rows<f16, D>>`, a RotatingCache, or where layers are recurrent
-/// `HybridCache<cuda::Rows<f16, D>, cuda::Replay<D>>`, made while the same device is current.
+/// `LinearCache<cuda::Rows<D, f16>>`, a RotatingCache, or where layers are recurrent
+/// `HybridCache<cuda::Rows<D, f16>, cuda::Replay<D>>`, made while the same device is current.
 template <cuda::Device D>
 class CudaBackend {
  public:

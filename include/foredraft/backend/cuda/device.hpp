@@ -33,7 +33,8 @@ struct EmptyKernel {
 ///  3. what is asked of a device happens in that order: kernels, copies, and the reuse of what was
 ///     released. Nothing but download() and finish() waits for it;
 ///  4. launch<K>() asks for a kernel (see device_ops.hpp). It may start later, together with others, but
-///     ahead of the next copy; a device that cannot start it throws kDevice then;
+///     ahead of the next copy, which throws kDevice or kOutOfMemory where it cannot, whoever asked for
+///     it; then none of those others may be counted on;
 ///  5. finish() waits for all of it and throws what has gone wrong since it was called last: in a
 ///     kernel, or an error that somebody noted who could not throw.
 /// Calls from several threads follow each other.

@@ -48,8 +48,9 @@ struct alignas(16) Words {
 ///
 ///       static constexpr bool kLoadsAhead = true;
 ///
-/// and then waits itself. Until it has, it may read what no kernel writes, such as weights, and write
-/// nothing but shared memory.
+/// and then every thread waits itself, whatever else it does: a kernel waits for the one before it
+/// alone, so only its end says that all before have ended. Until it has waited it may read what no
+/// kernel writes, such as weights, and write nothing but shared memory.
 ///
 /// copy_async() copies 16 bytes into shared memory, and the thread goes on meanwhile. commit_copies()
 /// makes those that came since the last one a group; wait_copies(n) waits until at most n groups are

@@ -19,7 +19,7 @@
 namespace foredraft::inline v0::cuda {
 
 /// A GPU. What is asked of it goes to one stream, so it happens in that order. Kernels are written down
-/// first, and go there together, ahead of the next copy, allocation or finish(): see LaunchGraphs.
+/// first, and go there together, ahead of the next copy or finish(): see LaunchGraphs.
 class GpuDevice {
  public:
   /// The GPU that is current in this thread (cudaSetDevice). @errors kDevice where there is none
@@ -38,7 +38,6 @@ class GpuDevice {
   std::byte* allocate(std::size_t bytes) {
     const std::lock_guard lock(mutex_);
     const Use use(ordinal_);
-    start_kernels();  // what they use is freed where the pool has to make room
     return pool_.allocate(bytes);
   }
   void release(std::byte* data, std::size_t bytes) noexcept {
@@ -56,10 +55,13 @@ class GpuDevice {
   }
   void download(std::byte* to, const std::byte* from, std::size_t bytes) {
     if (bytes == 0) return;
-    const std::lock_guard lock(mutex_);
     const Use use(ordinal_);
-    start_kernels();
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_), "a copy from the GPU");
+    {
+      const std::lock_guard lock(mutex_);
+      start_kernels();
+      check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_),
+            "a copy from the GPU");
+    }
     check(cudaStreamSynchronize(stream_), "a kernel, or a copy from the GPU,");
   }
 
@@ -70,19 +72,19 @@ class GpuDevice {
   }
 
   void finish() {
+    const Use use(ordinal_);
+    {
+      const std::lock_guard lock(mutex_);
+      start_kernels_noting();
+    }
+    const cudaError_t error = cudaStreamSynchronize(stream_);
     std::exception_ptr noted;
     {
       const std::lock_guard lock(mutex_);
-      const Use use(ordinal_);
-      try {
-        start_kernels();
-        check(cudaStreamSynchronize(stream_), "a kernel");
-      } catch (...) {
-        if (!noted_) noted_ = std::current_exception();
-      }
       noted = std::exchange(noted_, nullptr);
     }
     if (noted) std::rethrow_exception(noted);
+    check(error, "a kernel");
   }
   void note(std::exception_ptr error) noexcept {
     const std::lock_guard lock(mutex_);
@@ -108,6 +110,8 @@ class GpuDevice {
   };
 
   struct Source {
+    GpuDevice* device;
+
     std::byte* allocate(std::size_t bytes) const {
       void* place = nullptr;
       const cudaError_t error = cudaMalloc(&place, bytes);
@@ -119,13 +123,16 @@ class GpuDevice {
       return static_cast<std::byte*>(place);
     }
     /// Waits for all that was asked of the GPU, so nothing uses the memory any more.
-    void release(std::byte* place) const noexcept { (void)cudaFree(place); }
+    void release(std::byte* place) const noexcept {
+      device->start_kernels_noting();
+      (void)cudaFree(place);
+    }
   };
 
   explicit GpuDevice(int ordinal)
       : ordinal_(ordinal),
         stream_(new_stream(ordinal)),
-        graphs_(GpuLaunches(stream_, compute_of(ordinal) >= 9)) {}
+        graphs_(GpuLaunches(stream_, kernels_wait(ordinal))) {}
 
   static cudaStream_t new_stream(int ordinal) {
     const Use use(ordinal);
@@ -133,21 +140,29 @@ class GpuDevice {
     check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "making a stream");
     return stream;
   }
-  static int compute_of(int ordinal) {
-    int major = 0;
-    check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ordinal),
-          "asking for the compute capability");
-    return major;
+  /// Whether kernels were compiled for waiting, which is not to say that they were for this GPU.
+  static bool kernels_wait(int ordinal) {
+    const Use use(ordinal);
+    cudaFuncAttributes of_any{};
+    check(cudaFuncGetAttributes(&of_any, run_kernel<detail::EmptyKernel>), "asking for a kernel");
+    return of_any.ptxVersion >= 90;
   }
 
   void start_kernels() { graphs_.run(asked_); }
+  void start_kernels_noting() noexcept {
+    try {
+      start_kernels();
+    } catch (...) {
+      if (!noted_) noted_ = std::current_exception();
+    }
+  }
 
   int ordinal_;
   cudaStream_t stream_;
   std::mutex mutex_;
   LaunchList asked_;  // and not started
   LaunchGraphs<GpuLaunches> graphs_;
-  MemoryPool<Source> pool_;
+  MemoryPool<Source> pool_{Source{this}};
   std::exception_ptr noted_;
 };
 static_assert(Device<GpuDevice>);

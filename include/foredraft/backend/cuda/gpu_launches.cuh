@@ -25,8 +25,8 @@ __global__ void __launch_bounds__(K::kThreads, 1)
 }
 
 /// Starts kernels of a GPU in one stream, alone or as a graph: see LaunchGraphs. In a graph a kernel
-/// begins as soon as all blocks of the one before have, and waits for its end where it has to
-/// (programmatic dependent launch); before compute 9.0 it begins behind that end.
+/// may begin as soon as all blocks of the one before have, and waits for its end where it has to
+/// (programmatic dependent launch).
 class GpuLaunches {
  public:
   class Graph {
@@ -54,7 +54,8 @@ class GpuLaunches {
     std::vector<cudaGraphNode_t> nodes_;  // of the launches
   };
 
-  /// @param overlap  kernels of a graph may begin early
+  /// @param overlap  kernels of a graph begin early: all of them wait, so they are compiled for compute
+  ///   9.0 or later; before CUDA 13 none does
   GpuLaunches(cudaStream_t stream, bool overlap) : stream_(stream), overlap_(overlap) {}
 
   void start(const LaunchList& list, int i) const {
@@ -80,7 +81,7 @@ class GpuLaunches {
           list[i].name);
   }
 
-  void start(Graph& graph, const LaunchList&) const {
+  void start(Graph& graph) const {
     check(cudaGraphLaunch(graph.started_, stream_), "a graph of kernels");
   }
 

@@ -50,7 +50,7 @@ class GpuThread {
   __device__ void wait_copies() const {
     asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
   }
-  /// Before compute 9.0 a kernel begins behind the end of the one before it.
+  /// Nothing for a kernel that begins behind the end of the one before it, as all do before compute 9.0.
   __device__ void wait_for_kernels() const {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -12,7 +12,8 @@ namespace foredraft::inline v0::cuda {
 /// What lies between the products and attention: norm and rotation of the heads of queries and keys,
 /// and keys and values on their way into the storage, where they are rounded before anything reads
 /// them. A block for each (row, head): heads of queries first, then those of keys with their values.
-template <typename S>
+/// @tparam K, V  elements of keys and values; rows of sequences in others are left alone
+template <typename K, typename V>
 struct FinishHeads {
   static constexpr const char* kName = "finish_heads";
   static constexpr int kThreads = 128;
@@ -34,7 +35,7 @@ struct FinishHeads {
     int n_rot;
     const float* cos;  // [rows of the pass, n_rot / 2]
     const float* sin;  // likewise
-    SequenceLayers<S> layers;
+    SequenceLayers layers;
   };
 
   static int shared(int d_head) noexcept { return shared_bytes<float>(d_head); }
@@ -42,8 +43,10 @@ struct FinishHeads {
 
   template <typename T>
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
-    float* const head = t.template shared<float>(a.d_head);
     const RowPlace row = t.load(a.rows + t.block_x());
+    const KeyValues& to = a.layers.of[row.sequence];
+    if (!stored_as<K, V>(to)) return;  // all threads of the block
+    float* const head = t.template shared<float>(a.d_head);
     const bool query = t.block_y() < a.n_heads;
     const int h = query ? t.block_y() : t.block_y() - a.n_heads;
     const int n_heads = query ? a.n_heads : a.n_kv_heads;
@@ -60,8 +63,7 @@ struct FinishHeads {
     } else if (norm.weight != nullptr) {
       scale = norm_scale(t, head, a.d_head, norm.epsilon);
     }
-    const KeyValues<S> to = a.layers.of[row.sequence];
-    const std::size_t at = query ? 0 : to.at(h, to.ring.place(row.own_row), a.d_head);
+    const int place = query ? 0 : to.ring.place(row.own_row);
     const float* const v = query ? nullptr : a.v + offset(row.row, n_heads, h, a.d_head);
     const bool normed_values = !query && a.v_norm.weight != nullptr;
     const float v_scale = normed_values ? norm_scale(t, v, a.d_head, a.v_norm.epsilon) : 1.0f;
@@ -70,8 +72,8 @@ struct FinishHeads {
       if (query) {
         t.store(a.to_q + offset(row.row, a.n_heads, h, a.d_head) + d, value);
       } else {
-        store_element(t, to.k + at, d, value);
-        store_element(t, to.v + at, d,
+        store_element(t, to.k.row<K>(h, place), d, value);
+        store_element(t, to.v.row<V>(h, place), d,
                       normed_values ? normed(t, v, a.v_norm, v_scale, d) : t.load(v + d));
       }
     }

@@ -40,7 +40,7 @@ class HostLaunches {
   }
   Graph graph_of(const LaunchList& list) const { return list; }
   void update(Graph& graph, const LaunchList& list, int i) const { graph.take(list, i); }
-  void start(Graph& graph, const LaunchList&) const {
+  void start(Graph& graph) const {
     for (int i = 0; i < graph.size(); ++i) start(graph, i);
   }
 

@@ -257,8 +257,8 @@ static_assert(KernelThread<HostThread>);
 ///
 /// What it finds, it throws as an error of kernel, block, thread and line: access outside of what was
 /// allocated or not aligned, races, memory that was never written, a barrier or shuffle that a thread
-/// never reaches, or that two threads reach at different lines, and more shared memory than was asked
-/// for.
+/// never reaches, or that two threads reach at different lines, more shared memory than was asked for,
+/// a copy that is read before it has arrived, and what a kernel does before it has waited for others.
 ///
 /// Not found: what depends on the hardware's own order within one instruction. Races are found
 /// whether they would have done harm or not, and whatever the order of threads.
@@ -288,6 +288,7 @@ class HostGrid {
     begin(K::kName, K::kThreads, shared, &job, [](void* of) {
       auto& thread = *static_cast<Thread*>(of);
       K::run(thread, *static_cast<Job*>(thread.grid_->job_)->args);
+      if (!thread.waited_) thread.fail("ends before it has waited for the kernels before it", {});
       thread.state_ = State::kDone;
     });
     const int n_blocks = grid.x * grid.y * grid.z;

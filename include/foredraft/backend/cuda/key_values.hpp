@@ -7,6 +7,7 @@
 #include <foredraft/backend/row_format.hpp>
 #include <foredraft/core/half.hpp>
 #include <foredraft/core/q8_0.hpp>
+#include <foredraft/core/types.hpp>
 
 namespace foredraft::inline v0::cuda {
 
@@ -20,31 +21,41 @@ struct Ring {
   }
 };
 
-/// Keys and values of one layer of one sequence, as kernels reach them: the row in place `p` of head
-/// `h` begins at element h * head_stride + p * d_head; in q8_0, p * d_head / 32.
-/// @tparam S  float, f16 or q8_0
-template <typename S>
-struct KeyValues {
-  S* k = nullptr;
-  S* v = nullptr;
-  std::size_t head_stride = 0;  // elements between two heads
-  Ring ring = {};
-  int sinks = 0;  // first positions that a row with a window sees besides
+/// Keys, or values, of one layer of one sequence, in a format of their own.
+struct StoredRows {
+  std::byte* data = nullptr;
+  std::size_t head_bytes = 0;  // between two heads
+  int row_bytes = 0;           // between two rows
+  RowFormat format = RowFormat::kF32;
 
-  FOREDRAFT_HOST_DEVICE std::size_t at(int head, int place, int d_head) const {
-    return static_cast<std::size_t>(head) * head_stride +
-           static_cast<std::size_t>(place) *
-               static_cast<std::size_t>(d_head / kValuesPerElement<S>);
+  /// The elements of a row in its place. @tparam S  those of the format
+  template <typename S>
+  FOREDRAFT_HOST_DEVICE S* row(int head, int place) const {
+    return reinterpret_cast<S*>(data + static_cast<std::size_t>(head) * head_bytes +
+                                static_cast<std::size_t>(place) *
+                                    static_cast<std::size_t>(row_bytes));
   }
 };
+
+/// Both, as kernels reach them.
+struct KeyValues {
+  StoredRows k;
+  StoredRows v;
+  Ring ring = {};
+  int sinks = 0;  // first positions that a row with a window sees besides
+};
+/// A kernel is made for two formats, and leaves rows in others to a launch of another one.
+template <typename K, typename V>
+FOREDRAFT_HOST_DEVICE constexpr bool stored_as(const KeyValues& kv) {
+  return kv.k.format == kFormatOf<K> && kv.v.format == kFormatOf<V>;
+}
 
 /// Sequences that one launch serves: their layers travel with its arguments. More sequences take
 /// more launches.
 inline constexpr int kSequences = 32;
 
-template <typename S>
 struct SequenceLayers {
-  KeyValues<S> of[kSequences] = {};
+  KeyValues of[kSequences] = {};
 };
 
 /// What kernels know of a row of the pass: SequenceRows, written out for each row.
@@ -152,56 +163,54 @@ FOREDRAFT_DEVICE void store_element(T& t, q8_0* row, int d, float value) {
           static_cast<std::uint16_t>(low | high << 8));
 }
 
-/// Rows that change their place, in all layers and heads of a storage, one move after the other. A
-/// thread makes all moves of its own column, so their order holds without a barrier.
-template <typename S>
+/// Rows that change their place, in all layers and heads of a storage, keys and values, one move after
+/// the other. A thread makes all moves of its own column, two bytes of a row, so their order holds
+/// without a barrier.
 struct MoveRows {
   static constexpr const char* kName = "move_rows";
   static constexpr int kThreads = 128;
-  static constexpr int kMost = 64;  // moves of one launch
+  static constexpr int kMost = 64;   // moves of one launch
+  static constexpr int kColumn = 2;  // bytes, which every format's rows are multiples of
 
-  struct Layer {
-    std::size_t first;  // element of the layer's first head, in keys and in values
-    std::size_t head_stride;
-    int n_heads;
-    int row_elements;
-    int first_column;  // columns of the layers before it
+  /// Keys, or values, of a layer.
+  struct Part {
+    std::byte* data;
+    std::size_t head_bytes;
+    int row_bytes;
+    int first_column;  // columns of the parts before it
     Ring ring;
   };
   struct Args {
-    S* k;
-    S* v;
-    const Layer* layers;  // [n_layers]
-    int n_layers;
-    int n_columns;  // of all layers: heads times elements of a row
+    const Part* parts;  // [n_parts]
+    int n_parts;
+    int n_columns;  // of all parts
     int n_moves;
     int from[kMost];
     int to[kMost];
   };
+
+  static Grid grid(int n_columns) noexcept { return {parts_of(n_columns, kThreads)}; }
 
   template <typename T>
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
     const int column = t.block_x() * kThreads + t.thread();
     if (column >= a.n_columns) return;
     int i = 0;
-    while (i + 1 < a.n_layers && t.load(&a.layers[i + 1].first_column) <= column) ++i;
-    const int inside = column - t.load(&a.layers[i].first_column);
-    const int row = t.load(&a.layers[i].row_elements);
-    const Ring ring = t.load(&a.layers[i].ring);
-    const std::size_t at =
-        t.load(&a.layers[i].first) +
-        static_cast<std::size_t>(inside / row) * t.load(&a.layers[i].head_stride) +
-        static_cast<std::size_t>(inside % row);
+    while (i + 1 < a.n_parts && t.load(&a.parts[i + 1].first_column) <= column) ++i;
+    const int inside = column - t.load(&a.parts[i].first_column);
+    const int columns = t.load(&a.parts[i].row_bytes) / kColumn;  // of a row
+    const Ring ring = t.load(&a.parts[i].ring);
+    auto* const head = reinterpret_cast<std::uint16_t*>(t.load(&a.parts[i].data) +
+                                                        static_cast<std::size_t>(inside / columns) *
+                                                            t.load(&a.parts[i].head_bytes));
+    const auto place = [&](int row) {
+      return head + static_cast<std::size_t>(ring.place(row)) * static_cast<std::size_t>(columns) +
+             inside % columns;
+    };
     for (int move = 0; move < a.n_moves; ++move) {
-      const std::size_t from =
-          at + static_cast<std::size_t>(ring.place(a.from[move])) * static_cast<std::size_t>(row);
-      const std::size_t to =
-          at + static_cast<std::size_t>(ring.place(a.to[move])) * static_cast<std::size_t>(row);
-      t.store(a.k + to, t.load(a.k + from));
-      t.store(a.v + to, t.load(a.v + from));
+      t.store(place(a.to[move]), t.load(place(a.from[move])));
     }
   }
-  static Grid grid(int n_columns) noexcept { return {parts_of(n_columns, kThreads)}; }
 };
 
 }  // namespace foredraft::inline v0::cuda

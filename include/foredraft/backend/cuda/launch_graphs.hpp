@@ -21,8 +21,9 @@ namespace foredraft::inline v0::cuda {
 ///     start(list, i)               launch i alone
 ///     graph_of(list) -> Graph      of all of them, one after the other
 ///     update(graph, list, i)       launch i has other arguments, or another grid, the next time
-///     start(graph, list)           all of it; `list` is what it was made of and updated to
-///   Each may throw; what it throws is passed on.
+///     start(graph)                 all of it
+///   Each may throw. Where a graph cannot be made or updated, as on a device whose memory is full, its
+///   launches are started one by one; what that throws is passed on.
 template <typename Driver>
 class LaunchGraphs {
  public:
@@ -39,13 +40,13 @@ class LaunchGraphs {
       LaunchList& list;
       ~Cleared() { list.clear(); }
     } cleared{list};
-    if (list.size() < kLeast) {
+    Kept* const kept = list.size() < kLeast ? nullptr : updated(list);
+    if (kept == nullptr) {
       for (int i = 0; i < list.size(); ++i) driver_.start(list, i);
       return;
     }
-    Kept& kept = updated(list);
-    kept.last_used = ++now_;
-    driver_.start(*kept.graph, kept.list);
+    kept->last_used = ++now_;
+    driver_.start(*kept->graph);
   }
 
   int kept() const noexcept { return static_cast<int>(kept_.size()); }
@@ -57,8 +58,8 @@ class LaunchGraphs {
     std::uint64_t last_used = 0;
   };
 
-  /// A graph that is `list` now.
-  Kept& updated(LaunchList& list) {
+  /// A graph that is `list` now, which it takes; null, and `list` as it was, where there can be none.
+  Kept* updated(LaunchList& list) {
     auto found = std::find_if(kept_.begin(), kept_.end(),
                               [&](const Kept& kept) { return kept.list.resembles(list); });
     if (found == kept_.end()) return made(list);
@@ -68,23 +69,28 @@ class LaunchGraphs {
       }
     } catch (...) {  // some of it is new and some old
       kept_.erase(found);
-      throw;
+      return nullptr;
     }
     std::swap(found->list, list);
-    return *found;
+    return &*found;
   }
 
-  Kept& made(LaunchList& list) {
+  Kept* made(LaunchList& list) {
     if (kept_.size() == idx(kMost)) {
       kept_.erase(std::min_element(kept_.begin(), kept_.end(), [](const Kept& a, const Kept& b) {
         return a.last_used < b.last_used;
       }));
     }
     Kept fresh;
-    fresh.graph.emplace(driver_.graph_of(list));
+    try {
+      kept_.reserve(idx(kMost));
+      fresh.graph.emplace(driver_.graph_of(list));
+    } catch (...) {
+      return nullptr;
+    }
     std::swap(fresh.list, list);
     kept_.push_back(std::move(fresh));
-    return kept_.back();
+    return &kept_.back();
   }
 
   Driver driver_;

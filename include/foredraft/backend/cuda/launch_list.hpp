@@ -17,6 +17,7 @@ struct Launch {
   Grid grid = {};
   int threads = 0;  // of a block
   int shared = 0;   // bytes of a block
+  std::size_t args_begin = 0;
 };
 
 /// Kernels in the order in which they were asked for, each with a copy of its arguments: so a device
@@ -30,14 +31,13 @@ class LaunchList {
     static_assert(std::is_trivially_copyable_v<Args> && sizeof(Args) <= 4096 &&
                   alignof(Args) <= alignof(Words));
     const std::size_t begin = args_.size();
+    if (launches_.size() == launches_.capacity()) launches_.reserve(2 * launches_.size() + 16);
     args_.resize(begin + (sizeof(Args) + sizeof(Words) - 1) / sizeof(Words));
     std::memcpy(static_cast<void*>(args_.data() + begin), &args, sizeof(Args));
-    launches_.push_back({kernel, K::kName, grid, K::kThreads, shared});
-    args_begin_.push_back(begin);
+    launches_.push_back({kernel, K::kName, grid, K::kThreads, shared, begin});
   }
   void clear() noexcept {
     launches_.clear();
-    args_begin_.clear();
     args_.clear();
   }
 
@@ -45,12 +45,12 @@ class LaunchList {
   bool empty() const noexcept { return launches_.empty(); }
   const Launch& operator[](int i) const noexcept { return launches_[idx(i)]; }
   /// Where the arguments of launch i are, aligned for what they were.
-  const void* args(int i) const noexcept { return args_.data() + args_begin_[idx(i)]; }
+  const void* args(int i) const noexcept { return args_.data() + launches_[idx(i)].args_begin; }
 
   /// Launch i of a list that resembles this one, in place of one's own.
   void take(const LaunchList& other, int i) {
-    launches_[idx(i)] = other.launches_[idx(i)];
-    std::memcpy(args_.data() + args_begin_[idx(i)], other.args(i), args_bytes(i));
+    launches_[idx(i)] = other.launches_[idx(i)];  // its arguments lie as far behind the beginning
+    std::memcpy(args_.data() + launches_[idx(i)].args_begin, other.args(i), args_bytes(i));
   }
 
   /// The same kernels, and as many blocks of the first: for passes of a model, the same operators over
@@ -63,7 +63,8 @@ class LaunchList {
     }
     return true;
   }
-  /// Launch i of two lists that resemble each other, to the last argument.
+  /// Launch i of two lists that resemble each other, to the last argument. What pads arguments is
+  /// compared, too, so equal ones may be found to differ: they are told to a graph once more.
   bool same(int i, const LaunchList& other) const noexcept {
     const Launch& a = launches_[idx(i)];
     const Launch& b = other.launches_[idx(i)];
@@ -73,12 +74,11 @@ class LaunchList {
 
  private:
   std::size_t args_bytes(int i) const noexcept {
-    const std::size_t end = i + 1 < size() ? args_begin_[idx(i) + 1] : args_.size();
-    return (end - args_begin_[idx(i)]) * sizeof(Words);
+    const std::size_t end = i + 1 < size() ? launches_[idx(i + 1)].args_begin : args_.size();
+    return (end - launches_[idx(i)].args_begin) * sizeof(Words);
   }
 
   std::vector<Launch> launches_;
-  std::vector<std::size_t> args_begin_;
   std::vector<Words> args_;
 };
 

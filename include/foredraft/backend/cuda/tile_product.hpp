@@ -56,9 +56,13 @@ template <WeightFormat F, int kTiles, int kColumns>
 struct TileProduct {
   static constexpr int kSums = kTileRows * Operand::kRows;  // of one mma()
   using Totals = float[kTiles][kColumns][4];
-  /// Of a warp. What is on its way, 3 or 3.5 KB, is more than a device needs of eight warps to be busy
-  /// with loading: the memory's latency of some 700 ns times 36 GB/s, its part of 4.8 TB/s.
-  static constexpr int kRingWords = 8 * kWarp;
+  static constexpr int kRingWords = 8 * kWarp;  // of a warp
+  static constexpr int kStepWords = kShape<F>.loads * kWarp;
+  static constexpr int kStageWords = kTiles * kStepWords;  // a step of all tiles
+  static constexpr int kStages =
+      kRingWords / kStageWords;  // in the ring; one of them is multiplied
+  static_assert(kStages >= 2);
+  static constexpr int kBytesAhead = (kStages - 1) * kStageWords * static_cast<int>(sizeof(Words));
 
   /// Steps `slice`, `slice` + `split`, ... of the tiles from `first_tile` on. Waits for the kernels
   /// before. @param ring  of the warp alone, kRingWords of shared memory
@@ -114,10 +118,6 @@ struct TileProduct {
   }
 
  private:
-  static constexpr int kStepWords = kShape<F>.loads * kWarp;
-  static constexpr int kStageWords = kTiles * kStepWords;
-  static constexpr int kStages = kRingWords / kStageWords;
-  static_assert(kStages >= 2);
   static constexpr int kGroups =  // of a step
       kShape<F>.group == 0 ? 0 : kShape<F>.columns / kShape<F>.group;
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <exception>
 #include <initializer_list>
@@ -26,6 +27,7 @@
 #include <foredraft/backend/cuda/states.hpp>
 #include <foredraft/backend/ops.hpp>
 #include <foredraft/backend/recurrent_ops.hpp>
+#include <foredraft/backend/row_format.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/scores.hpp>
 
@@ -113,8 +115,8 @@ class Worker {
     });
   }
 
-  template <typename S>
-  void qkv(const QkvArgs<Worker, Rows<S, D>>& a) noexcept {
+  template <std::derived_from<AnyRows<D>> R>
+  void qkv(const QkvArgs<Worker, R>& a) noexcept {
     guarded([&] {
       upload_places(a.sequences);
       const std::size_t d_kv = idx(a.n_kv_heads) * idx(a.d_head);
@@ -133,33 +135,36 @@ class Worker {
         if (a.wk != nullptr) product(x, {{a.wk, a.k_bias.raw(), k}});
       }
       if (a.w_gate != nullptr) product(x, {{a.w_gate, nullptr, a.gate.raw()}});
-      using K = FinishHeads<S>;
       for (const RowPlaces::Group& group : places_->groups) {
-        const typename K::Args args{.rows = rows_of(group),
-                                    .n_rows = group.n_rows,
-                                    .n_heads = a.n_heads,
-                                    .n_kv_heads = a.wk == nullptr ? 0 : a.n_kv_heads,
-                                    .d_head = a.d_head,
-                                    .q = q,
-                                    .k = k,
-                                    .v = own_values ? v : k,
-                                    .to_q = a.q.raw(),
-                                    .q_norm = norm(a.q_norm),
-                                    .k_norm = norm(a.k_norm),
-                                    .v_norm = norm(a.v_norm),
-                                    .norms_all_heads = a.norms_all_heads,
-                                    .rope = a.rope.kind,
-                                    .n_rot = a.rope.n_rot,
-                                    .cos = a.rope.cos.raw(),
-                                    .sin = a.rope.sin.raw(),
-                                    .layers = layers<S>(group, a.kv)};
-        launch<K>(K::grid(args), K::shared(a.d_head), args);
+        const SequenceLayers layers = layers_of(group, a.kv);
+        for_each_format(group, layers, [&]<typename K, typename V>() {
+          using Kernel = FinishHeads<K, V>;
+          const typename Kernel::Args args{.rows = rows_of(group),
+                                           .n_rows = group.n_rows,
+                                           .n_heads = a.n_heads,
+                                           .n_kv_heads = a.wk == nullptr ? 0 : a.n_kv_heads,
+                                           .d_head = a.d_head,
+                                           .q = q,
+                                           .k = k,
+                                           .v = own_values ? v : k,
+                                           .to_q = a.q.raw(),
+                                           .q_norm = norm(a.q_norm),
+                                           .k_norm = norm(a.k_norm),
+                                           .v_norm = norm(a.v_norm),
+                                           .norms_all_heads = a.norms_all_heads,
+                                           .rope = a.rope.kind,
+                                           .n_rot = a.rope.n_rot,
+                                           .cos = a.rope.cos.raw(),
+                                           .sin = a.rope.sin.raw(),
+                                           .layers = layers};
+          launch<Kernel>(Kernel::grid(args), Kernel::shared(a.d_head), args);
+        });
       }
     });
   }
 
-  template <typename S>
-  void attend(const AttendArgs<Worker, Rows<S, D>>& a) noexcept {
+  template <std::derived_from<AnyRows<D>> R>
+  void attend(const AttendArgs<Worker, R>& a) noexcept {
     guarded([&] {
       upload_places(a.sequences);
       float* const attended =
@@ -409,45 +414,63 @@ class Worker {
   const RowPlace* rows_of(const RowPlaces::Group& group) {
     return work_.places.reserve(0).raw() + group.first;
   }
-  template <typename S>
-  static SequenceLayers<S> layers(const RowPlaces::Group& group,
-                                  std::span<const KeyValues<S>> kv) noexcept {
-    SequenceLayers<S> layers;
+  static SequenceLayers layers_of(const RowPlaces::Group& group,
+                                  std::span<const KeyValues> kv) noexcept {
+    SequenceLayers layers;
     std::copy_n(kv.data() + group.first_sequence, group.n_sequences, layers.of);
     return layers;
   }
 
-  template <typename S>
-  void attend_group(const AttendArgs<Worker, Rows<S, D>>& a, const RowPlaces::Group& group,
+  /// f.operator()<K, V>() for the elements of keys and values of some sequences, as a rule of all.
+  template <typename F>
+  static void for_each_format(const RowPlaces::Group& group, const SequenceLayers& layers, F&& f) {
+    constexpr int kAll = kRowFormats * kRowFormats;
+    bool done[kAll] = {};
+    for (int i = 0; i < group.n_sequences; ++i) {
+      const KeyValues& kv = layers.of[i];
+      const int formats =
+          static_cast<int>(kv.k.format) * kRowFormats + static_cast<int>(kv.v.format);
+      if (std::exchange(done[formats], true)) continue;
+      with_element(kv.k.format, [&]<typename K>(Element<K>) {
+        with_element(kv.v.format, [&]<typename V>(Element<V>) { f.template operator()<K, V>(); });
+      });
+    }
+  }
+
+  template <typename R>
+  void attend_group(const AttendArgs<Worker, R>& a, const RowPlaces::Group& group,
                     float* attended) {
     const int n_parts = parts_of(group.visible, kPart);
-    using K = AttendPart<S>;
-    const typename K::Args args{
-        .rows = rows_of(group),
-        .n_rows = group.n_rows,
-        .nodes = work_.nodes.reserve(0).raw(),
-        .q = a.q.raw(),
-        .n_heads = a.n_heads,
-        .n_kv_heads = a.n_kv_heads,
-        .d_head = a.d_head,
-        .scale = a.scale,
-        .softcap = a.softcap,
-        .window = a.window,
-        .n_parts = n_parts,
-        .parts = work_.parts
-                     .reserve(idx(group.n_rows) * idx(a.n_heads) * idx(n_parts) * idx(2 + a.d_head))
-                     .raw(),
-        .layers = layers<S>(group, a.kv)};
-    launch<K>(K::grid(args), K::shared(a.d_head), args);
-    MergeParts::Args merge{.rows = args.rows,
+    const SequenceLayers layers = layers_of(group, a.kv);
+    float* const parts =
+        work_.parts.reserve(idx(group.n_rows) * idx(a.n_heads) * idx(n_parts) * idx(2 + a.d_head))
+            .raw();
+    for_each_format(group, layers, [&]<typename K, typename V>() {
+      using Kernel = AttendPart<K, V>;
+      const typename Kernel::Args args{.rows = rows_of(group),
+                                       .n_rows = group.n_rows,
+                                       .nodes = work_.nodes.reserve(0).raw(),
+                                       .q = a.q.raw(),
+                                       .n_heads = a.n_heads,
+                                       .n_kv_heads = a.n_kv_heads,
+                                       .d_head = a.d_head,
+                                       .scale = a.scale,
+                                       .softcap = a.softcap,
+                                       .window = a.window,
+                                       .n_parts = n_parts,
+                                       .parts = parts,
+                                       .layers = layers};
+      launch<Kernel>(Kernel::grid(args), Kernel::shared(a.d_head), args);
+    });
+    MergeParts::Args merge{.rows = rows_of(group),
                            .n_rows = group.n_rows,
                            .n_heads = a.n_heads,
                            .d_head = a.d_head,
                            .window = a.window,
                            .n_parts = n_parts,
-                           .parts = args.parts,
+                           .parts = parts,
                            .out = attended};
-    for (int i = 0; i < group.n_sequences; ++i) merge.sinks[i] = args.layers.of[i].sinks;
+    for (int i = 0; i < group.n_sequences; ++i) merge.sinks[i] = layers.of[i].sinks;
     launch<MergeParts>(MergeParts::grid(merge), 0, merge);
   }
 
