@@ -485,6 +485,8 @@ def constrained(results):
 def second_turn(results):
     """The first token of a turn of a conversation, beside a prompt that is read anew."""
     found = measured.load(results, "second-turn")
+    if not found:
+        return ""
     head = ["", "tokens", "new ones", "read anew, ms", "second turn, ms", "of it"]
     rows = []
     for model, result in found.items():
