@@ -1,13 +1,11 @@
-// What a proposal of 8 tokens costs behind a text of 32768 tokens, for each drafter that looks up
-// n-grams, and what entering a token costs.
+// What entering a token costs, in a text of 32768 tokens, for each drafter that looks up n-grams.
+// proposals.cpp measures what they propose.
 //
 //   bench.drafters --benchmark_repetitions=5
 
 #include <benchmark/benchmark.h>
 
-#include <algorithm>
 #include <cstddef>
-#include <memory>
 #include <random>
 #include <span>
 #include <string>
@@ -26,7 +24,6 @@ namespace fd = foredraft;
 using Tokens = std::vector<fd::TokenId>;
 
 constexpr std::size_t kHistory = 32768;
-constexpr std::size_t kPlaces = 512;  // where the text goes on, one after the other
 
 /// Words as unequal as those of a language (Zipf), and in between stretches that were there before:
 /// about half of the text.
@@ -45,42 +42,8 @@ Tokens text(std::size_t n) {
   return tokens;
 }
 const Tokens& history() {
-  static const Tokens tokens = text(kHistory + kPlaces);
+  static const Tokens tokens = text(kHistory);
   return tokens;
-}
-
-/// Proposals behind the places of a text that grows token by token. What is entered is timed with
-/// them, as in a round. The table of NgramMod outlives the text, so from the second time on it knows
-/// how the text goes on, and each of its proposals is whole.
-template <typename D>
-void propose(benchmark::State& state, D (*make)()) {
-  D drafter = make();
-  fd::DraftTree draft;
-  std::size_t drafted = 0;
-  std::size_t drafts = 0;
-  std::size_t size = kHistory;
-  const auto round = [&](fd::Limit limit) {
-    const auto tokens = std::span(history()).first(size);
-    draft.reset(tokens.back());
-    drafter.propose({tokens, {}, {}, false, nullptr}, limit, draft);
-  };
-  round({});
-  for (auto _ : state) {
-    if (++size > history().size()) {
-      state.PauseTiming();
-      size = kHistory;
-      drafter.reset();
-      round({});
-      ++size;
-      state.ResumeTiming();
-    }
-    round({8, 8});
-    drafted += fd::idx(draft.drafted());
-    drafts += draft.drafted() > 0;
-  }
-  const auto rounds = static_cast<double>(state.iterations());
-  state.counters["drafted"] = static_cast<double>(drafted) / rounds;
-  state.counters["rounds_with_draft"] = static_cast<double>(drafts) / rounds;
 }
 
 /// Entering a whole text, a token an item, each time into a drafter that knows nothing.
@@ -92,24 +55,13 @@ void enter(benchmark::State& state, D (*make)()) {
     D drafter = make();
     draft.reset(history()[kHistory - 1]);
     state.ResumeTiming();
-    drafter.propose({std::span(history()).first(kHistory), {}, {}, false, nullptr}, {}, draft);
+    drafter.propose({history(), {}, {}, false, nullptr}, {}, draft);
   }
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(kHistory));
 }
 
-/// Levels that know other texts, 32768 tokens of each.
-fd::NgramCache with_three_levels() {
-  const Tokens other = text(3 * kHistory);
-  const auto dynamic = std::make_shared<fd::SharedNgramCounts>();
-  dynamic->learn(std::span(other).subspan(kHistory, kHistory), 0);
-  const auto fixed = std::make_shared<fd::NgramCounts>();
-  fixed->learn(std::span(other).last(kHistory), 0, 2, 2);
-  return fd::NgramCache(dynamic, fixed, {.learns = false});
-}
-
 template <typename D>
 void add(const std::string& name, D (*make)()) {
-  benchmark::RegisterBenchmark((name + "/propose").c_str(), propose<D>, make);
   benchmark::RegisterBenchmark((name + "/enter").c_str(), enter<D>, make);
 }
 
@@ -122,8 +74,6 @@ int main(int argc, char** argv) {
   add<fd::NgramMapK4V>("ngram_map_k4v", [] { return fd::NgramMapK4V(); });
   add<fd::NgramMod>("ngram_mod", [] { return fd::NgramMod(); });
   add<fd::NgramCache>("ngram_cache/context", [] { return fd::NgramCache(); });
-  benchmark::RegisterBenchmark("ngram_cache/three_levels/propose", propose<fd::NgramCache>,
-                               with_three_levels);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
   benchmark::RunSpecifiedBenchmarks();

@@ -46,10 +46,13 @@ TEST_CASE("kernels wait until somebody needs what they do") {
   double_all(8, 40);  // enough for a graph
   CHECK(x.data()[0] == 1);
   CHECK(x.read() == std::vector<int>(40, 256));
+  const int graphs = device.graphs();
+  CHECK(graphs > 0);
   double_all(8, 1);  // the same graph with other arguments
   std::vector<int> expected(40, 256);
   expected[0] = 1 << 16;
   CHECK(x.read() == expected);
+  CHECK(device.graphs() == graphs);
 
   const on_device::Array<int> nobody_wrote(2);
   double_all(2, 40);

@@ -92,6 +92,11 @@ class GpuDevice {
   }
 
   int ordinal() const noexcept { return ordinal_; }
+  /// Graphs that are kept: none where they cannot be made and kernels are started one by one.
+  int graphs() {
+    const std::lock_guard lock(mutex_);
+    return graphs_.kept();
+  }
 
  private:
   /// Makes a GPU current as long as it lives. Errors show in the call that it is made for.

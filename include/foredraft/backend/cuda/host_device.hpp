@@ -117,6 +117,7 @@ class HostDevice {
   }
   /// Kernels that were asked for so far, and pieces of memory that somebody holds: for tests.
   std::size_t launches() const noexcept { return launches_; }
+  int graphs() const noexcept { return graphs_.kept(); }
   std::size_t pieces() const noexcept { return memory_.pieces(); }
 
  private:
