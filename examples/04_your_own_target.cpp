@@ -29,6 +29,7 @@ struct Engine {
 /// The engine's sequence as a cache: committed positions, then the staged ones that it has decoded.
 struct EngineCache {
   using Snapshot = std::vector<int>;
+  static constexpr fd::Shape shape = fd::Shape::kChain;  // refuses drafters of trees
   Engine* engine;
   int committed = 0;
   fd::StagedTree nodes = fd::StagedTree(64);

@@ -1,5 +1,6 @@
 // What a pass costs on a GPU: one row against the bytes of its weights (G1), more rows against one
-// (G2). Weights are random, in the shapes of real models: a time does not depend on them.
+// (G2); what its operators cost by themselves, and whole rounds of decoding. Weights are random, in the
+// shapes of real models: a time does not depend on them.
 //
 //   bench.gpu [MODEL ...] > result.json      models: see kModels; all without one
 
@@ -20,6 +21,8 @@
 #include <nlohmann/json.hpp>
 
 #include "../support/summary.hpp"
+#include "operators.hpp"
+#include "rounds.hpp"
 #include "support/tiny_model.hpp"
 
 namespace {
@@ -29,7 +32,8 @@ namespace cuda = foredraft::cuda;
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 using Model = fd::Model<fd::Cuda>;
-using Cache = fd::LinearCache<fd::CudaRows<fd::f16>>;
+using Rows = fd::CudaRows<fd::f16>;
+using Cache = fd::LinearCache<Rows>;
 
 struct Shape {
   const char* name;
@@ -144,6 +148,59 @@ double launch_seconds(int n) {
   return seconds_since(begin) / (kTimes * n);
 }
 
+/// Operators alone: bytes that each reads a second, against a copy of the same turn.
+Json of_operators(fd::Cuda& backend, Copy& copy, const Shape& shape) {
+  using Operators = bench::Operators<fd::Cuda, Rows>;
+  Operators operators(backend, shape.model, kContext);
+  const auto seconds_of = [](const auto& pass) {
+    const auto begin = Clock::now();
+    pass();
+    return seconds_since(begin) / Operators::kTimes;
+  };
+  std::map<std::string, std::vector<double>> seconds, of_copy;
+  std::map<std::string, double> bytes;
+  for (int turn = 0; turn <= kTurns; ++turn) {  // the first one makes graphs
+    const auto found = operators.measure(seconds_of);
+    const double bandwidth = copy.bytes_per_second();
+    if (turn == 0) continue;
+    for (const auto& one : found) {
+      bytes[one.name] = one.bytes;
+      seconds[one.name].push_back(one.seconds);
+      of_copy[one.name].push_back(one.bytes / bandwidth / one.seconds);
+    }
+  }
+  Json result;
+  for (const auto& [name, values] : seconds) {
+    result[name] = {{"bytes", bytes[name]},
+                    {"seconds", bench::summary(values)},
+                    {"of_copy", bench::summary(of_copy[name])}};
+    std::fprintf(stderr, "  %-16s %8.1f us, %.3f of a copy\n", name.c_str(),
+                 1e6 * bench::median(values), bench::median(of_copy[name]));
+  }
+  return result;
+}
+
+Json of_rounds(Model& model) {
+  bench::Rounds<Model, Cache> rounds(model, kContext);
+  std::map<std::string, std::vector<double>> token, round, host;
+  for (int turn = 0; turn <= kTurns; ++turn) {
+    for (const auto& way : rounds.measure()) {
+      if (turn == 0) continue;
+      token[way.name].push_back(way.seconds_a_token);
+      round[way.name].push_back(way.seconds_a_round);
+      host[way.name].push_back(way.host_seconds_a_round);
+    }
+  }
+  Json result;
+  for (const auto& [name, values] : token) {
+    result[name] = {{"seconds_a_token", bench::summary(values)},
+                    {"seconds_a_round", bench::summary(round[name])},
+                    {"host_seconds_a_round", bench::summary(host[name])}};
+    std::fprintf(stderr, "  %s: %.1f us a token\n", name.c_str(), 1e6 * bench::median(values));
+  }
+  return result;
+}
+
 Json measure(fd::Cuda& backend, Copy& copy, const Shape& shape) {
   std::fprintf(stderr, "%s: making weights\n", shape.name);
   const std::vector<std::byte> bytes = shape.model.file();
@@ -177,6 +234,8 @@ Json measure(fd::Cuda& backend, Copy& copy, const Shape& shape) {
   }
   std::fprintf(stderr, "  weights at %.3f of a copy's %.0f GB/s (goal %.2f)\n",
                bench::median(of_copy), 1e-9 * bench::median(speed), shape.g1);
+  result["operators"] = of_operators(backend, copy, shape);
+  result["rounds"] = of_rounds(model);
   return result;
 }
 

@@ -11,6 +11,7 @@
 
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 
 #include "arguments.hpp"
 #include "bench_report.hpp"
@@ -144,7 +145,7 @@ double rate_of(const BenchTest& test, Passes& passes, int n_vocab) {
 /// minute of the machine hits all of them and not one.
 void measure(std::vector<BenchTest>& tests, int repetitions, Passes& passes, int n_vocab) {
   ProgressBar bar("measuring");
-  const std::size_t steps = tests.size() * static_cast<std::size_t>(repetitions + 1);
+  const std::size_t steps = tests.size() * fd::idx(repetitions + 1);
   std::size_t done = 0;
   for (int round = 0; round <= repetitions; ++round) {
     for (BenchTest& test : tests) {

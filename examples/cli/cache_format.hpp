@@ -18,11 +18,12 @@ namespace cli {
 using Cache = fd::HybridCache<fd::cpu::AnyRows>;
 
 /// How keys and values may be stored, as --cache-type-k spells it; the default first.
-inline const std::vector<std::string> kCacheFormats = {"f16", "f32", "q8_0"};
+inline const std::vector<std::string> kCacheFormats = {"f16", "f32", "bf16", "q8_0"};
 
 /// The format of that name: options are held to the list.
 inline fd::RowFormat cache_format_named(const std::string& name) {
   if (name == "f32") return fd::RowFormat::kF32;
+  if (name == "bf16") return fd::RowFormat::kBF16;
   return name == "q8_0" ? fd::RowFormat::kQ8_0 : fd::RowFormat::kF16;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/state_archive.hpp>
 
 #include "commands.hpp"
@@ -139,7 +140,7 @@ class Chat {
   /// What every conversation begins with is read while the user writes, and kept for all of them.
   void read_opening() {
     const auto opening = conversation_.opening();
-    if (opening.empty() || opening.size() >= static_cast<std::size_t>(facts_.method.n_ctx)) return;
+    if (opening.empty() || opening.size() >= fd::idx(facts_.method.n_ctx)) return;
     session_.read(opening, options_);
     session_.keep();
   }

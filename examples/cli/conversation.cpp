@@ -4,6 +4,7 @@
 #include <ranges>
 #include <utility>
 
+#include <foredraft/core/index.hpp>
 #include <foredraft/io/chat_marks.hpp>
 
 #include "thinking.hpp"
@@ -85,7 +86,7 @@ void Conversation::reset() {
 
 bool Conversation::undo() {
   if (turns_.empty()) return false;
-  tokens_.resize(static_cast<std::size_t>(turns_.back()));
+  tokens_.resize(fd::idx(turns_.back()));
   turns_.pop_back();
   return true;
 }

@@ -7,6 +7,7 @@
 #include <map>
 
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 
 #include "arguments.hpp"
 #include "output.hpp"
@@ -28,7 +29,7 @@ class Counts {
  public:
   void add(std::int64_t id, std::int64_t count, const std::string& where) {
     if (id < 0 || id > kMostId || count < 0) throw corrupt(where);
-    if (!counts_.emplace(static_cast<std::size_t>(id), count).second) {
+    if (!counts_.emplace(fd::idx(id), count).second) {
       throw corrupt(where + ", token " + std::to_string(id) + " again");
     }
   }

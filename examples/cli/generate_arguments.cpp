@@ -405,7 +405,7 @@ void GenerateArguments::add_caches(CLI::App& command) {
   const auto add = [&](const char* name, auto& type, const std::string& of) {
     add_choice(command, name + std::string(" TYPE"), type, kCacheFormats,
                "storage of " + of +
-                   ": f16, f32, or q8_0: half the memory of f16, less precise "
+                   ": f16, f32, bf16, or q8_0: half the memory of f16, less precise "
                    "[" +
                    kCacheFormats[0] + "]");
   };

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/sampling/logprobs.hpp>
 
 #include "arguments.hpp"
@@ -36,7 +37,7 @@ using Ranking = std::vector<fd::TokenLogprob>;
 
 /// For each token, the best ones behind it. @errors kContextOverflow
 std::vector<Ranking> rank(Target& target, std::span<const fd::TokenId> tokens, int top) {
-  const auto most = static_cast<std::size_t>(target.shape().n_ctx);
+  const std::size_t most = fd::idx(target.shape().n_ctx);
   if (tokens.size() > most) {
     throw fd::Error(
         fd::ErrorCode::kContextOverflow, "a text of " + std::to_string(tokens.size()) + " tokens",

@@ -13,6 +13,7 @@
 #include <foredraft/backend/cuda/memory_pool.hpp>
 #include <foredraft/backend/cuda/selective_scan.hpp>
 #include <foredraft/backend/cuda/weights.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/model/weights.hpp>
 
 namespace cli {
@@ -22,7 +23,7 @@ namespace {
 /// In panels, as the processor has it.
 std::size_t panel_bytes(const fd::TensorView& weights) {
   const fd::cpu::PanelLayout layout = fd::cpu::panel_layout(weights.type);
-  const auto block_k = static_cast<std::size_t>(layout.block_k);
+  const std::size_t block_k = fd::idx(layout.block_k);
   constexpr std::size_t kRows = fd::cpu::kPanelRows;
   return (weights.n_out + kRows - 1) / kRows * ((weights.n_in + block_k - 1) / block_k) *
          layout.bytes;
@@ -70,7 +71,7 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options, bool on_gpu)
   // Which tokens the head keeps does not matter for its size; a count out of range is refused when
   // the model is loaded.
   std::vector<fd::TokenId> head_tokens(
-      static_cast<std::size_t>(std::clamp(options.head_tokens, 0, int{found.config.n_vocab})));
+      fd::idx(std::clamp(options.head_tokens, 0, int{found.config.n_vocab})));
   std::iota(head_tokens.begin(), head_tokens.end(), 0);
   fd::read_weights(backend, file, found.config, {.requantize = options.requantize},
                    std::move(head_tokens));

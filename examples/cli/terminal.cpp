@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/utf8.hpp>
 
 namespace cli {
@@ -61,7 +62,7 @@ void ProgressBar::show(std::size_t done, std::size_t total) {
   const int steps = static_cast<int>(part * kSteps);
   if (steps == shown_) return;
   shown_ = steps;
-  const std::string bar(static_cast<std::size_t>(steps), '#');
+  const std::string bar(foredraft::idx(steps), '#');
   std::fprintf(stderr, "\r\x1b[K%s [%-*s] %3.0f %%", label_.c_str(), kSteps, bar.c_str(),
                100 * part);
   std::fflush(stderr);

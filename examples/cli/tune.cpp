@@ -14,6 +14,7 @@
 
 #include <foredraft/control/controller_state.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 
 #include "arguments.hpp"
 #include "commands.hpp"
@@ -88,7 +89,7 @@ class Laboratory {
       for (std::size_t k = 0; k < ways.size(); ++k) {
         const std::size_t way = (i + k) % ways.size();  // none of them is always the first
         lap[way][i] = answer(*running[way].session, ways[way], chosen[i]);
-        if (bar_) bar_->show(static_cast<std::size_t>(answers_), total_);
+        if (bar_) bar_->show(fd::idx(answers_), total_);
       }
     }
     for (const Running& one : running) learned_[one.name] = one.session->controller_state();
@@ -98,13 +99,13 @@ class Laboratory {
   /// Plain answers to these prompts, which say what their texts are. @return seconds of the first
   double plain(int first, int end) {
     if (first == end) return 0;
-    std::vector<int> chosen(static_cast<std::size_t>(end - first));
+    std::vector<int> chosen(fd::idx(end - first));
     std::iota(chosen.begin(), chosen.end(), first);
     return measure({{.plain = true}}, chosen)[0][0];
   }
 
   void expect(int answers) {
-    total_ = static_cast<std::size_t>(answers_ + answers);
+    total_ = fd::idx(answers_ + answers);
     bar_.emplace("tuning");
   }
   void finish() { bar_.reset(); }
@@ -114,7 +115,7 @@ class Laboratory {
   double answer(Session& session, const Way& way, int i) {
     fd::Options options{.max_tokens = max_tokens_};
     if (way.depth > 0) options.n_draft = way.depth;
-    const auto index = static_cast<std::size_t>(i);
+    const std::size_t index = fd::idx(i);
     const double begin = seconds_now();
     const fd::Result result = session.generate(prompts_[index], options, [](const auto&) {});
     const double seconds = seconds_now() - begin;
@@ -186,14 +187,13 @@ Encoded encode(const Models& models, std::vector<std::string> texts, const Argum
     encoded.prompts.push_back(encode_prompt(models.target.tokenizer(), std::move(text), a.raw));
     longest = std::max(longest, encoded.prompts.back().size());
   }
-  const auto trained = static_cast<std::size_t>(models.target.config().n_ctx);
+  const std::size_t trained = fd::idx(models.target.config().n_ctx);
   if (longest >= trained) {
     throw fd::Error(
         fd::ErrorCode::kContextOverflow, "a prompt of " + std::to_string(longest) + " tokens",
         "less than the " + std::to_string(trained) + " of the model's context", "shorter prompts");
   }
-  encoded.n_ctx =
-      static_cast<int>(std::min(longest + static_cast<std::size_t>(a.max_tokens), trained));
+  encoded.n_ctx = static_cast<int>(std::min(longest + fd::idx(a.max_tokens), trained));
   return encoded;
 }
 
@@ -204,7 +204,7 @@ int run(const Arguments& a) {
   const auto draft = a.draft.empty() ? std::filesystem::path() : find_model(a.draft);
   std::vector<std::string> texts = read_prompts(a.file);
   const std::size_t there = texts.size();
-  texts.resize(std::min(there, static_cast<std::size_t>(a.max_prompts)));
+  texts.resize(std::min(there, fd::idx(a.max_prompts)));
   Models models({.target = target,
                  .draft = draft,
                  .draft_options = a.draft_load.options(a.machine.keep_packed),

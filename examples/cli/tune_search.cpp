@@ -6,6 +6,8 @@
 #include <numeric>
 #include <utility>
 
+#include <foredraft/core/index.hpp>
+
 namespace cli {
 
 namespace {
@@ -27,8 +29,7 @@ double median(std::vector<double> values) {
 
 /// Prompts of turn `turn`, going round: later turns see others.
 std::vector<int> prompts_of(int turn, int first, int n_prompts) {
-  std::vector<int> prompts(
-      static_cast<std::size_t>(std::min(kFirstPrompts * (turn + 1), n_prompts)));
+  std::vector<int> prompts(foredraft::idx(std::min(kFirstPrompts * (turn + 1), n_prompts)));
   for (std::size_t i = 0; i < prompts.size(); ++i) {
     prompts[i] = (first + static_cast<int>(i)) % n_prompts;
   }
@@ -202,7 +203,7 @@ Found search(const Space& space, int n_prompts, int rounds, const Measure& measu
   std::vector<Way> ways{{.plain = true}, {}};
   if (found.best != ways[0] && found.best != ways[1]) ways.push_back(found.best);
   const std::size_t best = found.best == ways[0] ? 0 : found.best == ways[1] ? 1 : 2;
-  std::vector<int> all(static_cast<std::size_t>(n_prompts));
+  std::vector<int> all(foredraft::idx(n_prompts));
   std::iota(all.begin(), all.end(), 0);
   std::vector<Lap> laps;
   for (int round = 0; round < rounds; ++round) laps.push_back(measure(ways, all));

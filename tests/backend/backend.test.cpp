@@ -162,7 +162,8 @@ TEST_CASE("Cpu: a row is the row alone, to the bit, for any instruction set") {
   check_row_exact<fd::Cpu, float>(cpu, mini::with_types(kMixes[1]));
 }
 
-TEMPLATE_TEST_CASE("Reference: a row is the row alone, to the bit", "", fd::f16, fd::q8_0) {
+TEMPLATE_TEST_CASE("Reference: a row is the row alone, to the bit", "", fd::f16, fd::bf16,
+                   fd::q8_0) {
   fd::Reference reference;
   mini::Config config = with_more_steps(kMixes[2]);
   config.shape.d_ff = 256;

@@ -312,16 +312,20 @@ TEST_CASE("a snapshot fits caches of its own formats, whether the type names the
   CHECK(snapshot.rows[0]->v.size() == 2 * 3 * 40 * 64 * sizeof(fd::f16));
 
   fd::LinearCache<fd::cpu::AnyRows> any(shape, 64);
-  any.restore({snapshot.size, 0, snapshot.rows});
+  any.restore({snapshot.size, 0, snapshot.formats, snapshot.rows});
   std::vector<float> key(64), value(64);
   any.layer(1).get_key(2, 39, key);
   any.layer(1).get_value(2, 39, value);
   CHECK(std::abs(key[63] - 3.0f) < 0.01f);
   CHECK(value[63] == 3.0f);
 
-  std::swap(shape.formats.k, shape.formats.v);
-  fd::LinearCache<fd::cpu::AnyRows> other(shape, 64);
-  CHECK_THROWS_AS(other.restore({snapshot.size, 0, snapshot.rows}), fd::Error);
+  const fd::RowFormats swapped{shape.formats.v, shape.formats.k};
+  const fd::RowFormats as_long{shape.formats.k, fd::RowFormat::kBF16};
+  for (const fd::RowFormats formats : {swapped, as_long}) {
+    shape.formats = formats;
+    fd::LinearCache<fd::cpu::AnyRows> other(shape, 64);
+    CHECK_THROWS_AS(other.restore({snapshot.size, 0, snapshot.formats, snapshot.rows}), fd::Error);
+  }
 }
 
 TEMPLATE_TEST_CASE("what is moved takes all along, and what is moved from holds nothing", "", float,

@@ -548,7 +548,7 @@ class Generate(CliTest):
         self.assertEqual(plain["settings"]["cache_type_k"], "f16")
         self.assertEqual(plain["settings"]["cache_type_v"], "f16")
         self.assertNotIn("cache_type_k_draft", plain["settings"])
-        for keys, values in itertools.product(("f16", "f32", "q8_0"), repeat=2):
+        for keys, values in itertools.product(("f16", "f32", "bf16", "q8_0"), repeat=2):
             with self.subTest(keys=keys, values=values):
                 found = self.json_of(*base, "-ctk", keys, f"-ctv={values}", "-md", model, "-ctkd", values,
                                      f"-ctvd={keys}", "--spec-draft-n-max", 4)

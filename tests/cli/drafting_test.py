@@ -7,7 +7,15 @@ import tiny_gguf
 from support import CliTest, real_model
 
 
-class Ngrams(CliTest):
+class DraftingTest(CliTest):
+    def other(self):
+        """The alphabet with two ids exchanged: the same sizes, another vocabulary."""
+        letters = tiny_gguf.byte_alphabet()
+        letters[ord("c")], letters[ord("x")] = letters[ord("x")], letters[ord("c")]
+        return self.alphabet("other.gguf", letters=letters)
+
+
+class Ngrams(DraftingTest):
     def build(self, name, *texts, options=()):
         files = [self.write(f"{name}.{i}.txt", text.encode()) for i, text in enumerate(texts)]
         output = self.folder / name
@@ -66,6 +74,8 @@ class Ngrams(CliTest):
             ]:
                 self.fails(1, expected, *base, option, self.write(name, data))
             self.fails(1, "[io]", *base, option, self.folder)
+            self.succeeds(*base, option, file)
+            self.fails(1, "[vocabulary-mismatch]", *base[:2], self.other(), *base[3:], option, file)
         self.fails(1, "[io]", *base, "-lcs", self.folder / "none")
 
     def test_usage(self):
@@ -116,13 +126,7 @@ class Trees(CliTest):
             self.fails(2, "--spec-tree", *base, "-md", self.alphabet(), "--spec-tree", bad)
 
 
-class OtherTokenizers(CliTest):
-    def other(self):
-        """The alphabet with two ids exchanged: the same sizes, another vocabulary."""
-        letters = tiny_gguf.byte_alphabet()
-        letters[ord("c")], letters[ord("x")] = letters[ord("x")], letters[ord("c")]
-        return self.alphabet("other.gguf", letters=letters)
-
+class OtherTokenizers(DraftingTest):
     def test_text_is_the_same(self):
         model, other = self.endless_alphabet(), self.other()
         for sampling in ((), ("--temp", 3, "--seed", 5)):

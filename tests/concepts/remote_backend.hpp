@@ -13,31 +13,14 @@
 #include <foredraft/cache/key_value_cache.hpp>
 #include <foredraft/cache/linear.hpp>
 
+#include "concepts/remote_pointer.hpp"
+
 /// A backend whose memory only its own operators can read: weights, activations, keys and values
 /// are behind pointers that nobody else can follow. A model that looks into one of them does not
 /// compile. The operators are those of Reference, so what a model computes over it can be compared.
 namespace archetype {
 
 namespace fd = foredraft;
-
-class RemoteWorker;
-
-/// A pointer into remote memory. It can be null, copied and made const, and nothing else.
-template <typename T>
-class Remote {
- public:
-  Remote(std::nullptr_t = nullptr) {}  // NOLINT(google-explicit-constructor)
-  explicit Remote(T* place) : place_(place) {}
-  operator Remote<const T>() const  // NOLINT(google-explicit-constructor)
-    requires(!std::is_const_v<T>)
-  {
-    return Remote<const T>(place_);
-  }
-
- private:
-  friend RemoteWorker;
-  T* place_ = nullptr;
-};
 
 class RemoteMatrix {
  public:
@@ -145,51 +128,90 @@ class RemoteWorker {
   void barrier() noexcept {}
 
   void embed(const fd::EmbedArgs<RemoteWorker>& a) noexcept {
-    here_.embed({&a.table->values_, a.tokens, a.scale, a.x.place_});
+    here_.embed({.table = matrix(a.table), .tokens = a.tokens, .scale = a.scale, .x = a.x.place_});
   }
   void qkv(const fd::QkvArgs<RemoteWorker, RemoteRows>& a) noexcept {
     const auto kv = layers(a.kv);
-    here_.qkv(
-        fd::QkvArgs<Here, Stored>{a.x.place_,
-                                  a.n_rows,
-                                  norm(a.norm),
-                                  &a.wq->values_,
-                                  &a.wk->values_,
-                                  &a.wv->values_,
-                                  a.q_bias.place_,
-                                  a.k_bias.place_,
-                                  a.v_bias.place_,
-                                  a.n_heads,
-                                  a.n_kv_heads,
-                                  a.d_head,
-                                  {a.rope.kind, a.rope.n_rot, a.rope.cos.place_, a.rope.sin.place_},
-                                  a.sequences,
-                                  kv,
-                                  a.q.place_,
-                                  norm(a.q_norm),
-                                  norm(a.k_norm)});
+    here_.qkv(fd::QkvArgs<Here, Stored>{.x = a.x.place_,
+                                        .n_rows = a.n_rows,
+                                        .norm = norm(a.norm),
+                                        .wq = matrix(a.wq),
+                                        .wk = matrix(a.wk),
+                                        .wv = matrix(a.wv),
+                                        .q_bias = a.q_bias.place_,
+                                        .k_bias = a.k_bias.place_,
+                                        .v_bias = a.v_bias.place_,
+                                        .n_heads = a.n_heads,
+                                        .n_kv_heads = a.n_kv_heads,
+                                        .d_head = a.d_head,
+                                        .rope = {.kind = a.rope.kind,
+                                                 .n_rot = a.rope.n_rot,
+                                                 .cos = a.rope.cos.place_,
+                                                 .sin = a.rope.sin.place_},
+                                        .sequences = a.sequences,
+                                        .kv = kv,
+                                        .q = a.q.place_,
+                                        .q_norm = norm(a.q_norm),
+                                        .k_norm = norm(a.k_norm),
+                                        .norms_all_heads = a.norms_all_heads,
+                                        .v_norm = norm(a.v_norm),
+                                        .w_gate = matrix(a.w_gate),
+                                        .gate = a.gate.place_});
   }
   void attend(const fd::AttendArgs<RemoteWorker, RemoteRows>& a) noexcept {
     const auto kv = layers(a.kv);
-    here_.attend(fd::AttendArgs<Here, Stored>{a.q.place_, a.n_rows, a.n_heads, a.n_kv_heads,
-                                              a.d_head, a.scale, a.sequences, kv, &a.wo->values_,
-                                              a.x.place_, a.window, norm(a.post_norm)});
+    here_.attend(fd::AttendArgs<Here, Stored>{.q = a.q.place_,
+                                              .n_rows = a.n_rows,
+                                              .n_heads = a.n_heads,
+                                              .n_kv_heads = a.n_kv_heads,
+                                              .d_head = a.d_head,
+                                              .scale = a.scale,
+                                              .sequences = a.sequences,
+                                              .kv = kv,
+                                              .wo = matrix(a.wo),
+                                              .x = a.x.place_,
+                                              .window = a.window,
+                                              .post_norm = norm(a.post_norm),
+                                              .softcap = a.softcap,
+                                              .residual = a.residual,
+                                              .gate = a.gate.place_});
   }
   void feed_forward(const fd::FeedForwardArgs<RemoteWorker>& a) noexcept {
-    here_.feed_forward({a.x.place_, a.n_rows, norm(a.norm), a.activation, &a.gate->values_,
-                        &a.up->values_, &a.down->values_, norm(a.post_norm)});
+    here_.feed_forward({.x = a.x.place_,
+                        .n_rows = a.n_rows,
+                        .norm = norm(a.norm),
+                        .activation = a.activation,
+                        .gate = matrix(a.gate),
+                        .up = matrix(a.up),
+                        .down = matrix(a.down),
+                        .post_norm = norm(a.post_norm),
+                        .residual = a.residual,
+                        .factor = a.factor.place_,
+                        .factor_stride = a.factor_stride,
+                        .output_scale = a.output_scale});
   }
   void tap(const fd::TapArgs<RemoteWorker>& a) noexcept {
-    here_.tap({a.x.place_, a.d_model, a.taps});
+    here_.tap({.x = a.x.place_, .d_model = a.d_model, .taps = a.taps});
   }
   void head(const fd::HeadArgs<RemoteWorker>& a) noexcept {
-    here_.head(
-        {a.x.place_, a.rows, norm(a.norm), &a.w->values_, a.argmax, a.logits, a.maxima, a.sums});
+    here_.head({.x = a.x.place_,
+                .rows = a.rows,
+                .norm = norm(a.norm),
+                .w = matrix(a.w),
+                .argmax = a.argmax,
+                .logits = a.logits,
+                .maxima = a.maxima,
+                .sums = a.sums,
+                .scale = a.scale,
+                .softcap = a.softcap});
   }
 
  private:
+  static const Here::Matrix* matrix(const RemoteMatrix* matrix) {
+    return matrix == nullptr ? nullptr : &matrix->values_;
+  }
   static fd::RmsNorm<Here> norm(const fd::RmsNorm<RemoteWorker>& norm) {
-    return {norm.weight.place_, norm.epsilon};
+    return {.weight = norm.weight.place_, .epsilon = norm.epsilon};
   }
   static std::vector<Stored::Layer> layers(std::span<const RemoteRows::Layer> kv) {
     std::vector<Stored::Layer> layers;

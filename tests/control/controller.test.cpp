@@ -215,6 +215,81 @@ TEST_CASE("a model that is much slower than the target is soon left alone") {
   while (n < 256) n += rounds.round();
   CHECK((sim::now - begin) / (n * sim::usual_pass(1)) < 1.05);
 }
+TEST_CASE("a model runs only where it promises more than is to be had without it") {
+  const std::vector<sim::Nature> natures{
+      {.acceptance = 0.1, .seconds = 2e-6},
+      {.acceptance = 0.9, .seconds = 0.003, .model = true, .read_seconds = 0.0003}};
+  auto chain = sim::chain_of(natures);
+  sim::Rounds(chain, sim::usual_pass).run(200);
+  // In a new text, where nothing is spent on looking again.
+  const auto plan = [&](double value) {
+    fd::Controller control = chain.controller();
+    control.begin_text();
+    control.begin(100, {.depth = 8, .nodes = 8});
+    return control.plan(1, 0, {.depth = 8, .nodes = 8}, value);
+  };
+  REQUIRE(plan(0));
+  const double promise = plan(0)->value;
+  CHECK(promise > 0.4);
+  CHECK(plan(promise - 0.1));
+  CHECK_FALSE(plan(promise));
+  CHECK_FALSE(plan(3));
+}
+TEST_CASE("beside a lookup that is certain a model is asked next to never") {
+  // One so cheap that its time is no reason to leave it alone.
+  const auto part_of_rounds = [](double lookup) {
+    const std::vector<sim::Nature> natures{
+        {.acceptance = lookup, .seconds = 2e-6},
+        {.acceptance = 0.9, .seconds = 0.0003, .model = true, .read_seconds = 0.00003}};
+    auto chain = sim::chain_of(natures);
+    sim::Rounds rounds(chain, sim::usual_pass);
+    rounds.run(50);
+    const auto before = chain.learned().drafters[1].asked;
+    rounds.run(400);
+    return static_cast<double>(chain.learned().drafters[1].asked - before) / 400;
+  };
+  CHECK(part_of_rounds(0.98) < 0.02);
+  CHECK(part_of_rounds(0.2) > 0.9);
+}
+TEST_CASE("the summary says what a drafter did, and why a model does not draft") {
+  const auto starts = [](const std::string& text, const std::string& with) {
+    CAPTURE(text, with);
+    CHECK(text.starts_with(with));
+  };
+  const auto ends = [](const std::string& text, const std::string& with) {
+    CAPTURE(text, with);
+    CHECK(text.ends_with(with + "\n"));
+  };
+  const std::vector<sim::Nature> lookup{{.acceptance = 0.8, .seconds = 2e-6}};
+  auto chain = sim::chain_of(lookup);
+  sim::Rounds rounds(chain, sim::usual_pass);
+  int accepted = 0;
+  for (int i = 0; i < 100; ++i) accepted += rounds.round() - 1;
+  CHECK(accepted > 100);
+  starts(chain.summary(), "drafter: asked 100 times, 0.2 ms in all; " +
+                              std::to_string(rounds.drafted()) + " tokens verified, " +
+                              std::to_string(accepted) + " accepted (");
+  ends(chain.summary(), " %)");
+
+  const auto model = [](double seconds) {
+    return std::vector<sim::Nature>{
+        {.acceptance = 0.9, .seconds = seconds, .model = true, .read_seconds = seconds / 7}};
+  };
+  const auto dear = model(0.03);
+  chain = sim::chain_of(dear);
+  sim::Rounds(chain, sim::usual_pass).run(100);
+  CHECK_THAT(chain.summary(), Catch::Contains("; parked: drafting would cost "));
+  ends(chain.summary(), " times what it gains");
+
+  const auto cheap = model(0.003);
+  chain = sim::chain_of(cheap);
+  sim::Rounds(chain, sim::usual_pass).run(100);
+  ends(chain.summary(), " %)");
+  // Another text is long, and its answer short.
+  chain.reset();
+  sim::Rounds(chain, sim::usual_pass, 1500, 20).run(10);
+  ends(chain.summary(), "; parked: reading the text would cost more than drafts can save");
+}
 TEST_CASE("a change of text is noticed within twenty rounds") {
   double wrong = 0;
   double right = 0;

@@ -3,14 +3,16 @@
 #include <algorithm>
 #include <foredraft/foredraft.hpp>
 #include <foredraft/testing/drafts.hpp>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "drafter/given_costs.hpp"
 #include "support/catch.hpp"
 #include "support/exact_law.hpp"
 #include "support/function_policies.hpp"
 #include "support/oracle_drafter.hpp"
-#include "support/simulated_rounds.hpp"
 #include "support/toy_target.hpp"
 
 namespace fd = foredraft;
@@ -19,29 +21,7 @@ using fd::Shape;
 namespace {
 
 using Chain = fd::Chain<Shape::kTree>;
-
-/// A clock of which no two readings make sense, so that the controller decides at random; the same
-/// each time it is set back.
-std::uint64_t reading = 0;
-double senseless() { return simulated::unit(++reading, 5); }
-
-/// What rounds cost is senseless as well: it depends on all that has become final.
-class Senseless : public Chain {
- public:
-  Senseless() { use_clock(&senseless); }
-  void commit(const fd::Round& round) noexcept {
-    for (const fd::TokenId token : round.tokens) {
-      seen_ = simulated::mix(seen_, static_cast<std::uint64_t>(token));
-    }
-    fd::Round changed = round;
-    changed.cost = {simulated::unit(seen_, 1), simulated::unit(seen_, 2)};
-    Chain::commit(changed);
-  }
-
- private:
-  std::uint64_t seen_ = 0;
-};
-static_assert(fd::Drafter<Senseless>);
+using Senseless = given::Chain<Shape::kTree>;
 
 struct Named {
   std::string name;
@@ -310,7 +290,7 @@ TEMPLATE_TEST_CASE("a controller that decides at random leaves the text alone", 
   std::int64_t accepted = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     CAPTURE(seed);
-    reading = 1000 * seed;
+    given::reading = 1000 * seed;
     Senseless chain =
         chain_of<Senseless>(part("lookup", fd::PromptLookup{}),
                             part("oracle", OracleDrafter(whole, target.vocab_size(), 0.3, seed, 2)),
@@ -327,7 +307,7 @@ TEST_CASE("rejection keeps the law with a controller whose choices depend on all
   toy::Target target(3, 0, 1.5, 5);
   const fd::SamplingOptions sampling{.temperature = 1.0f};
   const law::Tokens prompt{0, 1};
-  constexpr int kTokens = 4;
+  constexpr int kTokens = 6;
   const auto q = [](const law::Tokens& text) {
     return fd::Law{{0, 1, 2},
                    text.size() % 2 == 0 ? std::vector{0.2, 0.5, 0.3} : std::vector{0.6, 0.1, 0.3}};
@@ -338,19 +318,26 @@ TEST_CASE("rejection keeps the law with a controller whose choices depend on all
   Reader drawn;
   drawn.function = law::drafting<Shape::kTree>(3, one(fd::Siblings::kIndependent, 1), q).function;
   const auto found = law::drafting<Shape::kTree>(3, one(fd::Siblings::kPointMass, 2), q);
-  int drafted = 0;
+  // By place in the text: whose drafts were verified there on any path, -1 for none.
+  std::map<fd::Position, std::set<int>> choices;
+  fd::Options options{.max_tokens = kTokens, .sampling = sampling};
+  options.observer = [&](const fd::RoundEvent& round) {
+    const fd::DraftTree& draft = round.draft;
+    choices[round.anchor_position].insert(draft.drafted() > 0 ? draft.origin(1) : -1);
+  };
   const auto written = law::law_of([&](fd::Rng& rng) {
-    reading = 0;
+    given::reading = 0;
     fd::Decoder decoder{target, toy::TokenCache{},
                         chain_of<Senseless>(part("found", found), part("drawn", drawn),
                                             part("fixed", Continuing{fixed({2})})),
                         fd::RejectionSampling{}};
     decoder.use_rng(&rng);
-    const auto result = decoder.generate(prompt, {.max_tokens = kTokens, .sampling = sampling});
-    drafted += static_cast<int>(result.stats.drafted);
-    return result.tokens;
+    return decoder.generate(prompt, options).tokens;
   });
-  CHECK(drafted > 0);
+  // The drawn draft was chosen, and whether it was depended on the path.
+  CHECK(std::any_of(choices.begin(), choices.end(), [](const auto& place) {
+    return place.second.contains(1) && place.second.size() > 1;
+  }));
   CHECK(law::total_variation(written, law::target_law(target, prompt, sampling, kTokens)) < 1e-12);
 }
 

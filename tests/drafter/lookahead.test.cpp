@@ -447,6 +447,20 @@ TEST_CASE("memory is bounded, for many rounds, and commits allocate nothing") {
   commit(copy, text, drafted(copy, text));
 }
 
+TEST_CASE("lookahead: a million answers take no more memory than is said") {
+  fd::Lookahead drafter;
+  std::mt19937 random(4);
+  Tokens text = distinct(50);
+  fd::DraftTree draft;
+  const auto answer = [&](fd::TokenId) { return static_cast<fd::TokenId>(random() % 100'000); };
+  for (int answers = 0; answers < 1'000'000; answers += draft.size()) {
+    draft.reset(text.back());
+    drafter.propose({text, {}, {}}, kRoom, draft);
+    commit(drafter, text, draft, {0}, answer);
+  }
+  CHECK(drafter.bytes() < 312'000);
+}
+
 TEST_CASE("settings of lookahead out of range are refused") {
   for (const Settings& settings :
        {Settings{.window = 0}, Settings{.ngram = 1}, Settings{.guesses = 0}, Settings{.window = 17},

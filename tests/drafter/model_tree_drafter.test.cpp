@@ -1,8 +1,12 @@
 #include <foredraft/drafter/model_tree_drafter.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
+#include <memory>
 #include <set>
 
+#include <foredraft/drafter/model_drafter.hpp>
 #include <foredraft/foredraft.hpp>
 #include <foredraft/testing/law.hpp>
 
@@ -161,6 +165,96 @@ TEST_CASE("exact law: drafted trees under rejection sampling") {
       const int depth = static_cast<int>(branching.size());
       CHECK(fd::testing::law_distance(target, drafter, fd::RejectionSampling{}, sampling, depth) <=
             1e-12);
+    }
+  }
+}
+
+namespace {
+
+/// Drafts until a path is improbable. Notes how deep, by the text in front.
+template <typename D>
+struct Stopping : D {
+  static constexpr bool controls = true;
+
+  Stopping(D drafter, float below) : D(std::move(drafter)), stop_below(below) {}
+  void propose(const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
+    limit.stop_below = stop_below;
+    D::propose(context, limit, draft);
+    (*depths)[Tokens(context.tokens.begin(), context.tokens.end())].insert(draft.max_depth());
+  }
+
+  float stop_below;
+  std::shared_ptr<std::map<Tokens, std::set<int>>> depths =
+      std::make_shared<std::map<Tokens, std::set<int>>>();
+};
+
+template <typename D>
+void check_law_where_it_stops(const D& drafter, int n_vocab, int depth, float stop_below) {
+  for (const float temperature : {1.0f, 0.7f}) {
+    CAPTURE(n_vocab, depth, stop_below, temperature);
+    toy::Target target(n_vocab, 0, 1.5, 5);
+    const Stopping<D> stopping(drafter, stop_below);
+    CHECK(fd::testing::law_distance(target, stopping, fd::RejectionSampling{},
+                                    {.temperature = temperature}, depth) <= 1e-12);
+    // Where it stopped did depend on what was drawn.
+    CHECK(std::any_of(stopping.depths->begin(), stopping.depths->end(),
+                      [](const auto& text) { return text.second.size() > 1; }));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("exact law: drafts that end where a drawn path is improbable") {
+  toy::Target two(2, 0, 1.5, 9);
+  const fd::ModelDrafter<toy::Target, toy::TokenCache> chain(two, toy::TokenCache{64, 16},
+                                                             {.sampling = How::kDrawn});
+  for (const float stop_below : {0.3f, 0.5f}) {
+    for (const int depth : {2, 3}) check_law_where_it_stops(chain, 2, depth, stop_below);
+  }
+  toy::Target three(3, 0, 1.5, 9);
+  for (const auto siblings : {fd::Siblings::kIndependent, fd::Siblings::kWithoutReplacement}) {
+    const Tree tree = drafter_of(
+        three, {.branching = {2, 1}, .siblings = siblings, .sampling = How::kDrawn}, 64, 16);
+    check_law_where_it_stops(tree, 3, 2, 0.5f);
+  }
+}
+
+TEST_CASE("a tree ends with the level whose best path is improbable") {
+  toy::Target model(16, 1, 2.0);
+  for (const How how : {How::kDrawn, How::kArgmax}) {
+    for (const std::vector<int>& branching : {std::vector<int>{3, 2, 1, 1, 1}, {1, 2, 2, 2}}) {
+      const int deepest = static_cast<int>(branching.size());
+      const auto propose = [&](float stop_below) {
+        fd::Philox rng(3);
+        return Drafted(model, {.branching = branching, .sampling = how},
+                       {.depth = 8, .nodes = 63, .stop_below = stop_below}, rng)
+            .tree;
+      };
+      const fd::DraftTree whole = propose(1e-30f);
+      REQUIRE(whole.max_depth() == deepest);
+      std::vector<float> best(static_cast<std::size_t>(deepest) + 1);  // path, by level
+      for (fd::NodeIndex node = 0; node < whole.size(); ++node) {
+        float path = 1;
+        for (fd::NodeIndex i = node; i > 0; i = whole.parent(i)) path *= whole.confidence(i);
+        float& most = best[static_cast<std::size_t>(whole.depth(node))];
+        most = std::max(most, path);
+      }
+      std::set<int> depths;
+      for (const float stop_below : {0.8f, 0.5f, 0.3f, 0.1f, 0.03f, 0.01f}) {
+        CAPTURE(static_cast<int>(how), deepest, stop_below);
+        int depth = 1;
+        while (depth < deepest && best[static_cast<std::size_t>(depth)] >= stop_below) ++depth;
+        depths.insert(depth);
+        fd::DraftTree expected = whole;
+        while (expected.max_depth() > depth) expected.truncate(expected.size() - 1);
+        const fd::DraftTree draft = propose(stop_below);
+        REQUIRE(draft.size() == expected.size());
+        for (fd::NodeIndex node = 1; node < draft.size(); ++node) {
+          CHECK(draft.token(node) == expected.token(node));
+          CHECK(draft.parent(node) == expected.parent(node));
+        }
+      }
+      CHECK(depths.size() > 1);
     }
   }
 }

@@ -184,10 +184,12 @@ TEST_CASE("prompt lookup: what was cut off is not proposed, whatever comes in it
 TEST_CASE("prompt lookup: settings out of range are refused") {
   for (const Settings& settings :
        {Settings{.min_match = 0}, Settings{.min_match = 5, .max_match = 4},
+        Settings{.max_match = 1025}, Settings{.min_match = 1'000'000, .max_match = 1'000'000},
         Settings{.max_candidates = 0}, Settings{.tokens_per_match = 0.0},
         Settings{.tokens_per_match = std::nan("")}}) {
     CHECK_THROWS_AS(fd::PromptLookup(settings), fd::Error);
   }
+  CHECK(proposed({.min_match = 1024, .max_match = 1024}, Tokens(3000, 7), 2) == Tokens{7, 7});
 }
 
 TEST_CASE("a place that only shares a bucket with the text's end is no match") {

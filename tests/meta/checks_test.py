@@ -112,11 +112,6 @@ class Layers(Tree):
         self.header("core/c.hpp", "<foredraft/core/gone.hpp>")
         self.assert_found(layers, "does not exist")
 
-    def test_cuda_in_cpu(self):
-        self.header("backend/cuda/k.hpp")
-        self.header("backend/cpu/c.hpp", "<foredraft/backend/cuda/k.hpp>")
-        self.assert_found(layers, "a CPU header")
-
     def test_cuda_in_host_header(self):
         self.header("k.hpp", "<cuda_runtime.h>")
         self.assert_found(layers, "a host header includes <cuda_runtime.h>")
@@ -138,7 +133,8 @@ class RulesOfThisProject(Tree):
         self.write("docs/design/layers.md", page.read_text())
         self.header("core/a.hpp")
         self.header("generate.hpp", "<foredraft/core/a.hpp>")
-        self.header("backend/cpu/c.hpp")
+        for backend in ("cpu", "cuda", "reference"):
+            self.header(f"backend/{backend}/c.hpp")
         self.header("cache/storage.hpp", "<foredraft/backend/cpu/c.hpp>")
         self.header("model/load.hpp", "<foredraft/backend/cpu/c.hpp>")
         self.header("sampling/s.hpp")
@@ -146,7 +142,21 @@ class RulesOfThisProject(Tree):
     def test_broken(self):
         for path, target in [
                 ("model/x.hpp", "backend/cpu/c.hpp"), ("model/family/x.hpp", "backend/cpu/c.hpp"),
-                ("cache/x.hpp", "backend/cpu/c.hpp"), ("backend/reference/x.hpp", "backend/cpu/c.hpp"),
+                ("model/x.hpp", "backend/cuda/c.hpp"), ("model/family/x.hpp", "backend/cuda/c.hpp"),
+                ("model/x.hpp", "backend/reference/c.hpp"),
+                ("model/load.hpp", "backend/cuda/c.hpp"), ("model/load.hpp", "backend/reference/c.hpp"),
+                ("cache/x.hpp", "backend/cpu/c.hpp"), ("cache/x.hpp", "backend/cuda/c.hpp"),
+                ("cache/x.hpp", "backend/reference/c.hpp"),
+                ("cache/storage.hpp", "backend/cuda/c.hpp"),
+                ("cache/storage.hpp", "backend/reference/c.hpp"),
+                ("backend/x.hpp", "backend/cpu/c.hpp"), ("backend/x.hpp", "backend/cuda/c.hpp"),
+                ("backend/x.hpp", "backend/reference/c.hpp"),
+                ("backend/cpu/x.hpp", "backend/cuda/c.hpp"),
+                ("backend/cpu/x.hpp", "backend/reference/c.hpp"),
+                ("backend/cuda/x.hpp", "backend/cpu/c.hpp"),
+                ("backend/cuda/x.hpp", "backend/reference/c.hpp"),
+                ("backend/reference/x.hpp", "backend/cpu/c.hpp"),
+                ("backend/reference/x.hpp", "backend/cuda/c.hpp"),
                 ("drafter/x.hpp", "generate.hpp"), ("backend/x.hpp", "sampling/s.hpp")]:
             with self.subTest(f"{path} includes {target}"):
                 self.header(path, f"<foredraft/{target}>")

@@ -134,8 +134,6 @@ def problems(root):
                 found.append(f"{path}: {layer} may not include {other} ({target})")
             if path.endswith(".hpp") and target.endswith(".cuh"):
                 found.append(f"{path}: a host header includes {target}")
-            if path.startswith("backend/cpu/") and target.startswith("backend/cuda/"):
-                found.append(f"{path}: a CPU header includes {target}")
     cycle = find_cycle(graph)
     if cycle:
         found.append("cycle: " + " -> ".join(cycle))

@@ -1,6 +1,8 @@
 #include <foredraft/model/load.hpp>
 
 #include <cstring>
+#include <string>
+#include <vector>
 
 #include <foredraft/io/gguf_writer.hpp>
 
@@ -104,4 +106,20 @@ TEST_CASE("a missing file is an io error") {
   } catch (const fd::Error& error) {
     CHECK(error.code() == fd::ErrorCode::kIo);
   }
+}
+
+TEST_CASE("a model that is to draft gets Q4_0, and of a large vocabulary the frequent tokens") {
+  const auto options = [](std::size_t n_tokens) {
+    fd::GgufWriter file;
+    file.add_array("tokenizer.ggml.tokens", std::vector<std::string>(n_tokens, "a"));
+    const auto bytes = file.bytes();
+    return fd::drafting_options(fd::Gguf::parse(bytes));
+  };
+  for (const std::size_t n_tokens : {300, 65'535, 65'536, 151'936}) {
+    CAPTURE(n_tokens);
+    CHECK(options(n_tokens).requantize == fd::TensorType::kQ4_0);
+    CHECK(options(n_tokens).head_tokens == (n_tokens >= 65'536 ? 32'768 : 0));
+  }
+  const auto without_tokens = fd::GgufWriter().bytes();
+  CHECK(fd::drafting_options(fd::Gguf::parse(without_tokens)).head_tokens == 0);
 }

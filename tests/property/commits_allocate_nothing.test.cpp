@@ -129,7 +129,7 @@ fd::Options options(float temperature) {
 }  // namespace
 
 TEMPLATE_TEST_CASE("from a round's commit to its first token nothing is allocated", "", float,
-                   fd::f16, fd::q8_0) {
+                   fd::f16, fd::bf16, fd::q8_0) {
   TinyPair models(tiny());
   Drafted drafted;
   std::vector<fd::TokenId> greedy_text;

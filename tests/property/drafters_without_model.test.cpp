@@ -5,9 +5,11 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "property/controlled_texts.hpp"
 #include "property/law_setup.hpp"
 #include "support/catch.hpp"
 #include "support/counted_memory.hpp"
@@ -99,6 +101,12 @@ TEST_CASE("greedy and matched texts are the plain ones, whatever was learnt befo
   }
 }
 
+TEST_CASE("so they are where a controller decides how much is drafted") {
+  for (const Named& named : drafters()) {
+    check_controlled_texts<fd::Shape::kTree>(named.name, named.make);
+  }
+}
+
 TEST_CASE("sampled text has the target's law, first round included") {
   toy::Target target(2, 0, 1.0, 9);
   for (const Named& named : drafters()) {
@@ -118,6 +126,29 @@ TEST_CASE("sampled text has the target's law, first round included") {
         CHECK(law::total_variation(found, expected) <= setup::kExact);
       }
     }
+  }
+}
+
+TEST_CASE("and so it has with a controller that decides at random") {
+  toy::Target target(2, 0, 1.0, 9);
+  const auto sampling = law::law_transforms()[2];
+  for (const Named& named : drafters()) {
+    CAPTURE(named.name);
+    fd::Options options{.max_tokens = 7, .sampling = sampling};
+    std::set<int> sizes;
+    options.observer = [&](const fd::RoundEvent& round) { sizes.insert(round.draft.drafted()); };
+    const auto found = law::law_of([&](fd::Rng& rng) {
+      given::reading = 0;
+      given::Chain<fd::Shape::kTree> chain;
+      chain.add(named.name, named.make());
+      fd::Decoder decoder{target, toy::TokenCache{32, 16}, std::move(chain), setup::kRejection};
+      decoder.use_rng(&rng);
+      decoder.generate(setup::kPeriodic, options);
+      return Tokens(decoder.tokens().begin(), decoder.tokens().end());
+    });
+    CHECK(sizes.size() > 1);  // it drafts, and not always as much
+    const auto expected = setup::expected(target, setup::kPeriodic, sampling, 7);
+    CHECK(law::total_variation(found, expected) <= setup::kExact);
   }
 }
 

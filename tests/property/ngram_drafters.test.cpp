@@ -7,9 +7,11 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "property/controlled_texts.hpp"
 #include "support/catch.hpp"
 #include "support/counted_memory.hpp"
 #include "support/drafted.hpp"
@@ -109,6 +111,11 @@ TEST_CASE("greedy and matched text is the plain text, whatever was learnt before
   }
 }
 
+TEST_CASE("so it is where a controller decides how much is drafted") {
+  for (const Named& named : drafters())
+    check_controlled_texts<fd::Shape::kChain>(named.name, named.make);
+}
+
 TEST_CASE("a decoder chooses among all of them and none of them") {
   toy::Target target(12, 1, 3.0);
   const auto all = drafters();
@@ -206,5 +213,22 @@ void check_hours(int requests, std::size_t size) {
 
 }  // namespace
 
+TEST_CASE("a million tokens take no more memory than is said") {
+  const Tokens text = text_of(1, 1'000'000);
+  const auto taken_by = [&](auto drafter) {
+    const std::size_t before = heap_in_use();
+    std::size_t most = before;
+    fd::DraftTree draft;
+    for (std::size_t n = 1000; n <= text.size(); n += 1000) {
+      draft.reset(text[n - 1]);
+      drafter.propose({std::span(text).first(n), {}, {}}, {8, 8}, draft);
+      most = std::max(most, heap_in_use());
+    }
+    return most - before;
+  };
+  CHECK(taken_by(fd::PromptLookup()) <= 8 * text.size());
+  constexpr int kHistory = 1 << 14;
+  CHECK(taken_by(fd::SuffixAutomaton({.max_history = kHistory})) <= std::size_t{250} * kHistory);
+}
 TEST_CASE("memory does not grow from request to request") { check_hours(120, 400); }
 TEST_CASE("nor in hours of text", "[.hours]") { check_hours(8000, 500); }

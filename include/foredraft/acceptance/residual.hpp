@@ -8,6 +8,7 @@
 
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/rng.hpp>
 #include <foredraft/sampling/row_sampler.hpp>
 #include <foredraft/sampling/tempered_row.hpp>
@@ -85,7 +86,7 @@ class ResidualWeights final : public LazyWeights {
     const std::span<const double> weights = p_.run(i);
     const auto first = static_cast<TokenId>(i * kRun);
     const auto drafted = std::lower_bound(q_.ids.begin(), q_.ids.end(), first);
-    auto j = static_cast<std::size_t>(drafted - q_.ids.begin());
+    std::size_t j = idx(drafted - q_.ids.begin());
     for (std::size_t k = 0; k < weights.size(); ++k) {
       const bool known = j < q_.size() && q_.ids[j] == first + static_cast<TokenId>(k);
       excess_[k] = std::max(weights[k] * scale_ - (known ? q_.p[j++] : 0.0), 0.0);

@@ -152,4 +152,18 @@ concept Backend =
       backend.run(shape, body);
     };
 
+/// What a thread holds while it works with the memory of a backend outside of run(): nothing, but for
+/// a backend with a scope() of its own.
+template <typename B>
+auto scope_of(B& backend) {
+  if constexpr (requires { backend.scope(); }) {
+    return backend.scope();
+  } else {
+    struct Nothing {
+      ~Nothing() {}  // so that no compiler calls it unused
+    };
+    return Nothing{};
+  }
+}
+
 }  // namespace foredraft::inline v0

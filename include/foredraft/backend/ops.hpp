@@ -64,7 +64,8 @@ struct RmsNorm {
 /// `first_node + i`.
 ///
 /// Its cache stores the committed positions and behind them the staged nodes; the two functions say
-/// in which rows. Nobody else works that out.
+/// in which rows. Kernels of attention, which cannot call them, repeat that rule
+/// (cpu::AttendTask::row_of, cuda::storage_row); nobody else does.
 struct SequenceRows {
   int first_row = 0;
   int n_rows = 0;

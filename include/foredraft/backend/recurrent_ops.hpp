@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -118,7 +119,7 @@ struct StateRows {
   }
 };
 
-/// What every operator of a recurrent layer is given.
+/// What every operator of a recurrent layer is given: `common` in its own arguments.
 template <typename W, typename V>
 struct RecurrentArgs {
   Out<W> x = nullptr;  // read and written [n_rows, d_model]
@@ -127,12 +128,18 @@ struct RecurrentArgs {
   std::span<const SequenceRows> sequences = {};  // every row of the pass in one of them
   std::span<const StateRows> states = {};        // one for each of `sequences`
   std::span<const typename V::Layer> kept = {};  // likewise
+
+  /// What row i of a sequence puts in, where the host can read it.
+  auto* own_row(std::size_t sequence, int i) const noexcept {
+    return kept[sequence].row(states[sequence].own(sequences[sequence], i));
+  }
 };
 
 /// [b, c, u] = in * norm(x); x += out * (c .* convolution(b .* u)), where b .* u is what a token puts
 /// in, and its convolution is summed from the oldest token to the row itself.
 template <typename W, typename V>
-struct ShortConvArgs : RecurrentArgs<W, V> {
+struct ShortConvArgs {
+  RecurrentArgs<W, V> common = {};
   ShortConvShape shape = {};
   const typename W::Matrix* in = nullptr;   // [3 * width, d_model]
   In<W> kernel = nullptr;                   // [kernel, width], oldest token first
@@ -147,7 +154,8 @@ struct ShortConvArgs : RecurrentArgs<W, V> {
 ///
 /// x += out * norm(y .* silu(gate)), with a norm for the channels of each group.
 template <typename W, typename V>
-struct SelectiveScanArgs : RecurrentArgs<W, V> {
+struct SelectiveScanArgs {
+  RecurrentArgs<W, V> common = {};
   SelectiveScanShape shape = {};
   const typename W::Matrix* in = nullptr;   // [width + d_conv + n_heads, d_model]
   In<W> kernel = nullptr;                   // [kernel, d_conv], oldest token first
@@ -168,7 +176,8 @@ struct SelectiveScanArgs : RecurrentArgs<W, V> {
 ///
 /// x += out * (norm(y) .* silu(gate * norm(x))), with one norm that all heads share.
 template <typename W, typename V>
-struct GatedDeltaNetArgs : RecurrentArgs<W, V> {
+struct GatedDeltaNetArgs {
+  RecurrentArgs<W, V> common = {};
   GatedDeltaNetShape shape = {};
   const typename W::Matrix* qkv = nullptr;    // [d_conv, d_model]
   const typename W::Matrix* gate = nullptr;   // [width, d_model]

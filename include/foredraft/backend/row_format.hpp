@@ -12,13 +12,15 @@
 namespace foredraft::inline v0 {
 
 /// The formats in which a row of a key or a value is stored, known when a program is compiled (the
-/// type of an element: float, f16, q8_0) or when it runs (RowFormat).
+/// type of an element: float, f16, bf16, q8_0) or when it runs (RowFormat).
 
 /// The format whose elements are of type T.
 template <typename T>
 inline constexpr RowFormat kFormatOf = RowFormat::kF32;
 template <>
 inline constexpr RowFormat kFormatOf<f16> = RowFormat::kF16;
+template <>
+inline constexpr RowFormat kFormatOf<bf16> = RowFormat::kBF16;
 template <>
 inline constexpr RowFormat kFormatOf<q8_0> = RowFormat::kQ8_0;
 
@@ -34,13 +36,14 @@ template <typename F>
   switch (format) {
     case RowFormat::kF32: return f(Element<float>());
     case RowFormat::kF16: return f(Element<f16>());
+    case RowFormat::kBF16: return f(Element<bf16>());
     case RowFormat::kQ8_0: break;
   }
   return f(Element<q8_0>());
 }
 
 constexpr std::string_view name_of(RowFormat format) noexcept {
-  constexpr std::string_view kNames[] = {"f32", "f16", "q8_0"};
+  constexpr std::string_view kNames[] = {"f32", "f16", "q8_0", "bf16"};
   return kNames[static_cast<int>(format)];
 }
 
@@ -65,6 +68,7 @@ template <typename T>
   switch (format) {
     case RowFormat::kF32: return idx(d_head) * sizeof(float);
     case RowFormat::kF16: return idx(d_head) * sizeof(f16);
+    case RowFormat::kBF16: return idx(d_head) * sizeof(bf16);
     case RowFormat::kQ8_0: break;
   }
   return idx(row_elements<q8_0>(d_head)) * sizeof(q8_0);

@@ -28,7 +28,8 @@ namespace foredraft::inline v0 {
 ///     copied so the next committed ones. key_elements(n) and value_elements(n) are how many elements
 ///     n rows have, different ones where keys and values are stored in different formats. A device's
 ///     storage may copy elsewhere than into vectors of elements as the kernels store them; whoever
-///     holds the copies does not look into them;
+///     holds the copies does not look into them. A storage in one of several formats has formats():
+///     rows in another one may have as many elements;
 ///  6. commit, truncate and move are noexcept and allocate nothing.
 /// @see cpu::Rows, RingStorage
 template <typename R>

@@ -32,12 +32,14 @@ class RowCache {
 
   struct Snapshot {
     int size = 0;
-    int sinks = 0;  // that rows of layers with a window saw
+    int sinks = 0;    // that rows of layers with a window saw
+    int formats = 0;  // of rows: see formats_in_use()
     SharedRows<value_type> rows;
 
     static void parts(auto& self, auto& archive) {
       archive(self.size);
       archive(self.sinks);
+      archive(self.formats);
       archive(self.rows);
     }
   };
@@ -90,7 +92,7 @@ class RowCache {
   /// ring.
   /// @cost a copy of the other rows
   Snapshot snapshot() const {
-    Snapshot snapshot{size(), sinks_, copies_.held()};
+    Snapshot snapshot{size(), sinks_, formats_in_use(), copies_.held()};
     // A ring has only the newest rows: one copy of all that is left.
     const int step = keeps_all() ? RowCopies<value_type>::kRows : size();
     for (int row = static_cast<int>(snapshot.rows.size()) * step; row < size(); row += step) {
@@ -174,6 +176,16 @@ class RowCache {
     return true;
   }
 
+  /// A number for each pair of formats that a storage may have; 0 where it has but one.
+  int formats_in_use() const noexcept {
+    if constexpr (requires { rows_.formats(); }) {
+      const RowFormats formats = rows_.formats();
+      return 1 + static_cast<int>(formats.k) + (static_cast<int>(formats.v) << 8);
+    } else {
+      return 0;
+    }
+  }
+
   void check(const Snapshot& snapshot) const {
     if (snapshot.size > capacity_) {
       throw Error(ErrorCode::kContextOverflow,
@@ -186,6 +198,7 @@ class RowCache {
                       std::to_string(rows_.value_elements(1)) + " of values a position",
                   "restore it in a cache of the same kind, format and model");
     };
+    if (snapshot.size > 0 && snapshot.formats != formats_in_use()) refuse();
     int size = 0;
     std::size_t keys = 0, values = 0;
     for (const auto& copy : snapshot.rows) {

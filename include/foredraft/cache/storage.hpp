@@ -20,6 +20,10 @@ struct RowsIn<f16> {
   using type = cpu::Rows<f16>;
 };
 template <>
+struct RowsIn<bf16> {
+  using type = cpu::Rows<bf16>;
+};
+template <>
 struct RowsIn<q8_0> {
   using type = cpu::Rows<q8_0>;
 };

@@ -57,4 +57,14 @@ struct f16 {
 };
 static_assert(sizeof(f16) == 2);
 
+/// Likewise in bfloat16: the range of float, and 8 bits of its precision.
+struct bf16 {
+  std::uint16_t bits = 0;
+
+  constexpr bf16() = default;
+  constexpr explicit bf16(float value) noexcept : bits(float_to_bfloat16(value)) {}
+  constexpr explicit operator float() const noexcept { return bfloat16_to_float(bits); }
+};
+static_assert(sizeof(bf16) == 2);
+
 }  // namespace foredraft::inline v0

@@ -117,7 +117,7 @@ namespace table_frame {
 inline constexpr std::size_t kSize = 56;
 /// Of the payload's layout; another one is not read.
 constexpr std::uint32_t version_of(TableKind kind) noexcept {
-  return kind == TableKind::kSnapshot ? 3 : 1;
+  return kind == TableKind::kSnapshot ? 4 : 1;
 }
 inline constexpr std::string_view kMagic{"FDTABLE\0", 8};
 

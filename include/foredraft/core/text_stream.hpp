@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <foredraft/core/utf8.hpp>
 
@@ -22,9 +23,13 @@ class TextStream {
   };
 
   /// @cost O(bytes held * stop bytes); what is held is shorter than the longest stop string plus
-  /// one character
-  Step push(std::string_view piece, std::span<const std::string> stops) {
-    held_ += piece;
+  /// one character. A piece of which nothing has to be held is handed on without a copy.
+  Step push(std::string piece, std::span<const std::string> stops) {
+    if (held_.empty()) {
+      held_ = std::move(piece);
+    } else {
+      held_ += piece;
+    }
     std::size_t match = std::string::npos;
     for (const std::string& stop : stops) match = std::min(match, held_.find(stop));
     if (match != std::string::npos) {
@@ -35,6 +40,7 @@ class TextStream {
     std::size_t release = held_.size();
     for (const std::string& stop : stops) release = std::min(release, begin_of_partial_match(stop));
     release = complete_utf8_prefix(std::string_view(held_).substr(0, release));
+    if (release == held_.size()) return {flush(), false};
     Step step{held_.substr(0, release), false};
     held_.erase(0, release);
     return step;

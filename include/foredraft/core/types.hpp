@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include <foredraft/core/any_ref.hpp>
 #include <foredraft/core/dimension.hpp>
 #include <foredraft/core/index.hpp>
 
@@ -52,8 +53,8 @@ enum class RowFormat : std::uint8_t {
   kF32,
   kF16,
   kQ8_0,  ///< 32 numbers in 34 bytes
+  kBF16,
 };
-inline constexpr int kRowFormats = 3;
 
 /// Keys and values have a format each.
 struct RowFormats {
@@ -90,6 +91,7 @@ struct CacheShape {
   std::vector<StateShape> states = {};  ///< of each recurrent layer
   Dim sinks = 0;            ///< first positions that rows of layers with a window read besides
   RowFormats formats = {};  ///< for a storage whose type leaves them open, such as cpu::AnyRows
+  AnyRef place = {};  ///< where the model's passes run, for a storage in the memory of a device
 
   CacheShape() = default;
   CacheShape(std::vector<KeyValueShape> of_layers, Dim context)

@@ -18,7 +18,8 @@ namespace foredraft::inline v0 {
 /// newest first, as an LZ77 compressor does; of equally long matches the newest wins. Where the
 /// copy runs into the end of the text it goes on with what it has just proposed, so a repetition is
 /// drafted to any length.
-/// @cost a proposal O(max_candidates * match), 8 bytes a token of history; indexing O(1) a token
+/// @cost a proposal O(max_candidates * match), 8 bytes a token of history; indexing O(min_match) a
+/// token
 /// @source Saxena 2023, "Prompt lookup decoding"; hash chains as in RFC 1951, section 4
 class PromptLookup : public DrafterBase {
  public:
@@ -41,9 +42,10 @@ class PromptLookup : public DrafterBase {
   /// @errors kInvalidOption
   explicit PromptLookup(Settings settings) : settings_(settings), heads_(kBuckets, kNone) {
     if (settings.min_match < 1 || settings.max_match < settings.min_match ||
-        settings.max_candidates < 1 || !(settings.tokens_per_match > 0)) {
+        settings.max_match > 1024 || settings.max_candidates < 1 ||
+        !(settings.tokens_per_match > 0)) {
       throw Error(ErrorCode::kInvalidOption, "settings of PromptLookup out of range",
-                  "1 <= min_match <= max_match, max_candidates >= 1, tokens_per_match > 0");
+                  "1 <= min_match <= max_match <= 1024, max_candidates >= 1, tokens_per_match > 0");
     }
   }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/quoted.hpp>
 #include <foredraft/io/chat_marks.hpp>
 
@@ -252,7 +253,7 @@ inline std::string format_chat(const ChatTemplate& chat, std::span<const ChatMes
   const auto last_user =
       std::find_if(messages.rbegin(), messages.rend(),
                    [](const ChatMessage& message) { return message.role == "user"; });
-  const auto n_answered = static_cast<std::size_t>(messages.rend() - last_user);
+  const std::size_t n_answered = idx(messages.rend() - last_user);
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const ChatMessage& message = messages[i];
     const bool user = message.role == "user";

@@ -302,28 +302,44 @@ class LayerStack {
   void recur(Worker& worker, const Pass<R, V>& pass, Out<Worker> x, int layer,
              const ShortConvShape& shape) const noexcept {
     const auto& w = *std::get_if<ShortConvWeights<B>>(&weights_[idx(layer)].recurrent);
-    worker.short_conv(ShortConvArgs<Worker, V>{recurrent_args(pass, x, layer), shape, &w.in,
-                                               in_or_null(w.kernel), &w.out});
+    worker.short_conv(ShortConvArgs<Worker, V>{.common = recurrent_args(pass, x, layer),
+                                               .shape = shape,
+                                               .in = &w.in,
+                                               .kernel = in_or_null(w.kernel),
+                                               .out = &w.out});
   }
 
   template <typename R, typename V>
   void recur(Worker& worker, const Pass<R, V>& pass, Out<Worker> x, int layer,
              const SelectiveScanShape& shape) const noexcept {
     const auto& w = *std::get_if<SelectiveScanWeights<B>>(&weights_[idx(layer)].recurrent);
-    worker.selective_scan(SelectiveScanArgs<Worker, V>{
-        recurrent_args(pass, x, layer), shape, &w.in, in_or_null(w.kernel), in_or_null(w.conv_bias),
-        in_or_null(w.dt_bias), in_or_null(w.decay), in_or_null(w.skip), norm(w.group_norm),
-        &w.out});
+    worker.selective_scan(SelectiveScanArgs<Worker, V>{.common = recurrent_args(pass, x, layer),
+                                                       .shape = shape,
+                                                       .in = &w.in,
+                                                       .kernel = in_or_null(w.kernel),
+                                                       .conv_bias = in_or_null(w.conv_bias),
+                                                       .dt_bias = in_or_null(w.dt_bias),
+                                                       .decay = in_or_null(w.decay),
+                                                       .skip = in_or_null(w.skip),
+                                                       .group_norm = norm(w.group_norm),
+                                                       .out = &w.out});
   }
 
   template <typename R, typename V>
   void recur(Worker& worker, const Pass<R, V>& pass, Out<Worker> x, int layer,
              const GatedDeltaNetShape& shape) const noexcept {
     const auto& w = *std::get_if<GatedDeltaNetWeights<B>>(&weights_[idx(layer)].recurrent);
-    worker.gated_delta_net(
-        GatedDeltaNetArgs<Worker, V>{recurrent_args(pass, x, layer), shape, &w.qkv, &w.gate,
-                                     &w.beta, &w.alpha, in_or_null(w.kernel), in_or_null(w.dt_bias),
-                                     in_or_null(w.decay), norm(w.head_norm), &w.out});
+    worker.gated_delta_net(GatedDeltaNetArgs<Worker, V>{.common = recurrent_args(pass, x, layer),
+                                                        .shape = shape,
+                                                        .qkv = &w.qkv,
+                                                        .gate = &w.gate,
+                                                        .beta = &w.beta,
+                                                        .alpha = &w.alpha,
+                                                        .kernel = in_or_null(w.kernel),
+                                                        .dt_bias = in_or_null(w.dt_bias),
+                                                        .decay = in_or_null(w.decay),
+                                                        .head_norm = norm(w.head_norm),
+                                                        .out = &w.out});
   }
 
   template <typename R, typename V>
@@ -430,7 +446,10 @@ class LayerStack {
                                .n_experts = f.n_experts,
                                .n_used = f.n_used};
       if (w.shared) {
-        args.shared = {&w.shared->score, &w.shared->gate, &w.shared->up, &w.shared->down};
+        args.shared = {.score = &w.shared->score,
+                       .gate = &w.shared->gate,
+                       .up = &w.shared->up,
+                       .down = &w.shared->down};
       }
       worker.mixture(args);
     }

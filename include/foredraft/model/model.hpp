@@ -61,7 +61,11 @@ class Model {
   }
 
   int vocab_size() const noexcept { return config_.n_vocab; }
-  CacheShape shape() const { return config_.cache_shape(); }
+  CacheShape shape() const {
+    CacheShape shape = config_.cache_shape();
+    if constexpr (requires { shape.place = backend_->place(); }) shape.place = backend_->place();
+    return shape;
+  }
   /// A cache for one sequence, whatever kinds of layers there are, for a backend with rings in its
   /// memory, as the processor's are. Other caches are made from shape().
   /// @tparam S  how keys and values are stored
@@ -70,7 +74,7 @@ class Model {
   template <typename S = f16, StateStorage V = Replay>
     requires AttendsOver<Worker, RowsIn<S>>
   HybridCache<S, V> make_cache(const CacheOptions& options = {}) const {
-    CacheShape shape = config_.cache_shape();
+    CacheShape shape = this->shape();
     shape.sinks = options.sinks;
     return HybridCache<S, V>{shape, options.n_ctx, options.max_staged};
   }
@@ -108,6 +112,7 @@ class Model {
   /// @param runs  [n_layers] which layers are run, or empty: all
   template <KeyValueCache C>
   void forward_some(std::span<Request<C>> requests, std::span<const std::uint8_t> runs) {
+    const auto scope = scope_of(*backend_);
     const auto work = workspaces_.borrow(
         [this] { return Workspace{typename LayerStack<B>::Workspace(layers_)}; });
     const PassShape shape = shape_of(requests);

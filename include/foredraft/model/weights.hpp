@@ -192,7 +192,7 @@ class WeightReader {
   /// Take note of a tensor, if the file has it, that this configuration has no use for.
   void leave(const std::string& name) {
     if (const auto* tensor = file_.find_tensor(name)) {
-      read_[static_cast<std::size_t>(tensor - file_.tensors().data())] = true;
+      read_[idx(tensor - file_.tensors().data())] = true;
       report(name);
     }
   }
@@ -217,7 +217,7 @@ class WeightReader {
     const auto unread = std::find(read_.begin(), read_.end(), false);
     if (unread == read_.end()) return;
     const auto others = std::count(unread + 1, read_.end(), false);
-    const auto& tensor = file_.tensors()[static_cast<std::size_t>(unread - read_.begin())];
+    const auto& tensor = file_.tensors()[idx(unread - read_.begin())];
     throw Error(ErrorCode::kUnsupportedModel,
                 "tensor " + in_quotes(tensor.name) +
                     (others > 0 ? " and " + std::to_string(others) + " more" : "") +
@@ -264,7 +264,7 @@ class WeightReader {
       throw Error(ErrorCode::kShapeMismatch, "no tensor '" + name + "'", expected,
                   "the file is incomplete, or one part of a split model");
     }
-    read_[static_cast<std::size_t>(tensor - file_.tensors().data())] = true;
+    read_[idx(tensor - file_.tensors().data())] = true;
     const TensorView view = file_.view(*tensor);
     if (view.n_out == idx(n_out) && view.n_in == idx(n_in)) return view;
     throw Error(ErrorCode::kShapeMismatch,

@@ -91,7 +91,7 @@ class BatchedSampler {
                          std::to_string(n_ctx) + " and " + std::to_string(n_workers) + " workers",
                      "1 or more of each", "");
     }
-    lanes_.resize(idx(n_workers));
+    own_.resize(idx(n_workers));
   }
 
   /// A sequence that begins with `prompt`.
@@ -110,8 +110,7 @@ class BatchedSampler {
     check_tokens(prompt, 0);
     Slot slot(options, group_of(options.sampling), std::min(lookback_of(options.sampling), n_ctx_));
     slot.push(prompt);
-    for (Lane& lane : lanes_)
-      lane.draw.reserve(options.sampling, idx(n_vocab_), slot.text.capacity());
+    for (Own& own : own_) own.draw.reserve(options.sampling, idx(n_vocab_), slot.text.capacity());
     auto place = std::find_if(slots_.begin(), slots_.end(), [](const auto& s) { return !s; });
     if (place == slots_.end()) place = slots_.emplace(place);
     order_.reserve(slots_.size());
@@ -141,7 +140,7 @@ class BatchedSampler {
     begin(rows);
     std::atomic<std::size_t> next{0};
     const auto draw_some = [&](int worker) {
-      if (idx(worker) < lanes_.size()) draw_until_none_is_left(rows, next, lanes_[idx(worker)]);
+      if (idx(worker) < own_.size()) draw_until_none_is_left(rows, next, own_[idx(worker)]);
     };
     workers.run(draw_some);
     refuse_failed();
@@ -215,7 +214,7 @@ class BatchedSampler {
   };
 
   /// What a worker has of its own, on cache lines of its own.
-  struct alignas(64) Lane {
+  struct alignas(64) Own {
     RowDraw draw;
     // Of the last step: the row that failed, as a place in the order, and why.
     std::size_t failed = 0;
@@ -266,7 +265,7 @@ class BatchedSampler {
   void begin(std::span<const SlotRow> rows) {
     drawn_.resize(rows.size());
     order_.clear();
-    for (Lane& lane : lanes_) lane.why = nullptr;  // of a step whose workers threw
+    for (Own& own : own_) own.why = nullptr;  // of a step whose workers threw
     for (const SlotRow& row : rows) {
       if (in_use(row.slot)) slots_[idx(row.slot)]->drawn = -1;  // also where the step fails
     }
@@ -293,15 +292,15 @@ class BatchedSampler {
 
   /// Rows are taken in order, one at a time, because some cost a multiple of others.
   void draw_until_none_is_left(std::span<const SlotRow> rows, std::atomic<std::size_t>& next,
-                               Lane& lane) noexcept {
+                               Own& own) noexcept {
     std::size_t i = 0;
     try {
       while ((i = next.fetch_add(1, std::memory_order_relaxed)) < order_.size()) {
-        drawn_[order_[i]] = draw(rows[order_[i]], lane.draw);
+        drawn_[order_[i]] = draw(rows[order_[i]], own.draw);
       }
     } catch (...) {
-      lane.failed = i;
-      lane.why = std::current_exception();
+      own.failed = i;
+      own.why = std::current_exception();
     }
   }
 
@@ -309,12 +308,12 @@ class BatchedSampler {
   void refuse_failed() {
     std::exception_ptr why;
     std::size_t first = order_.size();
-    for (Lane& lane : lanes_) {
-      if (lane.why && lane.failed < first) {
-        first = lane.failed;
-        why = lane.why;
+    for (Own& own : own_) {
+      if (own.why && own.failed < first) {
+        first = own.failed;
+        why = own.why;
       }
-      lane.why = nullptr;
+      own.why = nullptr;
     }
     if (why) std::rethrow_exception(why);
   }
@@ -343,7 +342,7 @@ class BatchedSampler {
   // Buffers, overwritten by every step.
   std::vector<std::size_t> order_;  // places of the rows
   std::vector<SlotToken> drawn_;    // [rows]
-  std::vector<Lane> lanes_;         // [workers]
+  std::vector<Own> own_;            // [workers]
 };
 
 }  // namespace foredraft::inline v0

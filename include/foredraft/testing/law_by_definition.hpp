@@ -138,41 +138,38 @@ inline double entropy_of(const std::vector<double>& p) {
   return entropy;
 }
 
-/// One transform of what is left; logits of what is not are -inf.
-inline void transform(Sampler sampler, const SamplingOptions& options, Text text,
-                      std::vector<double>& x) {
-  const std::vector<double> p = softmax(x);
-  const double greatest_p = *std::max_element(p.begin(), p.end());
-  const double greatest_x = *std::max_element(x.begin(), x.end());
-  std::vector<bool> keep(x.size(), true);
+inline std::vector<double> finite_ones(const std::vector<double>& x) {
   std::vector<double> left;
   for (const double value : x) {
     if (std::isfinite(value)) left.push_back(value);
   }
-  const auto n = static_cast<double>(left.size());
+  return left;
+}
+
+/// The temperature, which the entropy of what is left may move.
+inline void temper(const SamplingOptions& options, std::vector<double>& x) {
+  const auto n = static_cast<double>(finite_ones(x).size());
+  double temperature = options.temperature;
+  if (options.dynatemp_range > 0 && n > 1) {
+    const double least = std::max(0.0, temperature - options.dynatemp_range);
+    const double most = temperature + options.dynatemp_range;
+    temperature = least + (most - least) * std::pow(entropy_of(softmax(x)) / std::log(n),
+                                                    options.dynatemp_exponent);
+  }
+  // Where a penalty follows it sees the logits; else the greatest is taken off, for precision.
+  const double off = options.reordered() ? 0.0 : *std::max_element(x.begin(), x.end());
+  for (double& value : x) value = (value - off) / temperature;
+}
+
+/// Which tokens a cut keeps.
+inline std::vector<bool> kept(Sampler sampler, const SamplingOptions& options,
+                              const std::vector<double>& x) {
+  const std::vector<double> p = softmax(x);
+  std::vector<bool> keep(x.size(), true);
   switch (sampler) {
     case Sampler::kPenalties:
     case Sampler::kDry:
-      for (std::size_t id = 0; id < x.size(); ++id) {
-        const auto token = static_cast<TokenId>(id);
-        if (!std::isfinite(x[id])) continue;
-        x[id] = sampler == Sampler::kDry ? undried(x[id], token, options, text)
-                                         : penalised(x[id], token, options, text);
-      }
-      break;
-    case Sampler::kTemperature: {
-      double temperature = options.temperature;
-      if (options.dynatemp_range > 0 && n > 1) {
-        const double least = std::max(0.0, temperature - options.dynatemp_range);
-        const double most = temperature + options.dynatemp_range;
-        temperature = least + (most - least) *
-                                  std::pow(entropy_of(p) / std::log(n), options.dynatemp_exponent);
-      }
-      // Where a penalty follows it sees the logits; else the greatest is taken off, for precision.
-      const double off = options.reordered() ? 0.0 : greatest_x;
-      for (double& value : x) value = (value - off) / temperature;
-      break;
-    }
+    case Sampler::kTemperature: break;  // no cuts
     case Sampler::kTopK: {
       const auto order = by_preference(x);
       for (std::size_t i = idx(options.top_k); i < order.size(); ++i) keep[order[i]] = false;
@@ -187,15 +184,20 @@ inline void transform(Sampler sampler, const SamplingOptions& options, Text text
       break;
     }
     case Sampler::kTopP: keep = fewest(p, p, options.top_p); break;
-    case Sampler::kMinP:
-      for (std::size_t i = 0; i < p.size(); ++i) keep[i] = p[i] >= options.min_p * greatest_p;
+    case Sampler::kMinP: {
+      const double greatest = *std::max_element(p.begin(), p.end());
+      for (std::size_t i = 0; i < p.size(); ++i) keep[i] = p[i] >= options.min_p * greatest;
       break;
+    }
     case Sampler::kTopNSigma: {
+      const std::vector<double> left = finite_ones(x);
+      const auto n = static_cast<double>(left.size());
+      const double greatest = *std::max_element(x.begin(), x.end());
       const double mean = std::accumulate(left.begin(), left.end(), 0.0) / n;
       double variance = 0;
       for (const double value : left) variance += (value - mean) * (value - mean) / n;
       for (std::size_t i = 0; i < x.size(); ++i) {
-        keep[i] = x[i] >= greatest_x - options.top_n_sigma * std::sqrt(variance);
+        keep[i] = x[i] >= greatest - options.top_n_sigma * std::sqrt(variance);
       }
       break;
     }
@@ -207,6 +209,23 @@ inline void transform(Sampler sampler, const SamplingOptions& options, Text text
       break;
     }
   }
+  return keep;
+}
+
+/// One transform of what is left; logits of what is not are -inf.
+inline void transform(Sampler sampler, const SamplingOptions& options, Text text,
+                      std::vector<double>& x) {
+  if (sampler == Sampler::kTemperature) return temper(options, x);
+  if (sampler == Sampler::kPenalties || sampler == Sampler::kDry) {
+    for (std::size_t id = 0; id < x.size(); ++id) {
+      const auto token = static_cast<TokenId>(id);
+      if (!std::isfinite(x[id])) continue;
+      x[id] = sampler == Sampler::kDry ? undried(x[id], token, options, text)
+                                       : penalised(x[id], token, options, text);
+    }
+    return;
+  }
+  const std::vector<bool> keep = kept(sampler, options, x);
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (!keep[i]) x[i] = -std::numeric_limits<double>::infinity();
   }

@@ -89,7 +89,8 @@ TEST_CASE("attention over a quantized cache against double") {
   });
 }
 
-TEMPLATE_TEST_CASE("a row of a tree is the row alone, to the bit", "", float, fd::f16, fd::q8_0) {
+TEMPLATE_TEST_CASE("a row of a tree is the row alone, to the bit", "", float, fd::f16, fd::bf16,
+                   fd::q8_0) {
   for_each_table([](const KernelTable& kernels) {
     unsigned seed = 0;
     for (const int size : kSizes) {
@@ -104,7 +105,7 @@ TEMPLATE_TEST_CASE("a row of a tree is the row alone, to the bit", "", float, fd
 }
 
 TEMPLATE_TEST_CASE("a chain is the same with and without its paths, and as rows alone", "", float,
-                   fd::f16, fd::q8_0) {
+                   fd::f16, fd::bf16, fd::q8_0) {
   for_each_table([](const KernelTable& kernels) {
     for (const int size : kSizes) {
       CAPTURE(size);
@@ -117,7 +118,8 @@ TEMPLATE_TEST_CASE("a chain is the same with and without its paths, and as rows 
   });
 }
 
-TEMPLATE_TEST_CASE("how queries are cut among workers does not matter", "", fd::f16, fd::q8_0) {
+TEMPLATE_TEST_CASE("how queries are cut among workers does not matter", "", fd::f16, fd::bf16,
+                   fd::q8_0) {
   for_each_table([](const KernelTable& kernels) {
     const AttentionCase<TestType> c(64, 6, 70, random_tree(13, 3), 31);
     const std::vector<float> whole = c.run(kernels);
@@ -158,7 +160,7 @@ TEMPLATE_TEST_CASE("a window against double", "", float, fd::f16) {
 }
 
 TEMPLATE_TEST_CASE("a row with a window is the row alone, to the bit, from a ring too", "", float,
-                   fd::f16, fd::q8_0) {
+                   fd::f16, fd::bf16, fd::q8_0) {
   for_each_table([](const KernelTable& kernels) {
     unsigned seed = 60;
     for (const int size : {0, 5, 31, 32, 63, 64, 65, 200}) {

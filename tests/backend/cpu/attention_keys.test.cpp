@@ -69,7 +69,8 @@ struct Case {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("scores with stored blocks and gathered rows", "", float, fd::f16, fd::q8_0) {
+TEMPLATE_TEST_CASE("scores with stored blocks and gathered rows", "", float, fd::f16, fd::bf16,
+                   fd::q8_0) {
   constexpr fd::RowFormat kFormat = fd::kFormatOf<TestType>;
   Case c(kFormat);
   // Queries in q8_0 are rounded, too: half a step of |q| < 4 for each of the products.

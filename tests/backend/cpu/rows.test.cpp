@@ -183,8 +183,10 @@ TEST_CASE("keys and values have formats of their own, named by the type or by th
       }
     }
   };
-  for (const auto k : {fd::RowFormat::kF32, fd::RowFormat::kF16, fd::RowFormat::kQ8_0}) {
-    for (const auto v : {fd::RowFormat::kF32, fd::RowFormat::kF16, fd::RowFormat::kQ8_0}) {
+  for (const auto k :
+       {fd::RowFormat::kF32, fd::RowFormat::kF16, fd::RowFormat::kBF16, fd::RowFormat::kQ8_0}) {
+    for (const auto v :
+         {fd::RowFormat::kF32, fd::RowFormat::kF16, fd::RowFormat::kBF16, fd::RowFormat::kQ8_0}) {
       CAPTURE(fd::name_of(k), fd::name_of(v));
       asked.formats = {k, v};
       fd::cpu::AnyRows rows(asked, 300, false, 20);

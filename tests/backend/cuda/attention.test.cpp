@@ -37,7 +37,7 @@ Inputs inputs(const Case& c) {
 }
 
 std::vector<float> attend(const Case& c, const Inputs& in) {
-  using K = AttendPart<float, float>;
+  using K = AttendPart;
   int visible = 0;
   for (const RowPlace& row : c.rows) visible = std::max(visible, row.visible);
   const int n_rows = static_cast<int>(c.rows.size());
@@ -46,19 +46,19 @@ std::vector<float> attend(const Case& c, const Inputs& in) {
   const on_device::Array<int> nodes(c.nodes);
   const on_device::Array<float> q(in.q), k(in.k), v(in.v), out(in.q.size());
   const on_device::Array<float> parts(fd::idx(n_rows * c.n_heads * n_parts * (2 + kHead)));
-  typename K::Args args{.rows = rows.data(),
-                        .n_rows = n_rows,
-                        .nodes = nodes.data(),
-                        .q = q.data(),
-                        .n_heads = c.n_heads,
-                        .n_kv_heads = kKvHeads,
-                        .d_head = kHead,
-                        .scale = kScale,
-                        .softcap = c.softcap,
-                        .window = c.window,
-                        .n_parts = n_parts,
-                        .parts = parts.data(),
-                        .layers = {}};
+  K::Args args{.rows = rows.data(),
+               .n_rows = n_rows,
+               .nodes = nodes.data(),
+               .q = q.data(),
+               .n_heads = c.n_heads,
+               .n_kv_heads = kKvHeads,
+               .d_head = kHead,
+               .scale = kScale,
+               .softcap = c.softcap,
+               .window = c.window,
+               .n_parts = n_parts,
+               .parts = parts.data(),
+               .layers = {}};
   const auto stored = [](const on_device::Array<float>& part) {
     return StoredRows{reinterpret_cast<std::byte*>(part.data()), kPlaces * kHead * sizeof(float),
                       kHead * sizeof(float)};

@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -236,6 +237,39 @@ TEST_CASE("target and draft on one device") {
       fd::Greedy{}, 3, 20);
   CHECK(by_trees.tokens == plain);
   CHECK(by_trees.stats.accepted > 0);
+}
+
+TEST_CASE("target and draft in two streams of a device") {
+  const auto bytes = TinyModel{}.file();
+  Backend backend, other{{.stream = 1}};
+  auto target = fd::load(backend, fd::Gguf::parse(bytes));
+  auto draft = fd::load(other, fd::Gguf::parse(bytes));
+  using S = Rows<fd::f16>;
+  const auto plain = text_of<S>(target, fd::NoDraft{}, fd::Greedy{}, 0, 20).tokens;
+  CHECK(text_of<S>(draft, fd::NoDraft{}, fd::Greedy{}, 0, 20).tokens == plain);
+  using Draft = fd::ModelTreeDrafter<fd::Model<Backend>, fd::LinearCache<S>>;
+  const auto drafted = text_of<S>(target, Draft{draft, {}, 120}, fd::Greedy{}, 3, 20);
+  CHECK(drafted.tokens == plain);
+  CHECK(drafted.stats.accepted > 0);
+  CHECK(code_of([] { Backend{{.stream = -1}}; }) == fd::ErrorCode::kInvalidOption);
+}
+
+TEST_CASE("threads decode in a stream each, and have the text of one") {
+  std::vector<fd::TokenId> texts[3];
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      Backend backend{{.stream = i}};
+      auto model = fd::load(backend, recurrent_file("lfm2"));
+      // Trees move rows when they are committed.
+      fd::ModelTreeDrafter<fd::Model<Backend>, WithReplay> draft{model, {}, 120};
+      texts[i] = text_of<WithReplay>(model, std::move(draft), fd::Greedy{}, 3, 20).tokens;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(texts[0].size() == 20);
+  CHECK(texts[1] == texts[0]);
+  CHECK(texts[2] == texts[0]);
 }
 
 TEST_CASE("a draft model that was made smaller on its way to the device") {

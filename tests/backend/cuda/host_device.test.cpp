@@ -83,6 +83,27 @@ TEST_CASE("what was uploaded may be read, what was not may not") {
         fd::ErrorCode::kDevice);
 }
 
+TEST_CASE("streams have orders of their own, and no memory of each other's") {
+  HostDevice& first = HostDevice::stream(0);
+  HostDevice& second = HostDevice::stream(1);
+  CHECK(&HostDevice::current() == &first);
+  const on_device::Array<int> x(std::vector<int>(2, 1));
+  {
+    const fd::cuda::Chosen<HostDevice> here(second);
+    CHECK(&HostDevice::current() == &second);
+    const on_device::Array<int> y(std::vector<int>(2, 1));
+    first.launch<Double>({}, 0, {x.data(), 2});
+    second.launch<Double>({}, 0, {y.data(), 2});
+    CHECK(y.read() == std::vector<int>{2, 2});
+    CHECK(x.data()[0] == 1);  // nobody has asked
+    second.launch<Double>({}, 0, {x.data(), 2});
+    CHECK(code_of([&] { second.finish(); }) == fd::ErrorCode::kDevice);
+    CHECK_NOTHROW(first.finish());  // an error is that of its stream
+  }
+  CHECK(&HostDevice::current() == &first);
+  CHECK(x.read() == std::vector<int>{2, 2});
+}
+
 TEST_CASE("copies stay within a piece of the device's memory") {
   HostDevice& device = HostDevice::current();
   std::byte* const at = device.allocate(8);

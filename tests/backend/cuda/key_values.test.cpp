@@ -109,10 +109,15 @@ TEST_CASE("a row of a ring has the place that the storage gives it") {
   std::byte bytes[1000];
   const StoredRows rows{bytes, 250, 68, fd::RowFormat::kQ8_0};
   CHECK(reinterpret_cast<std::byte*>(rows.row<fd::q8_0>(2, 3)) == bytes + 704);
-  const KeyValues kv{.k = rows, .v = {bytes, 0, 0, fd::RowFormat::kF16}};
-  CHECK(stored_as<fd::q8_0, fd::f16>(kv));
-  CHECK(!stored_as<fd::q8_0, fd::q8_0>(kv));
-  CHECK(!stored_as<fd::f16, fd::f16>(kv));
+}
+
+TEST_CASE("kernels know the elements of every format") {
+  using enum fd::RowFormat;
+  for (const fd::RowFormat format : {kF32, kF16, kBF16, kQ8_0}) {
+    bool same = false;
+    with_element_of(format, [&]<typename S>(fd::Element<S>) { same = fd::kFormatOf<S> == format; });
+    CHECK(same);
+  }
 }
 
 TEST_CASE("elements are rounded as the host rounds them; positions lead to rows") {

@@ -148,7 +148,8 @@ void extend(AnyRows& rows, int n) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("rows are committed, moved, copied and restored", "", float, fd::f16, fd::q8_0) {
+TEMPLATE_TEST_CASE("rows are committed, moved, copied and restored", "", float, fd::f16, fd::bf16,
+                   fd::q8_0) {
   Rows<TestType> rows(shape_of<TestType>(), 200, true);
   for (int row = 0; row < 6; ++row) put(rows, row, static_cast<float>(row + 1));
   rows.commit(2);

@@ -45,6 +45,19 @@ TEST_CASE("rows and columns behind the last are zeros") {
   CHECK(written > 3 * 5);
 }
 
+TEST_CASE("threads pack what one packs") {
+  for (const TensorType type : kernels_under_test::kTypes) {
+    CAPTURE(fd::layout_of(type)->name);
+    const auto file = kernels_under_test::random_matrix(type, 77, 256, 3);  // five tiles
+    const WeightBytes one = pack_weights(file.view(), 1);
+    for (const int threads : {2, 3, 5, 9}) {
+      const WeightBytes several = pack_weights(file.view(), threads);
+      CHECK(several.steps == one.steps);
+      CHECK(several.scales == one.scales);
+    }
+  }
+}
+
 TEST_CASE("what is packed takes whole tiles of whole steps") {
   for (const TensorType type : kernels_under_test::kTypes) {
     for (const std::size_t n_in : kernels_under_test::columns_of(type)) {

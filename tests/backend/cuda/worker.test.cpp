@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <type_traits>
 #include <vector>
 
@@ -29,6 +30,8 @@ using layer_on::Outputs;
 using namespace layer_configs;
 
 namespace {
+
+constexpr std::size_t kOtherKernels = 17;  // of a layer and its head, than those of attention
 
 /// The greatest difference, relative to the values' own size.
 template <typename T>
@@ -115,9 +118,30 @@ TEST_CASE("keys and values in formats of their own agree with the reference") {
   check.operator()<fd::q8_0, fd::f16>();
   check.operator()<float, fd::q8_0>();
   check.operator()<fd::f16, float>();
+  check.operator()<fd::bf16, fd::f16>();
+  check.operator()<float, fd::bf16>();
 }
 
-TEMPLATE_TEST_CASE("a row is the row alone, to the bit", "", float, fd::f16) {
+TEST_CASE("attention in several steps computes what it computes in one") {
+  const mini::Config config = odd_config();
+  const auto nodes = inside(mini::random_tree(8, 7), config);
+  constexpr std::size_t kOfRow = 4 * 2 * (2 + 20) * sizeof(float);  // heads, parts, dimensions
+  std::optional<Outputs> expected;
+  for (const std::size_t bytes : {std::size_t{1} << 20, 3 * kOfRow + 1, std::size_t{1}}) {
+    Backend cuda{{.attention_bytes = bytes}};
+    Layer<Backend, Rows<fd::f16>> layer(cuda, config);
+    layer.commit(tokens(70));
+    const on_device::Launches launches;
+    const Outputs found = layer.forward(nodes);
+    if (!expected) expected = found;
+    CHECK(found.attended == expected->attended);
+    CHECK(found.logits == expected->logits);
+    const std::size_t steps = bytes == 1 ? 8 : bytes > 1000000 ? 1 : 3;
+    CHECK(launches.are(kOtherKernels + 2 * steps));
+  }
+}
+
+TEMPLATE_TEST_CASE("a row is the row alone, to the bit", "", float, fd::f16, fd::bf16) {
   Backend cuda;
   for (const Kind kind : {kOdd, kScaled, kMixed}) {
     const bool odd = kind == kOdd;

@@ -388,21 +388,18 @@ TEST_CASE("gated delta net: the state decays, and what it says of a key is corre
   const std::vector<std::int32_t> rows{0, 1};
   const std::vector<fd::StateRows> states{{.staged = rows}};
   const std::vector<fd::Slots::Layer> kept{slots.layer(0)};
-  fd::GatedDeltaNetArgs<fd::Reference::Worker, fd::Slots> args;
-  args.x = x;
-  args.n_rows = 2;
-  args.sequences = sequences;
-  args.states = states;
-  args.kept = kept;
-  args.shape = net;
-  args.qkv = &qkv;
-  args.gate = &one;
-  args.beta = args.alpha = &none;
-  args.kernel = kernel;
-  args.dt_bias = no_bias;
-  args.decay = decay;
-  args.head_norm = {norm, 1e9f};  // divides by nearly sqrt(1e9), whatever the head says
-  args.out = &out;
+  const fd::GatedDeltaNetArgs<fd::Reference::Worker, fd::Slots> args{
+      .common = {.x = x, .n_rows = 2, .sequences = sequences, .states = states, .kept = kept},
+      .shape = net,
+      .qkv = &qkv,
+      .gate = &one,
+      .beta = &none,
+      .alpha = &none,
+      .kernel = kernel,
+      .dt_bias = no_bias,
+      .decay = decay,
+      .head_norm = {norm, 1e9f},  // divides by nearly sqrt(1e9), whatever the head says
+      .out = &out};
   run([&](auto& worker) noexcept { worker.gated_delta_net(args); });
 
   const auto silu = [](double v) { return v / (1 + std::exp(-v)); };

@@ -8,7 +8,7 @@
 
 namespace foredraft::inline v0::cpu {
 
-/// Elements of floats and halves, as float.
+/// Elements of floats, halves and bfloat16, as float.
 template <class Arch>
 struct ElementLoads {
   using V = Vec16<Arch>;
@@ -20,6 +20,8 @@ struct ElementLoads {
   [[gnu::always_inline]] static V load16(const E* p) {
     if constexpr (std::is_same_v<E, float>) {
       return V::load(p);
+    } else if constexpr (std::is_same_v<E, bf16>) {
+      return V::load_bfloat16(reinterpret_cast<const std::uint16_t*>(p));
     } else {
       return V::load_half(reinterpret_cast<const std::uint16_t*>(p));
     }
@@ -28,6 +30,8 @@ struct ElementLoads {
   [[gnu::always_inline]] static float value_of(const E& x) {
     if constexpr (std::is_same_v<E, float>) {
       return x;
+    } else if constexpr (std::is_same_v<E, bf16>) {
+      return static_cast<float>(x);
     } else {
       const std::uint16_t padded[kLanes] = {x.bits};
       return S::load_half(padded)[0];

@@ -78,35 +78,18 @@ inline void Worker::add_weighted(const Routing& routing, const float* said, int 
   }
 }
 
-/// Rows are taken together that go to the same expert, and all experts are worked on at once: five
-/// barriers however many there are, one less for a single row, two more with a shared expert.
-inline void Worker::mixture(const MixtureArgs<Worker>& a) noexcept {
-  const int d_model = a.router->n_in();
+/// The input of each expert's product with `down`, for its rows. @param in  what all rows are,
+/// normalised
+inline void Worker::activate_experts(const MixtureArgs<Worker>& a, const Routing& routing,
+                                     const Inputs& in) noexcept {
   const int d_ff = a.down->n_in();
-  const bool has_shared = a.shared.score != nullptr;
-  const SharedExpert<Worker> shared =
-      has_shared ? a.shared : SharedExpert<Worker>{a.router, a.router, a.router, a.router};
-  const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm,
-                               {a.router, a.gate, a.up, shared.score, shared.gate, shared.up});
-  if (has_shared) say_shared(a.shared, a.activation, in);
-  float* const scores = shared_.scores.data();
-  const Range mine = share(a.router->n_panels(), index_, count());
-  multiply(*a.router, in.of(a.router->type()), mine, scores, a.n_experts, {});
-  barrier();
-  // Every worker works out the same: next to nothing beside what experts take.
-  Routing& routing = own_.routing;
-  routing.choose(scores, a.n_rows, a.n_experts, a.n_used);
   const bool alone = a.n_rows == 1;  // all experts have the same input, and it is there already
   if (!alone) gather_pairs(a, routing);
-  const auto inputs_of = [&](const Routing::Group& group) {
-    return alone ? in : shared_.group_inputs(group, d_model);
-  };
-
   const int n_tiles = (d_ff / kPanelRows + Scratch::kTilePanels - 1) / Scratch::kTilePanels;
   deal_out(routing.n_groups() * n_tiles, 1, [&](Range unit) {
     const int i = unit.begin / n_tiles;
     const Routing::Group& group = routing.group(i);
-    const Inputs rows = inputs_of(group);
+    const Inputs rows = alone ? in : shared_.group_inputs(group, a.router->n_in());
     const Intermediate hidden = shared_.group_intermediate(a.down->type(), group, i, d_ff);
     const int column = unit.begin % n_tiles * Scratch::kTileColumns;
     const int n = std::min(Scratch::kTileColumns, d_ff - column);
@@ -122,9 +105,13 @@ inline void Worker::mixture(const MixtureArgs<Worker>& a) noexcept {
     hidden.add(kernels_, group.n_rows, column, column + n);
   });
   barrier();
+}
 
-  // Once all is quantized, what experts say has the room.
-  float* const said = shared_.values.data();  // [pairs, d_model]
+/// What each expert says to its rows. @param said  written [pairs, d_model]
+inline void Worker::say_experts(const MixtureArgs<Worker>& a, const Routing& routing,
+                                float* said) noexcept {
+  const int d_model = a.router->n_in();
+  const int d_ff = a.down->n_in();
   const int n_runs = (d_model / kPanelRows + Scratch::kTilePanels - 1) / Scratch::kTilePanels;
   deal_out(routing.n_groups() * n_runs, 1, [&](Range unit) {
     const int i = unit.begin / n_runs;
@@ -136,8 +123,30 @@ inline void Worker::mixture(const MixtureArgs<Worker>& a) noexcept {
                     said + offset(group.begin, d_model), idx(d_model), {});
   });
   barrier();
+}
+
+/// Rows are taken together that go to the same expert, and all experts are worked on at once: five
+/// barriers however many there are, one less for a single row, two more with a shared expert.
+inline void Worker::mixture(const MixtureArgs<Worker>& a) noexcept {
+  const bool has_shared = a.shared.score != nullptr;
+  const SharedExpert<Worker> shared =
+      has_shared ? a.shared : SharedExpert<Worker>{a.router, a.router, a.router, a.router};
+  const Inputs in = normalised(a.x, nullptr, a.n_rows, a.norm,
+                               {a.router, a.gate, a.up, shared.score, shared.gate, shared.up});
+  if (has_shared) say_shared(a.shared, a.activation, in);
+  float* const scores = shared_.scores.data();
+  const Range mine = share(a.router->n_panels(), index_, count());
+  multiply(*a.router, in.of(a.router->type()), mine, scores, a.n_experts, {});
+  barrier();
+  // Every worker works out the same: next to nothing beside what experts take.
+  Routing& routing = own_.routing;
+  routing.choose(scores, a.n_rows, a.n_experts, a.n_used);
+  activate_experts(a, routing, in);
+  // Once all is quantized, what experts say has the room.
+  float* const said = shared_.values.data();
+  say_experts(a, routing, said);
   if (has_shared) multiply_into_tile(*shared.score, in, {0, 1});
-  add_weighted(routing, said, a.n_rows, a.n_used, d_model, has_shared, a.x);
+  add_weighted(routing, said, a.n_rows, a.n_used, a.router->n_in(), has_shared, a.x);
   barrier();
 }
 

@@ -5,6 +5,7 @@
 #include <foredraft/backend/cpu/elementwise.hpp>
 #include <foredraft/backend/cpu/vec16.hpp>
 #include <foredraft/backend/recurrent_ops.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cpu {
 
@@ -33,7 +34,7 @@ void convolve(const ConvolveTask& t) noexcept {
     V sum = t.bias == nullptr ? V::zero() : load(t.bias + c);
     for (int i = 0; i < t.n_taps; ++i) {
       if (t.taps[i] == nullptr) continue;
-      const float* const kernel = t.kernel + static_cast<std::size_t>(i) * t.kernel_stride + c;
+      const float* const kernel = t.kernel + idx(i) * t.kernel_stride + c;
       sum = fma(load(t.taps[i] + c), load(kernel), sum);
     }
     if (t.activate) sum = silu<Arch>(sum);
@@ -62,7 +63,7 @@ template <class Arch, int kRows, bool kWanted>
   using V = Vec16<Arch>;
   const V decay = V::broadcast(t.decay);
   const auto row_of = [&](int i) __attribute__((always_inline)) {
-    return t.state + static_cast<std::size_t>(p + i) * static_cast<std::size_t>(t.d_state);
+    return t.state + idx(p + i) * idx(t.d_state);
   };
   V u[kRows];
   V sums[kRows];
@@ -141,7 +142,7 @@ template <class Arch, int kVectors, bool kWanted, typename Load, typename Store>
                                                  Store&& store) noexcept {
   using V = Vec16<Arch>;
   const auto row_of = [&](int row) __attribute__((always_inline)) {
-    return t.state + static_cast<std::size_t>(row) * static_cast<std::size_t>(t.d_value) + first;
+    return t.state + idx(row) * idx(t.d_value) + first;
   };
   V said[kVectors];
   unroll<kVectors>([&](auto i) __attribute__((always_inline)) { said[i] = V::zero(); });

@@ -56,8 +56,8 @@ ConvolveTask Worker::taps_of(const RecurrentArgs<Worker, V>& a, std::size_t s, i
   ConvolveTask task;
   task.n_taps = n;
   for (int back = n - 1; back >= 0; --back) {
-    const float* const row = a.kept[s].row(back == 0 ? a.states[s].own(a.sequences[s], i)
-                                                     : a.states[s].before(a.sequences[s], i, back));
+    const float* const row =
+        back == 0 ? a.own_row(s, i) : a.kept[s].row(a.states[s].before(a.sequences[s], i, back));
     task.taps[n - 1 - back] = row == nullptr ? nullptr : row + first;
   }
   return task;
@@ -66,38 +66,38 @@ ConvolveTask Worker::taps_of(const RecurrentArgs<Worker, V>& a, std::size_t s, i
 template <StateStorage V>
 void Worker::short_conv(const ShortConvArgs<Worker, V>& a) noexcept {
   const int width = a.shape.width;
-  const float* const projected = project(a, {a.in});
+  const float* const projected = project(a.common, {a.in});
   const auto in_of = [&](std::size_t s, int i) {
-    return projected + offset(a.sequences[s].first_row + i, 3 * width);
+    return projected + offset(a.common.sequences[s].first_row + i, 3 * width);
   };
-  const Intermediate mixed = shared_.intermediate(a.out->type(), a.n_rows, width);
+  const Intermediate mixed = shared_.intermediate(a.out->type(), a.common.n_rows, width);
   const Range blocks = share((width + 15) / 16, index_, count());
   const int begin = blocks.begin * 16;
   const int end = std::min(blocks.end * 16, width);
   if (begin < end) {
-    for (std::size_t s = 0; s < a.sequences.size(); ++s) {
-      for (int i = 0; i < a.sequences[s].n_rows; ++i) {
+    for (std::size_t s = 0; s < a.common.sequences.size(); ++s) {
+      for (int i = 0; i < a.common.sequences[s].n_rows; ++i) {
         const float* const in = in_of(s, i);
-        float* const put_in = a.kept[s].row(a.states[s].own(a.sequences[s], i));
+        float* const put_in = a.common.own_row(s, i);
         for (int c = begin; c < end; ++c) put_in[c] = in[c] * in[2 * width + c];
       }
     }
-    for (std::size_t s = 0; s < a.sequences.size(); ++s) {
-      for (int i = 0; i < a.sequences[s].n_rows; ++i) {
-        ConvolveTask task = taps_of(a, s, i, a.shape.kernel, begin);
+    for (std::size_t s = 0; s < a.common.sequences.size(); ++s) {
+      for (int i = 0; i < a.common.sequences[s].n_rows; ++i) {
+        ConvolveTask task = taps_of(a.common, s, i, a.shape.kernel, begin);
         task.kernel = a.kernel + begin;
         task.kernel_stride = idx(width);
         task.n = end - begin;
-        task.out = mixed.row(a.sequences[s].first_row + i) + begin;
+        task.out = mixed.row(a.common.sequences[s].first_row + i) + begin;
         kernels_.convolve(task);
         const float* const gate = in_of(s, i) + width + begin;
         for (int c = 0; c < task.n; ++c) task.out[c] *= gate[c];
       }
     }
-    mixed.add(kernels_, a.n_rows, begin, end);
+    mixed.add(kernels_, a.common.n_rows, begin, end);
   }
   barrier();
-  add_product(*a.out, mixed.in, {}, 1.0f, 1.0f, a.x);
+  add_product(*a.out, mixed.in, {}, 1.0f, 1.0f, a.common.x);
 }
 
 /// What all rows put in: channels by share, each as it is and convolved, and time steps.
@@ -109,31 +109,28 @@ void Worker::put_in(const SelectiveScanArgs<Worker, V>& a, const float* projecte
   const int begin = blocks.begin * 16;
   const int end = std::min(blocks.end * 16, d_conv);
   const Range heads = share(a.shape.n_heads, index_, count());
-  const auto row_of = [&](std::size_t s, int i) {
-    return a.kept[s].row(a.states[s].own(a.sequences[s], i));
-  };
-  for (std::size_t s = 0; s < a.sequences.size(); ++s) {
-    for (int i = 0; i < a.sequences[s].n_rows; ++i) {
+  for (std::size_t s = 0; s < a.common.sequences.size(); ++s) {
+    for (int i = 0; i < a.common.sequences[s].n_rows; ++i) {
       const float* const in =
-          projected + offset(a.sequences[s].first_row + i, a.shape.d_in()) + width;
-      if (begin < end) std::copy(in + begin, in + end, row_of(s, i) + begin);
+          projected + offset(a.common.sequences[s].first_row + i, a.shape.d_in()) + width;
+      if (begin < end) std::copy(in + begin, in + end, a.common.own_row(s, i) + begin);
       for (int head = heads.begin; head < heads.end; ++head) {
         const float t = in[d_conv + head] + a.dt_bias[head];
         // From 20 on the sum rounds to t.
-        row_of(s, i)[2 * d_conv + head] = t > 20.0f ? t : std::log1p(std::exp(t));
+        a.common.own_row(s, i)[2 * d_conv + head] = t > 20.0f ? t : std::log1p(std::exp(t));
       }
     }
   }
   if (begin >= end) return;
-  for (std::size_t s = 0; s < a.sequences.size(); ++s) {
-    for (int i = 0; i < a.sequences[s].n_rows; ++i) {
-      ConvolveTask task = taps_of(a, s, i, a.shape.kernel, begin);
+  for (std::size_t s = 0; s < a.common.sequences.size(); ++s) {
+    for (int i = 0; i < a.common.sequences[s].n_rows; ++i) {
+      ConvolveTask task = taps_of(a.common, s, i, a.shape.kernel, begin);
       task.kernel = a.kernel + begin;
       task.kernel_stride = idx(d_conv);
       task.bias = a.conv_bias == nullptr ? nullptr : a.conv_bias + begin;
       task.activate = true;
       task.n = end - begin;
-      task.out = row_of(s, i) + d_conv + begin;
+      task.out = a.common.own_row(s, i) + d_conv + begin;
       kernels_.convolve(task);
     }
   }
@@ -145,37 +142,39 @@ void Worker::selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
   const int d_conv = a.shape.d_conv();
   const int d_head = a.shape.d_head;
   const int d_state = a.shape.d_state;
-  float* const projected = project(a, {a.in});
+  float* const projected = project(a.common, {a.in});
   put_in(a, projected);
   barrier();
-  const Intermediate mixed = shared_.intermediate(a.out->type(), a.n_rows, width);
+  const Intermediate mixed = shared_.intermediate(a.out->type(), a.common.n_rows, width);
   const Range heads = share(a.shape.n_heads, index_, count());
   const int rows_at_once = std::max(kStatePart / d_state / 4 * 4, 4);
   for (int head = heads.begin; head < heads.end; ++head) {
     const int group = head / (a.shape.n_heads / a.shape.n_groups);
     for (int p = 0; p < d_head; p += rows_at_once) {
       const int n = std::min(rows_at_once, d_head - p);
-      for (std::size_t s = 0; s < a.sequences.size(); ++s) {
-        a.kept[s].walk(a.sequences[s], a.states[s], {head, offset(p, d_state), offset(n, d_state)},
-                       own_.state.data(), [&](float* state, std::int32_t row, int i) {
-                         const float* const in = a.kept[s].row(row) + d_conv;
-                         const float* const u = in + offset(head, d_head) + p;
-                         const float* const b = in + width + group * d_state;
-                         const float* const c = b + offset(a.shape.n_groups, d_state);
-                         const float dt = in[d_conv + head];
-                         float* const y = i < 0 ? nullptr
-                                                : mixed.row(a.sequences[s].first_row + i) +
-                                                      offset(head, d_head) + p;
-                         kernels_.scan_step({state, n, d_state, std::exp(dt * a.decay[head]), dt,
-                                             a.skip[head], u, b, c, y});
-                       });
+      for (std::size_t s = 0; s < a.common.sequences.size(); ++s) {
+        const SequenceRows& sequence = a.common.sequences[s];
+        const typename V::Layer& kept = a.common.kept[s];
+        kept.walk(sequence, a.common.states[s], {head, offset(p, d_state), offset(n, d_state)},
+                  own_.state.data(), [&](float* state, std::int32_t row, int i) {
+                    const float* const in = kept.row(row) + d_conv;
+                    const float* const u = in + offset(head, d_head) + p;
+                    const float* const b = in + width + group * d_state;
+                    const float* const c = b + offset(a.shape.n_groups, d_state);
+                    const float dt = in[d_conv + head];
+                    float* const y =
+                        i < 0 ? nullptr
+                              : mixed.row(sequence.first_row + i) + offset(head, d_head) + p;
+                    kernels_.scan_step({state, n, d_state, std::exp(dt * a.decay[head]), dt,
+                                        a.skip[head], u, b, c, y});
+                  });
       }
     }
   }
   barrier();
   // Norms need all heads of a row.
   const int group = width / a.shape.n_groups;
-  const Range mine = share(a.n_rows, index_, count());
+  const Range mine = share(a.common.n_rows, index_, count());
   for (int row = mine.begin; row < mine.end; ++row) {
     float* const gated = projected + offset(row, a.shape.d_in());
     kernels_.gated_activation(Activation::kSilu, gated, mixed.row(row), width);
@@ -186,21 +185,21 @@ void Worker::selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
   }
   if (mine.size() > 0) mixed.add(kernels_, mine.size(), 0, width);
   barrier();
-  add_product(*a.out, mixed.in, {}, 1.0f, 1.0f, a.x);
+  add_product(*a.out, mixed.in, {}, 1.0f, 1.0f, a.common.x);
 }
 
 /// The convolution of some channels, for all rows.
 template <StateStorage V>
 void Worker::convolve_heads(const GatedDeltaNetArgs<Worker, V>& a, Range columns) noexcept {
   const int d_conv = a.shape.d_conv();
-  for (std::size_t s = 0; columns.size() > 0 && s < a.sequences.size(); ++s) {
-    for (int i = 0; i < a.sequences[s].n_rows; ++i) {
-      ConvolveTask task = taps_of(a, s, i, a.shape.kernel, columns.begin);
+  for (std::size_t s = 0; columns.size() > 0 && s < a.common.sequences.size(); ++s) {
+    for (int i = 0; i < a.common.sequences[s].n_rows; ++i) {
+      ConvolveTask task = taps_of(a.common, s, i, a.shape.kernel, columns.begin);
       task.kernel = a.kernel + columns.begin;
       task.kernel_stride = idx(d_conv);
       task.activate = true;
       task.n = columns.size();
-      task.out = a.kept[s].row(a.states[s].own(a.sequences[s], i)) + d_conv + columns.begin;
+      task.out = a.common.own_row(s, i) + d_conv + columns.begin;
       kernels_.convolve(task);
     }
   }
@@ -218,20 +217,19 @@ void Worker::put_in(const GatedDeltaNetArgs<Worker, V>& a, const float* projecte
   const Range keys{key_heads.begin * d_key, key_heads.end * d_key};
   const Range values{all_keys + blocks.begin * 16, std::min(all_keys + blocks.end * 16, d_conv)};
   const Range heads = share(a.shape.n_heads, index_, count());
-  const auto row_of = [&](std::size_t s, int i) {
-    return a.kept[s].row(a.states[s].own(a.sequences[s], i));
-  };
-  for (std::size_t s = 0; s < a.sequences.size(); ++s) {
-    for (int i = 0; i < a.sequences[s].n_rows; ++i) {
-      const float* const in = projected + offset(a.sequences[s].first_row + i, a.shape.d_in());
+  for (std::size_t s = 0; s < a.common.sequences.size(); ++s) {
+    for (int i = 0; i < a.common.sequences[s].n_rows; ++i) {
+      const float* const in =
+          projected + offset(a.common.sequences[s].first_row + i, a.shape.d_in());
       for (const Range& part : {keys, values}) {
-        std::copy(in + part.begin, in + std::max(part.begin, part.end), row_of(s, i) + part.begin);
+        std::copy(in + part.begin, in + std::max(part.begin, part.end),
+                  a.common.own_row(s, i) + part.begin);
       }
       const float* const of_heads = in + d_conv + a.shape.width;  // beta, then alpha
       for (int head = heads.begin; head < heads.end; ++head) {
         const float t = of_heads[a.shape.n_heads + head] + a.dt_bias[head];
         const float dt = t > 20.0f ? t : std::log1p(std::exp(t));
-        float* const to = row_of(s, i) + 2 * d_conv + head;
+        float* const to = a.common.own_row(s, i) + 2 * d_conv + head;
         to[0] = std::exp(a.decay[head] * dt);
         to[a.shape.n_heads] = 1.0f / (1.0f + std::exp(-of_heads[head]));
       }
@@ -240,10 +238,10 @@ void Worker::put_in(const GatedDeltaNetArgs<Worker, V>& a, const float* projecte
   convolve_heads(a, keys);
   convolve_heads(a, values);
   const float of_queries = 1.0f / std::sqrt(static_cast<float>(d_key));
-  for (std::size_t s = 0; s < a.sequences.size(); ++s) {
-    for (int i = 0; i < a.sequences[s].n_rows; ++i) {
+  for (std::size_t s = 0; s < a.common.sequences.size(); ++s) {
+    for (int i = 0; i < a.common.sequences[s].n_rows; ++i) {
       for (int head = key_heads.begin; head < key_heads.end; ++head) {
-        kernels_.set_length(row_of(s, i) + d_conv + head * d_key, d_key, kLengthEpsilon,
+        kernels_.set_length(a.common.own_row(s, i) + d_conv + head * d_key, d_key, kLengthEpsilon,
                             head < n_key_heads ? of_queries : 1.0f);
       }
     }
@@ -257,41 +255,42 @@ void Worker::gated_delta_net(const GatedDeltaNetArgs<Worker, V>& a) noexcept {
   const int d_key = a.shape.d_key;
   const int d_value = a.shape.d_value;
   const int all_keys = int{a.shape.n_key_heads} * d_key;
-  float* const projected = project(a, {a.qkv, a.gate, a.beta, a.alpha});
+  float* const projected = project(a.common, {a.qkv, a.gate, a.beta, a.alpha});
   put_in(a, projected);
   barrier();
-  const Intermediate mixed = shared_.intermediate(a.out->type(), a.n_rows, width);
+  const Intermediate mixed = shared_.intermediate(a.out->type(), a.common.n_rows, width);
   const Range heads = share(a.shape.n_heads, index_, count());
   for (int head = heads.begin; head < heads.end; ++head) {
     const int column = head * d_value;
     for (int first = 0; first < d_value; first += kStateColumns) {
       const int n = std::min(kStateColumns, d_value - first);
-      for (std::size_t s = 0; s < a.sequences.size(); ++s) {
-        a.kept[s].walk(a.sequences[s], a.states[s], {head, offset(first, d_key), offset(n, d_key)},
-                       own_.state.data(), [&](float* state, std::int32_t row, int i) {
-                         const float* const in = a.kept[s].row(row);
-                         const float* const q = in + d_conv + a.shape.key_head(head) * d_key;
-                         const float* const v = in + d_conv + 2 * all_keys + column + first;
-                         const float* const of_head = in + 2 * d_conv + head;
-                         float* const y =
-                             i < 0 ? nullptr
-                                   : mixed.row(a.sequences[s].first_row + i) + column + first;
-                         kernels_.delta_step({state, d_key, n, of_head[0], of_head[a.shape.n_heads],
-                                              q, q + all_keys, v, y});
-                       });
+      for (std::size_t s = 0; s < a.common.sequences.size(); ++s) {
+        const SequenceRows& sequence = a.common.sequences[s];
+        const typename V::Layer& kept = a.common.kept[s];
+        kept.walk(sequence, a.common.states[s], {head, offset(first, d_key), offset(n, d_key)},
+                  own_.state.data(), [&](float* state, std::int32_t row, int i) {
+                    const float* const in = kept.row(row);
+                    const float* const q = in + d_conv + a.shape.key_head(head) * d_key;
+                    const float* const v = in + d_conv + 2 * all_keys + column + first;
+                    const float* const of_head = in + 2 * d_conv + head;
+                    float* const y =
+                        i < 0 ? nullptr : mixed.row(sequence.first_row + i) + column + first;
+                    kernels_.delta_step({state, d_key, n, of_head[0], of_head[a.shape.n_heads], q,
+                                         q + all_keys, v, y});
+                  });
       }
     }
-    for (int row = 0; row < a.n_rows; ++row) {
+    for (int row = 0; row < a.common.n_rows; ++row) {
       float* const y = mixed.row(row) + column;
       float* const gate = projected + offset(row, a.shape.d_in()) + d_conv + column;
       kernels_.rms_norm(y, a.head_norm.weight, a.head_norm.epsilon, d_value, y);
       kernels_.gated_activation(Activation::kSilu, gate, y, d_value);
       std::copy_n(gate, d_value, y);
     }
-    mixed.add(kernels_, a.n_rows, column, column + d_value);
+    mixed.add(kernels_, a.common.n_rows, column, column + d_value);
   }
   barrier();
-  add_product(*a.out, mixed.in, {}, 1.0f, 1.0f, a.x);
+  add_product(*a.out, mixed.in, {}, 1.0f, 1.0f, a.common.x);
 }
 
 }  // namespace foredraft::inline v0::cpu

@@ -48,7 +48,7 @@ struct HeadRows {
 /// @see Rows, whose formats belong to the type
 class AnyRows {
  public:
-  // Of snapshots. Rows have different lengths in different formats, so none takes another's copy.
+  // Of snapshots.
   using value_type = std::byte;
 
   /// Keys and values of one layer. A row lies in its place(), in `k` as a key of that place's block.
@@ -145,6 +145,8 @@ class AnyRows {
     return n == 0 || std::all_of(layers_.begin(), layers_.end(),
                                  [&](const Place& layer) { return layer.ring.holds(n, written_); });
   }
+
+  RowFormats formats() const noexcept { return {keys_.format, values_.format}; }
 
   bool keeps_all() const noexcept {
     return std::all_of(layers_.begin(), layers_.end(),

@@ -42,6 +42,10 @@ struct Vec16 {
   [[gnu::always_inline]] static Vec16 load_half(const std::uint16_t* p) {
     return of([&](int i) __attribute__((always_inline)) { return S::load_half(p + i * kLanes); });
   }
+  [[gnu::always_inline]] static Vec16 load_bfloat16(const std::uint16_t* p) {
+    return of([&](int i)
+                  __attribute__((always_inline)) { return S::load_bfloat16(p + i * kLanes); });
+  }
   /// Sixteen signed bytes.
   [[gnu::always_inline]] static Vec16 load_bytes(const std::int8_t* p) {
     return of([&](int i) __attribute__((always_inline)) {

@@ -402,6 +402,9 @@ class Worker {
   // The parts of mixture().
   void gather_pairs(const MixtureArgs<Worker>& a, const Routing& routing) noexcept;
   void say_shared(const SharedExpert<Worker>& a, Activation activation, const Inputs& in) noexcept;
+  void activate_experts(const MixtureArgs<Worker>& a, const Routing& routing,
+                        const Inputs& in) noexcept;
+  void say_experts(const MixtureArgs<Worker>& a, const Routing& routing, float* said) noexcept;
   void add_weighted(const Routing& routing, const float* said, int n_rows, int n_used, int d_model,
                     bool has_shared, float* x) noexcept;
 

@@ -4,6 +4,7 @@
 
 #include <foredraft/backend/cuda/device_ops.hpp>
 #include <foredraft/backend/cuda/key_values.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cuda {
 
@@ -30,8 +31,6 @@ FOREDRAFT_HOST_DEVICE constexpr Visible visible_of(int visible, int window, int 
 /// not divided by its sum yet. A block for each (row, up to eight such heads, part): so a key and a
 /// value are loaded once for all of them. Positions are those of the text, never of the pass: what is
 /// added up, and in which order, is the same for a row alone and in a tree.
-/// @tparam K, V  elements of keys and values; rows of sequences in others are left alone
-template <typename K, typename V>
 struct AttendPart {
   static constexpr const char* kName = "attend_part";
   static constexpr int kThreads = 128;
@@ -70,7 +69,6 @@ struct AttendPart {
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
     const RowPlace row = t.load(a.rows + t.block_x());
     const KeyValues& kv = a.layers.of[row.sequence];
-    if (!stored_as<K, V>(kv)) return;  // all threads of the block
     const int part = t.block_z() * kPart;
     const Visible visible = visible_of(row.visible, a.window, kv.sinks);
     const int sinks = max_of(0, min_of(part + kPart, visible.sinks) - part);
@@ -83,9 +81,7 @@ struct AttendPart {
     int* const places = t.template shared<int>(kPart);
     const Heads heads = heads_of(t, a);
     const float* const from =
-        a.q + (static_cast<std::size_t>(row.row) * static_cast<std::size_t>(a.n_heads) +
-               static_cast<std::size_t>(heads.first)) *
-                  static_cast<std::size_t>(a.d_head);
+        a.q + (idx(row.row) * idx(a.n_heads) + idx(heads.first)) * idx(a.d_head);
     for (int i = t.thread(); i < heads.n * a.d_head; i += kThreads)
       t.store(q + i, t.load(from + i));
     for (int i = t.thread(); i < n; i += kThreads) {
@@ -94,13 +90,17 @@ struct AttendPart {
     }
     t.sync();
 
-    score_keys(t, a, kv, heads, places, n, q, weights);
+    with_element_of(kv.k.format, [&]<typename K>(Element<K>) {
+      score_keys<K>(t, a, kv, heads, places, n, q, weights);
+    });
     t.sync();
     for (int h = warp_of(t); h < heads.n; h += kWarps) {
       weigh(t, n, weights + h * kPart, part_of(t, a, heads.first + h));
     }
     t.sync();
-    add_values(t, a, kv, heads, places, n, weights);
+    with_element_of(kv.v.format, [&]<typename V>(Element<V>) {
+      add_values<V>(t, a, kv, heads, places, n, weights);
+    });
   }
 
  private:
@@ -121,15 +121,13 @@ struct AttendPart {
 
   template <typename T>
   FOREDRAFT_DEVICE static float* part_of(T& t, const Args& a, int head) {
-    const auto at = (static_cast<std::size_t>(t.block_x()) * static_cast<std::size_t>(a.n_heads) +
-                     static_cast<std::size_t>(head)) *
-                        static_cast<std::size_t>(a.n_parts) +
-                    static_cast<std::size_t>(t.block_z());
-    return a.parts + at * static_cast<std::size_t>(2 + a.d_head);
+    const auto at =
+        (idx(t.block_x()) * idx(a.n_heads) + idx(head)) * idx(a.n_parts) + idx(t.block_z());
+    return a.parts + at * idx(2 + a.d_head);
   }
 
   /// Two threads for each position, with every second head each: they add up the dimensions in order.
-  template <typename T>
+  template <typename K, typename T>
   FOREDRAFT_DEVICE static void score_keys(T& t, const Args& a, const KeyValues& kv,
                                           const Heads& heads, const int* places, int n,
                                           const float* q, float* scores) {
@@ -176,7 +174,7 @@ struct AttendPart {
   }
 
   /// A thread for each dimension and every second head: it adds up values in the order of positions.
-  template <typename T>
+  template <typename V, typename T>
   FOREDRAFT_DEVICE static void add_values(T& t, const Args& a, const KeyValues& kv,
                                           const Heads& heads, const int* places, int n,
                                           const float* weights) {
@@ -233,14 +231,12 @@ struct MergeParts {
     const int of_sinks = parts_of(visible.sinks, kPart);
     const int before = of_sinks < first ? of_sinks : first;  // parts of sinks alone
     const int n = before + (visible.end - 1) / kPart - first + 1;
-    const auto size = static_cast<std::size_t>(2 + a.d_head);
+    const auto size = idx(2 + a.d_head);
     const float* const parts =
-        a.parts + (static_cast<std::size_t>(t.block_x()) * static_cast<std::size_t>(a.n_heads) +
-                   static_cast<std::size_t>(t.block_y())) *
-                      static_cast<std::size_t>(a.n_parts) * size;
+        a.parts + (idx(t.block_x()) * idx(a.n_heads) + idx(t.block_y())) * idx(a.n_parts) * size;
     float greatest = -kInfinity;
     const auto part_of = [&](int i) {
-      return parts + static_cast<std::size_t>(i < before ? i : first + i - before) * size;
+      return parts + idx(i < before ? i : first + i - before) * size;
     };
     for (int i = 0; i < n; ++i) greatest = t.max(greatest, t.load(part_of(i)));
     for (int d = t.thread(); d < a.d_head; d += kThreads) {
@@ -252,9 +248,8 @@ struct MergeParts {
         sum = t.fma(weight, t.load(part + 1), sum);
         value = t.fma(weight, t.load(part + 2 + d), value);
       }
-      const auto at = static_cast<std::size_t>(row.row) * static_cast<std::size_t>(a.n_heads) +
-                      static_cast<std::size_t>(t.block_y());
-      t.store(a.out + at * static_cast<std::size_t>(a.d_head) + d, t.divide(value, sum));
+      const auto at = idx(row.row) * idx(a.n_heads) + idx(t.block_y());
+      t.store(a.out + at * idx(a.d_head) + d, t.divide(value, sum));
     }
   }
 };

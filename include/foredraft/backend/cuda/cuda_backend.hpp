@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cstddef>
 #include <exception>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include <foredraft/backend/backend.hpp>
@@ -13,9 +15,20 @@
 #include <foredraft/backend/cuda/states.hpp>
 #include <foredraft/backend/cuda/worker.hpp>
 #include <foredraft/backend/dequantized.hpp>
+#include <foredraft/core/any_ref.hpp>
+#include <foredraft/core/error.hpp>
 #include <foredraft/core/tensor.hpp>
 
 namespace foredraft::inline v0 {
+
+struct CudaOptions {
+  /// Passes of backends with different streams may run at once, where threads ask for them: a target and
+  /// a draft model, for instance, of two sequences.
+  int stream = 0;
+  /// Memory that attention takes for what rows sum up: a block of a prompt behind many positions goes in
+  /// several steps. One row is always there. @units bytes
+  std::size_t attention_bytes = std::size_t{64} << 20;
+};
 
 /// A backend whose kernels run on a device: weights, activations, keys and values are in its memory,
 /// and tokens and scores travel. `Cuda` (cuda.cuh) runs them on a GPU; over HostDevice the host
@@ -26,9 +39,9 @@ namespace foredraft::inline v0 {
 /// of Cpu, and those of a GPU are not those of the host: exp, tanh and the order of a tensor core's
 /// sums are each side's own.
 ///
-/// It works on the device that is current when it is made. Caches of its models are
-/// `LinearCache<cuda::Rows<D, f16>>`, a RotatingCache, or where layers are recurrent
-/// `HybridCache<cuda::Rows<D, f16>, cuda::Replay<D>>`, made while the same device is current.
+/// It works on the device that is current when it is made, in a stream of it. Caches of its models,
+/// which are there as well, are `LinearCache<cuda::Rows<D, f16>>`, a RotatingCache, or where layers are
+/// recurrent `HybridCache<cuda::Rows<D, f16>, cuda::Replay<D>>`.
 template <cuda::Device D>
 class CudaBackend {
  public:
@@ -38,19 +51,33 @@ class CudaBackend {
   template <typename T>
   using Buffer = cuda::DeviceBuffer<D, T>;
 
-  /// @errors kDevice where there is no device
-  CudaBackend() : device_(D::current()) {}
+  /// @errors kDevice where there is no device; kInvalidOption for a stream below 0
+  explicit CudaBackend(const CudaOptions& options = {}) : device_(stream_of(options)) {
+    scratch_.attention_bytes = options.attention_bytes;
+  }
   CudaBackend(CudaBackend&&) = delete;
 
   /// @errors kShapeMismatch, kOutOfMemory
-  Matrix pack(const TensorView& weights) const { return Matrix(weights); }
+  Matrix pack(const TensorView& weights) const {
+    const auto here = scope();
+    return Matrix(weights);
+  }
   /// @errors kShapeMismatch, kOutOfMemory
-  Vector vector(const TensorView& weights) const { return Vector(dequantized_vector(weights)); }
+  Vector vector(const TensorView& weights) const {
+    const auto here = scope();
+    return Vector(dequantized_vector(weights));
+  }
+
+  /// While it lives, memory of this thread is that of this backend.
+  cuda::Chosen<D> scope() const noexcept { return cuda::Chosen<D>(device_); }
+  /// Of CacheShape: where caches of its models have to be.
+  AnyRef place() const noexcept { return AnyRef(device_); }
 
   /// @errors kOutOfMemory; kDevice where a kernel failed: what the pass was to hand out is not there
   template <typename Body>
   void run(const PassShape& shape, Body&& body) {
     const std::lock_guard lock(mutex_);
+    const auto here = scope();
     scratch_.reserve(shape);
     Worker worker(device_, scratch_);
     body(worker);
@@ -59,6 +86,14 @@ class CudaBackend {
   }
 
  private:
+  static D& stream_of(const CudaOptions& options) {
+    if (options.stream < 0) {
+      throw Error(ErrorCode::kInvalidOption, "stream " + std::to_string(options.stream),
+                  "0 or more", "");
+    }
+    return D::stream(options.stream);
+  }
+
   D& device_;
   std::mutex mutex_;
   cuda::Scratch<D> scratch_;

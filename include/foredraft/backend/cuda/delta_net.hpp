@@ -6,6 +6,7 @@
 #include <foredraft/backend/cuda/device_ops.hpp>
 #include <foredraft/backend/cuda/state_steps.hpp>
 #include <foredraft/backend/recurrent_ops.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cuda {
 
@@ -62,8 +63,7 @@ struct PutInDeltaNet {
   FOREDRAFT_DEVICE static float convolve(T& t, const Args& a, const StateRow* row, int c) {
     const StateLayer layer = a.layers.of[t.load(&row->sequence)];
     const auto of_pass = [&](int pass_row) {
-      return t.load(a.qkv +
-                    static_cast<std::size_t>(pass_row) * static_cast<std::size_t>(a.d_conv()) + c);
+      return t.load(a.qkv + idx(pass_row) * idx(a.d_conv()) + c);
     };
     t.store(layer.row(t.load(&row->taps[0].row)) + c, of_pass(t.load(&row->row)));
     return activated(t, Activation::kSilu,
@@ -97,7 +97,7 @@ struct PutInDeltaNet {
   /// For each head, how much of the state stays and how much is corrected.
   template <typename T>
   FOREDRAFT_DEVICE static void put_numbers(T& t, const Args& a, int row, float* to) {
-    const auto first = static_cast<std::size_t>(row) * static_cast<std::size_t>(a.n_heads);
+    const auto first = idx(row) * idx(a.n_heads);
     for (int head = t.thread(); head < a.n_heads; head += kThreads) {
       const float dt = softplus(t, t.add(t.load(a.alpha + first + head), t.load(a.dt_bias + head)));
       t.store(to + head, t.exp(t.mul(t.load(a.decay + head), dt)));
@@ -253,8 +253,8 @@ struct DeltaNet {
       }
       y = all_parts(t, y);
       if (part != 0 || column >= a.d_value) return;
-      const auto width = static_cast<std::size_t>(a.n_heads) * static_cast<std::size_t>(a.d_value);
-      t.store(a.out + static_cast<std::size_t>(row) * width + head * a.d_value + column, y);
+      const auto width = idx(a.n_heads) * idx(a.d_value);
+      t.store(a.out + idx(row) * width + head * a.d_value + column, y);
     }
   };
 };

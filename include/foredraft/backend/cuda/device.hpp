@@ -9,6 +9,7 @@
 
 #include <foredraft/backend/cuda/device_ops.hpp>
 #include <foredraft/core/index.hpp>
+#include <foredraft/core/types.hpp>
 
 namespace foredraft::inline v0::cuda {
 
@@ -26,8 +27,8 @@ struct EmptyKernel {
 /// Something that has memory of its own and runs kernels over it.
 ///
 /// A type `D` satisfies Device when, besides the syntax below:
-///  1. current() is the device that this thread works with. It lives as long as the program, so
-///     memory may be given back whenever;
+///  1. current() is the device that this thread works with: the one that was Chosen last, stream(0)
+///     where none is. It lives as long as the program, so memory may be given back whenever;
 ///  2. allocate(n) is room for n bytes that begins at a multiple of 256, or throws kOutOfMemory and
 ///     leaves everything usable. Only kernels, upload() and download() look into it;
 ///  3. what is asked of a device happens in that order: kernels, copies, and the reuse of what was
@@ -37,12 +38,15 @@ struct EmptyKernel {
 ///     it; then none of those others may be counted on;
 ///  5. finish() waits for all of it and throws what has gone wrong since it was called last: in a
 ///     kernel, or an error that somebody noted who could not throw.
+///  6. stream(n), n >= 0, is a device for each n over the same hardware: its order, its memory that is
+///     given back and its errors are its own, and it waits for no other.
 /// Calls from several threads follow each other.
 /// @see HostDevice, GpuDevice
 template <typename D>
 concept Device = requires(D& device, std::byte* at, const std::byte* from, std::size_t n,
                           const detail::EmptyKernel::Args& args) {
   { D::current() } -> std::same_as<D&>;
+  { D::stream(0) } -> std::same_as<D&>;
   { device.allocate(n) } -> std::same_as<std::byte*>;
   { device.release(at, n) } noexcept;
   device.upload(at, from, n);
@@ -51,6 +55,31 @@ concept Device = requires(D& device, std::byte* at, const std::byte* from, std::
   device.finish();
   { device.note(std::current_exception()) } noexcept;
 };
+
+/// The device that its thread works with, as long as it lives.
+template <typename D>
+class Chosen {
+ public:
+  explicit Chosen(D& device) noexcept : before_(std::exchange(innermost(), &device)) {}
+  Chosen(Chosen&&) = delete;
+  ~Chosen() { innermost() = before_; }
+
+  /// Null where none was chosen.
+  static D*& innermost() noexcept {
+    thread_local D* device = nullptr;
+    return device;
+  }
+
+ private:
+  D* before_;
+};
+
+/// Where the rows of a cache belong: to the device of the model whose shape it is, or else the current.
+template <Device D>
+D& device_of(const CacheShape& shape) {
+  D* const device = shape.place.get<D>();
+  return device != nullptr ? *device : D::current();
+}
 
 /// A pointer into a device's memory, which the host does not follow. It can be null, copied, made
 /// const, and handed to a kernel.

@@ -4,15 +4,14 @@
 #include <cstdint>
 #include <limits>
 
-/// Code of kernels, and functions that the host calls as well. A compiler that knows no GPU reads
-/// both as functions like others.
+#include <foredraft/core/index.hpp>
+
+/// Code of kernels. A compiler that knows no GPU reads it like other functions.
 #ifdef __CUDACC__
 #define FOREDRAFT_DEVICE __device__
-#define FOREDRAFT_HOST_DEVICE __host__ __device__
 #define FOREDRAFT_UNROLL _Pragma("unroll")
 #else
 #define FOREDRAFT_DEVICE
-#define FOREDRAFT_HOST_DEVICE
 #define FOREDRAFT_UNROLL
 #endif
 

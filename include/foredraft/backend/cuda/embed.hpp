@@ -5,6 +5,7 @@
 #include <foredraft/backend/cuda/device_ops.hpp>
 #include <foredraft/backend/cuda/fragments.hpp>
 #include <foredraft/backend/cuda/norm.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cuda {
 
@@ -24,7 +25,7 @@ struct Embed {
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
     const int row = t.block_x();
     const int token = t.load(a.tokens + row);
-    float* const x = a.x + static_cast<std::size_t>(row) * static_cast<std::size_t>(a.table.n_in);
+    float* const x = a.x + idx(row) * idx(a.table.n_in);
     for (int k = t.thread(); k < a.table.n_in; k += kThreads) {
       t.store(x + k, t.mul(weight_at<F>(t, a.table, token, k), a.scale));
     }
@@ -53,8 +54,7 @@ struct EmbedLayers {
     constexpr float kSqrtHalf = 0.70710678f;
     const int token = t.load(a.tokens + t.block_x());
     const int first = t.block_y() * a.d_input;
-    const auto at = static_cast<std::size_t>(t.block_x()) * static_cast<std::size_t>(a.table.n_in) +
-                    static_cast<std::size_t>(first);
+    const auto at = idx(t.block_x()) * idx(a.table.n_in) + idx(first);
     const float* const projected = a.projected + at;
     const float scale = norm_scale(t, projected, a.d_input, a.norm.epsilon);
     for (int i = t.thread(); i < a.d_input; i += kThreads) {

@@ -5,6 +5,7 @@
 
 #include <foredraft/backend/cuda/device_ops.hpp>
 #include <foredraft/backend/cuda/weights.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cuda {
 
@@ -84,8 +85,8 @@ struct GroupScale {
 template <WeightFormat F, typename T>
 FOREDRAFT_DEVICE GroupScale load_scale(T& t, const Weights& w, int tile, int group, int g) {
   constexpr FormatShape kOf = kShape<F>;
-  const std::byte* const at = w.scales + scale_place(w, tile * kTileRows + g, group) *
-                                             static_cast<std::size_t>(kOf.scale_bytes());
+  const std::byte* const at =
+      w.scales + scale_place(w, tile * kTileRows + g, group) * idx(kOf.scale_bytes());
   GroupScale found;
   if constexpr (kOf.half) {
     const std::uint32_t both = t.load(reinterpret_cast<const std::uint32_t*>(at));

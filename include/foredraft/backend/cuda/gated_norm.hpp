@@ -6,6 +6,7 @@
 #include <foredraft/backend/cuda/device_ops.hpp>
 #include <foredraft/backend/cuda/norm.hpp>
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cuda {
 
@@ -30,10 +31,10 @@ struct GatedNorm {
 
   template <typename T>
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
-    const auto row = static_cast<std::size_t>(t.block_y());
+    const auto row = idx(t.block_y());
     const int first = t.block_x() * a.part;
-    float* const y = a.y + row * static_cast<std::size_t>(a.width) + first;
-    const float* const gate = a.gate + row * static_cast<std::size_t>(a.gate_stride) + first;
+    float* const y = a.y + row * idx(a.width) + first;
+    const float* const gate = a.gate + row * idx(a.gate_stride) + first;
     const float* const weight = a.norm.weight + (a.gate_first ? first : 0);
     if (a.gate_first) {
       for (int i = t.thread(); i < a.part; i += kThreads) t.store(y + i, gated(t, y, gate, i));

@@ -18,19 +18,24 @@
 
 namespace foredraft::inline v0::cuda {
 
-/// A GPU. What is asked of it goes to one stream, so it happens in that order. Kernels are written down
-/// first, and go there together, ahead of the next copy or finish(): see LaunchGraphs.
+/// A GPU and a stream of it. What is asked of it goes to that stream, so it happens in that order. Kernels
+/// are written down first, and go there together, ahead of the next copy or finish(): see LaunchGraphs.
 class GpuDevice {
  public:
-  /// The GPU that is current in this thread (cudaSetDevice). @errors kDevice where there is none
+  /// @errors kDevice where there is no GPU
   static GpuDevice& current() {
+    GpuDevice* const chosen = Chosen<GpuDevice>::innermost();
+    return chosen != nullptr ? *chosen : stream(0);
+  }
+  /// Stream n of the GPU that is current in this thread (cudaSetDevice). @errors as current()
+  static GpuDevice& stream(int n) {
     static std::mutex mutex;
     // Never destroyed: memory may be given back while the program ends.
-    static auto& devices = *new std::map<int, std::unique_ptr<GpuDevice>>;
+    static auto& devices = *new std::map<std::pair<int, int>, std::unique_ptr<GpuDevice>>;
     int ordinal = 0;
     check(cudaGetDevice(&ordinal), "asking for the current GPU");
     const std::lock_guard lock(mutex);
-    std::unique_ptr<GpuDevice>& device = devices[ordinal];
+    std::unique_ptr<GpuDevice>& device = devices[{ordinal, n}];
     if (!device) device.reset(new GpuDevice(ordinal));
     return *device;
   }

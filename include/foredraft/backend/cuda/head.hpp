@@ -4,6 +4,7 @@
 #include <limits>
 
 #include <foredraft/backend/cuda/device_ops.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/scores.hpp>
 
 namespace foredraft::inline v0::cuda {
@@ -64,15 +65,13 @@ struct HeadRuns {
     const bool inside = id < a.n_vocab;
     float value = -kInfinity;
     if (inside) {
-      value = t.load(a.logits +
-                     static_cast<std::size_t>(row) * static_cast<std::size_t>(a.n_vocab) + id);
+      value = t.load(a.logits + idx(row) * idx(a.n_vocab) + id);
     }
     const bool possible = value > -kInfinity;  // false of NaN
     const Best best = best_of_block(
         t, {possible ? value : -kInfinity, possible ? id : Best::kNobody, !(value < kInfinity)},
         of_warps, kWarps);
-    const auto to = static_cast<std::size_t>(row) * static_cast<std::size_t>(a.n_runs) +
-                    static_cast<std::size_t>(t.block_x());
+    const auto to = idx(row) * idx(a.n_runs) + idx(t.block_x());
     if (t.thread() == 0) t.store(a.best + to, best);
 
     const float temperature = a.temperatures == nullptr ? 0.0f : t.load(a.temperatures + row);
@@ -107,7 +106,7 @@ struct HeadArgmax {
   template <typename T>
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
     Best* const of_warps = t.template shared<Best>(kWarps);
-    const auto row = static_cast<std::size_t>(t.block_x()) * static_cast<std::size_t>(a.n_runs);
+    const auto row = idx(t.block_x()) * idx(a.n_runs);
     Best best{-kInfinity, Best::kNobody, 0};
     for (int i = t.thread(); i < a.n_runs; i += kThreads) {
       const Best run = t.load(a.best + row + i);

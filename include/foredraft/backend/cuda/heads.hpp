@@ -6,14 +6,13 @@
 #include <foredraft/backend/cuda/key_values.hpp>
 #include <foredraft/backend/cuda/norm.hpp>
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cuda {
 
 /// What lies between the products and attention: norm and rotation of the heads of queries and keys,
 /// and keys and values on their way into the storage, where they are rounded before anything reads
 /// them. A block for each (row, head): heads of queries first, then those of keys with their values.
-/// @tparam K, V  elements of keys and values; rows of sequences in others are left alone
-template <typename K, typename V>
 struct FinishHeads {
   static constexpr const char* kName = "finish_heads";
   static constexpr int kThreads = 128;
@@ -45,7 +44,6 @@ struct FinishHeads {
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
     const RowPlace row = t.load(a.rows + t.block_x());
     const KeyValues& to = a.layers.of[row.sequence];
-    if (!stored_as<K, V>(to)) return;  // all threads of the block
     float* const head = t.template shared<float>(a.d_head);
     const bool query = t.block_y() < a.n_heads;
     const int h = query ? t.block_y() : t.block_y() - a.n_heads;
@@ -72,8 +70,8 @@ struct FinishHeads {
       if (query) {
         t.store(a.to_q + offset(row.row, a.n_heads, h, a.d_head) + d, value);
       } else {
-        store_element(t, to.k.row<K>(h, place), d, value);
-        store_element(t, to.v.row<V>(h, place), d,
+        store_element(t, to.k, h, place, d, value);
+        store_element(t, to.v, h, place, d,
                       normed_values ? normed(t, v, a.v_norm, v_scale, d) : t.load(v + d));
       }
     }
@@ -81,9 +79,7 @@ struct FinishHeads {
 
  private:
   FOREDRAFT_DEVICE static std::size_t offset(int row, int n_heads, int head, int d_head) {
-    return (static_cast<std::size_t>(row) * static_cast<std::size_t>(n_heads) +
-            static_cast<std::size_t>(head)) *
-           static_cast<std::size_t>(d_head);
+    return (idx(row) * idx(n_heads) + idx(head)) * idx(d_head);
   }
 
   template <typename T>
@@ -106,8 +102,7 @@ struct FinishHeads {
     const int pair = adjacent ? d / 2 : d % half;
     const int other = adjacent ? d ^ 1 : first ? d + half : d - half;
     const float theirs = normed(t, head, norm, scale, other);
-    const std::size_t angle = static_cast<std::size_t>(row) * static_cast<std::size_t>(half) +
-                              static_cast<std::size_t>(pair);
+    const std::size_t angle = idx(row) * idx(half) + idx(pair);
     const float cos = t.load(a.cos + angle);
     const float sin = t.load(a.sin + angle);
     return t.fma(mine, cos, t.mul(theirs, first ? -sin : sin));

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <new>
 #include <string>
@@ -15,6 +17,7 @@
 #include <foredraft/backend/cuda/launch_graphs.hpp>
 #include <foredraft/backend/cuda/launch_list.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cuda {
 
@@ -55,8 +58,18 @@ class HostLaunches {
 class HostDevice {
  public:
   static HostDevice& current() {
-    static HostDevice& only = *new HostDevice;  // outlives whatever holds memory of it
-    return only;
+    HostDevice* const chosen = Chosen<HostDevice>::innermost();
+    return chosen != nullptr ? *chosen : stream(0);
+  }
+  /// Kernels of one may not touch the memory of another: on a GPU nothing would order them.
+  static HostDevice& stream(int n) {
+    static std::mutex mutex;
+    // Never destroyed: they outlive whatever holds memory of them.
+    static auto& devices = *new std::map<int, std::unique_ptr<HostDevice>>;
+    const std::lock_guard lock(mutex);
+    std::unique_ptr<HostDevice>& device = devices[n];
+    if (!device) device.reset(new HostDevice);
+    return *device;
   }
 
   std::byte* allocate(std::size_t bytes) {
@@ -83,7 +96,7 @@ class HostDevice {
     execute();
     CheckedPiece& piece = piece_of(to, bytes);
     std::memcpy(to, from, bytes);
-    piece.written_by_host(static_cast<std::size_t>(to - piece.data()), bytes);
+    piece.written_by_host(idx(to - piece.data()), bytes);
   }
   void download(std::byte* to, const std::byte* from, std::size_t bytes) {
     const std::lock_guard lock(mutex_);

@@ -513,7 +513,7 @@ void HostThread::check(Access kind, const void* data, std::size_t bytes, std::si
   CheckedPiece* const piece = grid_->memory_->find(data, bytes);
   if (piece == nullptr) fail("leaves the memory that it was given");
   grid_->moment_.thread = static_cast<std::uint16_t>(thread_);
-  const auto offset = static_cast<std::size_t>(static_cast<const std::byte*>(data) - piece->data());
+  const auto offset = idx(static_cast<const std::byte*>(data) - piece->data());
   if (!waited_ && !in_shared(data)) {
     if (kind != Access::kRead) fail("writes before it has waited for the kernels before it");
     if (!piece->only_host_wrote(offset, bytes))

@@ -2,10 +2,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <foredraft/backend/cuda/device_ops.hpp>
 #include <foredraft/backend/row_format.hpp>
 #include <foredraft/core/half.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/q8_0.hpp>
 #include <foredraft/core/types.hpp>
 
@@ -31,9 +33,7 @@ struct StoredRows {
   /// The elements of a row in its place. @tparam S  those of the format
   template <typename S>
   FOREDRAFT_HOST_DEVICE S* row(int head, int place) const {
-    return reinterpret_cast<S*>(data + static_cast<std::size_t>(head) * head_bytes +
-                                static_cast<std::size_t>(place) *
-                                    static_cast<std::size_t>(row_bytes));
+    return reinterpret_cast<S*>(data + idx(head) * head_bytes + idx(place) * idx(row_bytes));
   }
 };
 
@@ -44,11 +44,6 @@ struct KeyValues {
   Ring ring = {};
   int sinks = 0;  // first positions that a row with a window sees besides
 };
-/// A kernel is made for two formats, and leaves rows in others to a launch of another one.
-template <typename K, typename V>
-FOREDRAFT_HOST_DEVICE constexpr bool stored_as(const KeyValues& kv) {
-  return kv.k.format == kFormatOf<K> && kv.v.format == kFormatOf<V>;
-}
 
 /// Sequences that one launch serves: their layers travel with its arguments. More sequences take
 /// more launches.
@@ -76,14 +71,37 @@ FOREDRAFT_DEVICE int storage_row(T& t, const RowPlace& row, const int* nodes, in
   return row.size + t.load(nodes + row.path + position - row.size);
 }
 
+/// with_element() on a device: f(Element<S>()) with the element type of a format, which is one for all
+/// threads of a block.
+template <typename F>
+FOREDRAFT_DEVICE void with_element_of(RowFormat format, F&& f) {
+  switch (format) {
+    case RowFormat::kF32: return f(Element<float>());
+    case RowFormat::kF16: return f(Element<f16>());
+    case RowFormat::kBF16: return f(Element<bf16>());
+    case RowFormat::kQ8_0: break;
+  }
+  f(Element<q8_0>());
+}
+
+/// f16 and bf16, by their bits.
+template <typename S>
+concept TwoBytes = std::is_same_v<S, f16> || std::is_same_v<S, bf16>;
+
+template <TwoBytes S, typename T>
+FOREDRAFT_DEVICE float float_of(T& t, std::uint16_t bits) {
+  if constexpr (std::is_same_v<S, bf16>) return low_of(bits);
+  if constexpr (std::is_same_v<S, f16>) return t.half_to_float(bits);
+}
+
 /// Value d of a row.
 template <typename T>
 FOREDRAFT_DEVICE float load_element(T& t, const float* row, int d) {
   return t.load(row + d);
 }
-template <typename T>
-FOREDRAFT_DEVICE float load_element(T& t, const f16* row, int d) {
-  return t.half_to_float(t.load(reinterpret_cast<const std::uint16_t*>(row) + d));
+template <TwoBytes S, typename T>
+FOREDRAFT_DEVICE float load_element(T& t, const S* row, int d) {
+  return float_of<S>(t, t.load(reinterpret_cast<const std::uint16_t*>(row) + d));
 }
 template <typename T>
 FOREDRAFT_DEVICE float load_element(T& t, const q8_0* row, int d) {
@@ -92,23 +110,23 @@ FOREDRAFT_DEVICE float load_element(T& t, const q8_0* row, int d) {
   return t.mul(scale, static_cast<float>(t.load(block->codes + d % q8_0::kValues)));
 }
 /// Values d .. d + 3 of a row of n, as of a row of floats.
-template <typename T>
-FOREDRAFT_DEVICE Four load_elements(T& t, const f16* row, int d, int n) {
-  struct alignas(8) Halves {
+template <TwoBytes S, typename T>
+FOREDRAFT_DEVICE Four load_elements(T& t, const S* row, int d, int n) {
+  struct alignas(8) Bits {
     std::uint16_t v[4];
-  } halves = {};
+  } bits = {};
   const auto* const from = reinterpret_cast<const std::uint16_t*>(row) + d;
   if (n % 4 == 0 && d < n) {
-    halves = t.load(reinterpret_cast<const Halves*>(from));
+    bits = t.load(reinterpret_cast<const Bits*>(from));
   } else {
     FOREDRAFT_UNROLL
     for (int i = 0; i < 4; ++i) {
-      if (d + i < n) halves.v[i] = t.load(from + i);
+      if (d + i < n) bits.v[i] = t.load(from + i);
     }
   }
   Four four;
   FOREDRAFT_UNROLL
-  for (int i = 0; i < 4; ++i) four.v[i] = t.half_to_float(halves.v[i]);
+  for (int i = 0; i < 4; ++i) four.v[i] = float_of<S>(t, bits.v[i]);
   return four;
 }
 
@@ -137,6 +155,11 @@ template <typename T>
 FOREDRAFT_DEVICE void store_element(T& t, f16* row, int d, float value) {
   t.store(reinterpret_cast<std::uint16_t*>(row) + d, t.float_to_half(value));
 }
+template <typename T>
+FOREDRAFT_DEVICE void store_element(T& t, bf16* row, int d, float value) {
+  t.store(reinterpret_cast<std::uint16_t*>(row) + d,
+          static_cast<std::uint16_t>(t.bf16_pair(value, 0.0f)));
+}
 /// The warp's values become a block, that of q8_0(values) to the bit: see quantize_q8_0().
 template <typename T>
 FOREDRAFT_DEVICE void store_element(T& t, q8_0* row, int d, float value) {
@@ -161,6 +184,15 @@ FOREDRAFT_DEVICE void store_element(T& t, q8_0* row, int d, float value) {
   if (lane % 2 != 0) return;
   t.store(reinterpret_cast<std::uint16_t*>(block->codes) + lane / 2,
           static_cast<std::uint16_t>(low | high << 8));
+}
+
+/// Likewise for a row in the format of its storage.
+template <typename T>
+FOREDRAFT_DEVICE void store_element(T& t, const StoredRows& rows, int head, int place, int d,
+                                    float value) {
+  with_element_of(rows.format, [&]<typename S>(Element<S>) {
+    store_element(t, rows.row<S>(head, place), d, value);
+  });
 }
 
 /// Rows that change their place, in all layers and heads of a storage, keys and values, one move after
@@ -200,12 +232,10 @@ struct MoveRows {
     const int inside = column - t.load(&a.parts[i].first_column);
     const int columns = t.load(&a.parts[i].row_bytes) / kColumn;  // of a row
     const Ring ring = t.load(&a.parts[i].ring);
-    auto* const head = reinterpret_cast<std::uint16_t*>(t.load(&a.parts[i].data) +
-                                                        static_cast<std::size_t>(inside / columns) *
-                                                            t.load(&a.parts[i].head_bytes));
+    auto* const head = reinterpret_cast<std::uint16_t*>(
+        t.load(&a.parts[i].data) + idx(inside / columns) * t.load(&a.parts[i].head_bytes));
     const auto place = [&](int row) {
-      return head + static_cast<std::size_t>(ring.place(row)) * static_cast<std::size_t>(columns) +
-             inside % columns;
+      return head + idx(ring.place(row)) * idx(columns) + inside % columns;
     };
     for (int move = 0; move < a.n_moves; ++move) {
       t.store(place(a.to[move]), t.load(place(a.from[move])));

@@ -7,6 +7,7 @@
 #include <foredraft/backend/cuda/head.hpp>
 #include <foredraft/backend/cuda/operand.hpp>
 #include <foredraft/backend/cuda/tile_product.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cuda {
 
@@ -31,10 +32,10 @@ struct ChooseExperts {
 
   template <typename T>
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
-    const auto row = static_cast<std::size_t>(t.block_x());
-    const float* const scores = a.scores + row * static_cast<std::size_t>(a.n_experts);
-    int* const experts = a.experts + row * static_cast<std::size_t>(a.n_used);
-    float* const weights = a.weights + row * static_cast<std::size_t>(a.n_used);
+    const auto row = idx(t.block_x());
+    const float* const scores = a.scores + row * idx(a.n_experts);
+    int* const experts = a.experts + row * idx(a.n_used);
+    float* const weights = a.weights + row * idx(a.n_used);
     Best last{kInfinity, -1, 0};
     float greatest = 0;
     float sum = 0;
@@ -163,8 +164,8 @@ struct ExpertProduct {
     const int threads = split * kWarp;
     for (int i = t.thread() % threads; i < Tiles::kSums; i += threads) {
       if (begin + i / kTileRows >= end || tile >= n_tiles) continue;
-      const auto pair = static_cast<std::size_t>(t.load(a.pairs + begin + i / kTileRows));
-      t.store(a.y + pair * static_cast<std::size_t>(a.n_out()) + tile * kTileRows + i % kTileRows,
+      const auto pair = idx(t.load(a.pairs + begin + i / kTileRows));
+      t.store(a.y + pair * idx(a.n_out()) + tile * kTileRows + i % kTileRows,
               Tiles::add_warps(t, sums + group * split * Tiles::kSums, split, i));
     }
   }
@@ -194,16 +195,15 @@ struct MixRows {
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
     const int i = t.block_x() * kThreads + t.thread();
     if (i >= a.n) return;
-    const auto row = static_cast<std::size_t>(t.block_y());
-    const auto n = static_cast<std::size_t>(a.n);
+    const auto row = idx(t.block_y());
+    const auto n = idx(a.n);
     float sum = 0;
     if (a.shared != nullptr) {
       const float score = activated(t, Activation::kSigmoid, t.load(a.score + row));
       sum = t.mul(score, t.load(a.shared + row * n + i));
     }
     for (int used = 0; used < a.n_used; ++used) {
-      const std::size_t pair =
-          row * static_cast<std::size_t>(a.n_used) + static_cast<std::size_t>(used);
+      const std::size_t pair = row * idx(a.n_used) + idx(used);
       sum = t.fma(t.load(a.weights + pair), t.load(a.y + pair * n + i), sum);
     }
     t.store(a.x + row * n + i, t.add(t.load(a.x + row * n + i), sum));

@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include <foredraft/backend/cuda/device_ops.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cuda {
 
@@ -47,7 +48,7 @@ struct AddNorm {
 
   template <typename T>
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
-    const auto row = static_cast<std::size_t>(t.block_x()) * static_cast<std::size_t>(a.n);
+    const auto row = idx(t.block_x()) * idx(a.n);
     const float scale = norm_scale(t, a.y + row, a.n, a.norm.epsilon);
     for (int i = t.thread(); i < a.n; i += kThreads) {
       const float value = t.mul(t.mul(t.load(a.y + row + i), scale), t.load(a.norm.weight + i));

@@ -7,6 +7,7 @@
 #include <foredraft/backend/cuda/device_ops.hpp>
 #include <foredraft/backend/cuda/norm.hpp>
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cuda {
 
@@ -25,11 +26,10 @@ struct Operand {
   /// Pieces of 16 columns. @param n_in  columns
   FOREDRAFT_HOST_DEVICE static constexpr int parts_in(int n_in) { return parts_of(n_in, 64) * 4; }
   static std::size_t words_in(int n_rows, int n_in) noexcept {
-    return static_cast<std::size_t>(parts_of(n_rows, kRows)) *
-           static_cast<std::size_t>(parts_in(n_in)) * kWarp;
+    return idx(parts_of(n_rows, kRows)) * idx(parts_in(n_in)) * kWarp;
   }
   static std::size_t sums_in(int n_rows, int n_in) noexcept {
-    return static_cast<std::size_t>(n_rows) * static_cast<std::size_t>(parts_in(n_in) / 2);
+    return idx(n_rows) * idx(parts_in(n_in) / 2);
   }
 };
 
@@ -79,14 +79,11 @@ struct PrepareRows {
                              t.add(high_of(words.v[1]), high_of(words.v[3]))));
       for (int mask = 1; mask < 8; mask *= 2) sum = t.add(sum, t.shuffle_xor(sum, mask));
       if (four >= n_fours) continue;
-      const std::size_t tile = static_cast<std::size_t>(row / Operand::kRows);
-      const auto part =
-          tile * static_cast<std::size_t>(n_parts) + static_cast<std::size_t>(four / 4);
+      const std::size_t tile = idx(row / Operand::kRows);
+      const auto part = tile * idx(n_parts) + idx(four / 4);
       t.store(a.parts + part * kWarp + row % Operand::kRows * 4 + four % 4, words);
       if (four % 8 == 0) {
-        t.store(a.sums + static_cast<std::size_t>(row) * static_cast<std::size_t>(n_parts / 2) +
-                    four / 8,
-                sum);
+        t.store(a.sums + idx(row) * idx(n_parts / 2) + four / 8, sum);
       }
     }
   }
@@ -95,15 +92,13 @@ struct PrepareRows {
   /// Columns k .. k + 3 before the norm.
   template <typename T>
   FOREDRAFT_DEVICE static Four load_values(T& t, const Args& a, int k) {
-    const auto row =
-        static_cast<std::size_t>(a.rows == nullptr ? t.block_x() : t.load(a.rows + t.block_x()));
-    Four values = load_elements(t, a.x + row * static_cast<std::size_t>(a.n_in), k, a.n_in);
+    const auto row = idx(a.rows == nullptr ? t.block_x() : t.load(a.rows + t.block_x()));
+    Four values = load_elements(t, a.x + row * idx(a.n_in), k, a.n_in);
     if (!a.gated) return values;
     FOREDRAFT_UNROLL
     for (int i = 0; i < 4; ++i) values.v[i] = activated(t, a.activation, values.v[i]);
     if (a.by == nullptr) return values;
-    const Four factors =
-        load_elements(t, a.by + row * static_cast<std::size_t>(a.by_stride), k, a.n_in);
+    const Four factors = load_elements(t, a.by + row * idx(a.by_stride), k, a.n_in);
     FOREDRAFT_UNROLL
     for (int i = 0; i < 4; ++i) values.v[i] = t.mul(values.v[i], factors.v[i]);
     return values;

@@ -5,6 +5,7 @@
 #include <foredraft/backend/cuda/device_ops.hpp>
 #include <foredraft/backend/cuda/operand.hpp>
 #include <foredraft/backend/cuda/tile_product.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cuda {
 
@@ -111,8 +112,7 @@ struct Product {
       float value = Tiles::add_warps(t, sums, split, i);
       if (part.bias != nullptr) value = t.add(value, t.load(part.bias + output));
       value = capped(t, t.mul(value, a.scale), a.softcap);
-      float* const to =
-          part.y + static_cast<std::size_t>(row) * static_cast<std::size_t>(part.w.n_out) + output;
+      float* const to = part.y + idx(row) * idx(part.w.n_out) + output;
       t.store(to, a.add ? t.mul(t.add(t.load(to), value), a.output_scale) : value);
     }
   }

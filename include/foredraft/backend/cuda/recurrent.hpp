@@ -67,13 +67,14 @@ template <typename V>
   requires StatesOnDevice<typename V::Layer>
 void Worker<D>::short_conv(const ShortConvArgs<Worker, V>& a) noexcept {
   guarded([&] {
-    upload_steps(a.sequences, a.states, a.kept);
+    upload_steps(a.common.sequences, a.common.states, a.common.kept);
     const int width = a.shape.width;
-    float* const in = work_.mixer_in.reserve(area(a.n_rows, a.shape.d_in())).raw();
-    product(prepared({.x = a.x.raw(), .n_in = a.in->n_in(), .norm = norm(a.norm)}, a.n_rows),
+    float* const in = work_.mixer_in.reserve(area(a.common.n_rows, a.shape.d_in())).raw();
+    product(prepared({.x = a.common.x.raw(), .n_in = a.in->n_in(), .norm = norm(a.common.norm)},
+                     a.common.n_rows),
             {{a.in, nullptr, in}});
-    float* const mixed = work_.mixed.reserve(area(a.n_rows, width)).raw();
-    for_each_group(a, [&](const StateSteps::Group& group, const StateLayers& layers) {
+    float* const mixed = work_.mixed.reserve(area(a.common.n_rows, width)).raw();
+    for_each_group(a.common, [&](const StateSteps::Group& group, const StateLayers& layers) {
       const ShortConv::Args args{.rows = work_.state_rows.reserve(0).raw() + group.first_row,
                                  .n_rows = group.n_rows,
                                  .in = in,
@@ -84,7 +85,8 @@ void Worker<D>::short_conv(const ShortConvArgs<Worker, V>& a) noexcept {
                                  .layers = layers};
       launch<ShortConv>(ShortConv::grid(args), 0, args);
     });
-    add_product(*a.out, prepared({.x = mixed, .n_in = width}, a.n_rows), {}, 1.0f, a.x.raw());
+    add_product(*a.out, prepared({.x = mixed, .n_in = width}, a.common.n_rows), {}, 1.0f,
+                a.common.x.raw());
   });
 }
 
@@ -93,13 +95,14 @@ template <typename V>
   requires StatesOnDevice<typename V::Layer>
 void Worker<D>::selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
   guarded([&] {
-    upload_steps(a.sequences, a.states, a.kept);
+    upload_steps(a.common.sequences, a.common.states, a.common.kept);
     const SelectiveScanShape& shape = a.shape;
-    float* const in = work_.mixer_in.reserve(area(a.n_rows, shape.d_in())).raw();
-    product(prepared({.x = a.x.raw(), .n_in = a.in->n_in(), .norm = norm(a.norm)}, a.n_rows),
+    float* const in = work_.mixer_in.reserve(area(a.common.n_rows, shape.d_in())).raw();
+    product(prepared({.x = a.common.x.raw(), .n_in = a.in->n_in(), .norm = norm(a.common.norm)},
+                     a.common.n_rows),
             {{a.in, nullptr, in}});
-    float* const mixed = work_.mixed.reserve(area(a.n_rows, shape.width)).raw();
-    for_each_group(a, [&](const StateSteps::Group& group, const StateLayers& layers) {
+    float* const mixed = work_.mixed.reserve(area(a.common.n_rows, shape.width)).raw();
+    for_each_group(a.common, [&](const StateSteps::Group& group, const StateLayers& layers) {
       const PutInScan::Args args{.rows = work_.state_rows.reserve(0).raw() + group.first_row,
                                  .n_rows = group.n_rows,
                                  .width = shape.width,
@@ -113,7 +116,7 @@ void Worker<D>::selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
                                  .layers = layers};
       launch<PutInScan>(PutInScan::grid(args), 0, args);
     });
-    for_each_group(a, [&](const StateSteps::Group& group, const StateLayers& layers) {
+    for_each_group(a.common, [&](const StateSteps::Group& group, const StateLayers& layers) {
       detail::with_least<128, 256, kMostScanState>(shape.d_state, "a state", [&]<int n>() {
         using K = SelectiveScan<n / kWarp>;
         const typename K::Args args{.steps = work_.state_steps.reserve(0).raw(),
@@ -138,8 +141,9 @@ void Worker<D>::selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
                                 .gate_stride = shape.d_in(),
                                 .gate_first = true,
                                 .norm = norm(a.group_norm)};
-    launch<GatedNorm>(GatedNorm::grid(gated, a.n_rows), 0, gated);
-    add_product(*a.out, prepared({.x = mixed, .n_in = shape.width}, a.n_rows), {}, 1.0f, a.x.raw());
+    launch<GatedNorm>(GatedNorm::grid(gated, a.common.n_rows), 0, gated);
+    add_product(*a.out, prepared({.x = mixed, .n_in = shape.width}, a.common.n_rows), {}, 1.0f,
+                a.common.x.raw());
   });
 }
 
@@ -148,18 +152,19 @@ template <typename V>
   requires StatesOnDevice<typename V::Layer>
 void Worker<D>::gated_delta_net(const GatedDeltaNetArgs<Worker, V>& a) noexcept {
   guarded([&] {
-    upload_steps(a.sequences, a.states, a.kept);
+    upload_steps(a.common.sequences, a.common.states, a.common.kept);
     const GatedDeltaNetShape& shape = a.shape;
-    float* const qkv = work_.mixer_in.reserve(area(a.n_rows, shape.d_conv())).raw();
-    float* const gate = work_.mixer_gate.reserve(area(a.n_rows, shape.width)).raw();
-    float* const beta = work_.beta.reserve(area(a.n_rows, shape.n_heads)).raw();
-    float* const alpha = work_.alpha.reserve(area(a.n_rows, shape.n_heads)).raw();
-    product(prepared({.x = a.x.raw(), .n_in = a.qkv->n_in(), .norm = norm(a.norm)}, a.n_rows),
+    float* const qkv = work_.mixer_in.reserve(area(a.common.n_rows, shape.d_conv())).raw();
+    float* const gate = work_.mixer_gate.reserve(area(a.common.n_rows, shape.width)).raw();
+    float* const beta = work_.beta.reserve(area(a.common.n_rows, shape.n_heads)).raw();
+    float* const alpha = work_.alpha.reserve(area(a.common.n_rows, shape.n_heads)).raw();
+    product(prepared({.x = a.common.x.raw(), .n_in = a.qkv->n_in(), .norm = norm(a.common.norm)},
+                     a.common.n_rows),
             {{a.qkv, nullptr, qkv},
              {a.gate, nullptr, gate},
              {a.beta, nullptr, beta},
              {a.alpha, nullptr, alpha}});
-    for_each_group(a, [&](const StateSteps::Group& group, const StateLayers& layers) {
+    for_each_group(a.common, [&](const StateSteps::Group& group, const StateLayers& layers) {
       const PutInDeltaNet::Args args{.rows = work_.state_rows.reserve(0).raw() + group.first_row,
                                      .n_rows = group.n_rows,
                                      .n_heads = shape.n_heads,
@@ -176,8 +181,8 @@ void Worker<D>::gated_delta_net(const GatedDeltaNetArgs<Worker, V>& a) noexcept 
                                      .layers = layers};
       launch<PutInDeltaNet>(PutInDeltaNet::grid(args), PutInDeltaNet::shared(shape.d_key), args);
     });
-    float* const mixed = work_.mixed.reserve(area(a.n_rows, shape.width)).raw();
-    for_each_group(a, [&](const StateSteps::Group& group, const StateLayers& layers) {
+    float* const mixed = work_.mixed.reserve(area(a.common.n_rows, shape.width)).raw();
+    for_each_group(a.common, [&](const StateSteps::Group& group, const StateLayers& layers) {
       walk_delta_net(shape, group, layers, mixed);
     });
     const GatedNorm::Args gated{.y = mixed,
@@ -187,8 +192,9 @@ void Worker<D>::gated_delta_net(const GatedDeltaNetArgs<Worker, V>& a) noexcept 
                                 .gate_stride = shape.width,
                                 .gate_first = false,
                                 .norm = norm(a.head_norm)};
-    launch<GatedNorm>(GatedNorm::grid(gated, a.n_rows), 0, gated);
-    add_product(*a.out, prepared({.x = mixed, .n_in = shape.width}, a.n_rows), {}, 1.0f, a.x.raw());
+    launch<GatedNorm>(GatedNorm::grid(gated, a.common.n_rows), 0, gated);
+    add_product(*a.out, prepared({.x = mixed, .n_in = shape.width}, a.common.n_rows), {}, 1.0f,
+                a.common.x.raw());
   });
 }
 

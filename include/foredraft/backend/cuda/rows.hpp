@@ -28,7 +28,7 @@ namespace foredraft::inline v0::cuda {
 template <Device D>
 class AnyRows {
  public:
-  // Of snapshots. Rows have different lengths in different formats, so none takes another's copy.
+  // Of snapshots.
   using value_type = std::byte;
   using Layer = KeyValues;
 
@@ -77,6 +77,8 @@ class AnyRows {
              return layer.ring.holds(n, written_);
            });
   }
+
+  RowFormats formats() const noexcept { return {keys_.format, values_.format}; }
 
   bool keeps_all() const noexcept {
     return std::all_of(layers_.begin(), layers_.end(),
@@ -130,7 +132,8 @@ class AnyRows {
 
  protected:
   AnyRows(RowFormats formats, const CacheShape& shape, int n_rows, bool /*at_once*/, int max_staged)
-      : device_(&D::current()), keys_{.format = formats.k}, values_{.format = formats.v} {
+      : device_(&device_of<D>(shape)), keys_{.format = formats.k}, values_{.format = formats.v} {
+    const Chosen<D> here(*device_);
     for (const auto& [n_heads, d_head, window] : shape.layers) {
       check(n_heads, d_head, formats);
       layers_.push_back(

@@ -5,6 +5,7 @@
 #include <foredraft/backend/cuda/activation.hpp>
 #include <foredraft/backend/cuda/device_ops.hpp>
 #include <foredraft/backend/cuda/state_steps.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cuda {
 
@@ -37,9 +38,9 @@ struct PutInScan {
     if (c >= a.d_conv + a.n_heads) return;
     const StateRow* const row = a.rows + t.block_y();
     const StateLayer layer = a.layers.of[t.load(&row->sequence)];
-    const auto stride = static_cast<std::size_t>(a.width + a.d_conv + a.n_heads);
+    const auto stride = idx(a.width + a.d_conv + a.n_heads);
     const auto of_pass = [&](int pass_row) {
-      return t.load(a.in + static_cast<std::size_t>(pass_row) * stride + a.width + c);
+      return t.load(a.in + idx(pass_row) * stride + a.width + c);
     };
     float* const to = layer.row(t.load(&row->taps[0].row));
     const float own = of_pass(t.load(&row->row));
@@ -104,8 +105,8 @@ struct SelectiveScan {
       if (step.to == StateStep::kNobody) continue;
       const float y = t.fma(skip, u, t.warp_sum(sum));
       if (lane_of(t) != 0) continue;
-      const auto width = static_cast<std::size_t>(a.n_heads) * static_cast<std::size_t>(a.d_head);
-      t.store(a.out + static_cast<std::size_t>(step.to) * width + head * a.d_head + row, y);
+      const auto width = idx(a.n_heads) * idx(a.d_head);
+      t.store(a.out + idx(step.to) * width + head * a.d_head + row, y);
     }
   }
 

@@ -4,6 +4,7 @@
 
 #include <foredraft/backend/cuda/device_ops.hpp>
 #include <foredraft/backend/cuda/state_steps.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cuda {
 
@@ -32,12 +33,12 @@ struct ShortConv {
     if (c >= a.width) return;
     const StateRow* const row = a.rows + t.block_y();
     const StateLayer layer = a.layers.of[t.load(&row->sequence)];
-    const auto width = static_cast<std::size_t>(a.width);
+    const auto width = idx(a.width);
     const auto of_pass = [&](int pass_row) {
-      const float* const in = a.in + static_cast<std::size_t>(pass_row) * 3 * width + c;
+      const float* const in = a.in + idx(pass_row) * 3 * width + c;
       return t.mul(t.load(in), t.load(in + 2 * width));
     };
-    const auto own = static_cast<std::size_t>(t.load(&row->row));
+    const auto own = idx(t.load(&row->row));
     t.store(layer.row(t.load(&row->taps[0].row)) + c, of_pass(static_cast<int>(own)));
     const float sum = convolved(t, row, layer, a.n_taps, a.kernel, a.width, c, 0.0f, of_pass);
     t.store(a.out + own * width + c, t.mul(t.load(a.in + own * 3 * width + width + c), sum));

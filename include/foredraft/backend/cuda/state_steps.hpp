@@ -26,13 +26,9 @@ struct StateLayer {
   int kept = 0;  // slot of the state behind the committed tokens, where there is one such
 
   /// What a token put in.
-  FOREDRAFT_HOST_DEVICE float* row(int row) const {
-    return inputs + static_cast<std::size_t>(row) * static_cast<std::size_t>(n_inputs);
-  }
+  FOREDRAFT_HOST_DEVICE float* row(int row) const { return inputs + idx(row) * idx(n_inputs); }
   FOREDRAFT_HOST_DEVICE float* state(int slot, int head) const {
-    return states + (static_cast<std::size_t>(slot) * static_cast<std::size_t>(n_heads) +
-                     static_cast<std::size_t>(head)) *
-                        static_cast<std::size_t>(d_state);
+    return states + (idx(slot) * idx(n_heads) + idx(head)) * idx(d_state);
   }
 };
 
@@ -211,8 +207,7 @@ FOREDRAFT_DEVICE float convolved(T& t, const StateRow* row, const StateLayer& la
     const TapPlace tap = t.load(&row->taps[back]);
     if (tap.row < 0) continue;  // before the beginning there are zeros
     const float value = tap.pass_row >= 0 ? own(tap.pass_row) : t.load(layer.row(tap.row) + c);
-    const std::size_t at =
-        static_cast<std::size_t>(n_taps - 1 - back) * static_cast<std::size_t>(width);
+    const std::size_t at = idx(n_taps - 1 - back) * idx(width);
     sum = t.fma(value, t.load(kernel + at + c), sum);
   }
   return sum;

@@ -48,7 +48,8 @@ class States {
 
   States() noexcept = default;
   /// @errors kOutOfMemory
-  States(const CacheShape& shape, int n_rows) : device_(&D::current()) {
+  States(const CacheShape& shape, int n_rows) : device_(&device_of<D>(shape)) {
+    const Chosen<D> here(*device_);
     std::optional<std::size_t> inputs = 0;
     std::optional<std::size_t> states = 0;
     const auto grow = [](std::optional<std::size_t>& all, std::optional<std::size_t> by, int n) {

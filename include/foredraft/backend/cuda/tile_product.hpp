@@ -5,6 +5,7 @@
 #include <foredraft/backend/cuda/device_ops.hpp>
 #include <foredraft/backend/cuda/fragments.hpp>
 #include <foredraft/backend/cuda/operand.hpp>
+#include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0::cuda {
 
@@ -133,8 +134,7 @@ struct TileProduct {
     if (step < w.n_steps()) {
       FOREDRAFT_UNROLL
       for (int i = 0; i < kTiles; ++i) {
-        const auto at = static_cast<std::size_t>(tiles[i]) * static_cast<std::size_t>(w.n_steps()) +
-                        static_cast<std::size_t>(step);
+        const auto at = idx(tiles[i]) * idx(w.n_steps()) + idx(step);
         FOREDRAFT_UNROLL
         for (int word = 0; word < kStepWords; word += kWarp) {
           const int lane = word + lane_of(t);
@@ -216,9 +216,7 @@ struct TileProduct {
   template <typename T>
   FOREDRAFT_DEVICE static Words load_factors(T& t, const Operand& x, int row, int part) {
     if (row < 0) return {};
-    const auto at = static_cast<std::size_t>(row / Operand::kRows) *
-                        static_cast<std::size_t>(Operand::parts_in(x.n_in)) +
-                    static_cast<std::size_t>(part);
+    const auto at = idx(row / Operand::kRows) * idx(Operand::parts_in(x.n_in)) + idx(part);
     return t.load(x.parts + at * kWarp + row % Operand::kRows * 4 + lane_of(t) % 4);
   }
 
@@ -244,8 +242,8 @@ struct TileProduct {
   template <typename T>
   FOREDRAFT_DEVICE static float load_sum(T& t, const Operand& x, int row, int group) {
     if (row < 0) return 0.0f;
-    const auto groups = static_cast<std::size_t>(Operand::parts_in(x.n_in) / 2);
-    return t.load(x.sums + static_cast<std::size_t>(row) * groups + group);
+    const auto groups = idx(Operand::parts_in(x.n_in) / 2);
+    return t.load(x.sums + idx(row) * groups + group);
   }
 };
 

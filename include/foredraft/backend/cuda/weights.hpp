@@ -1,10 +1,12 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -64,25 +66,20 @@ struct Place {
 
   /// The 16 bytes that hold it. @param load  of 2 where a lane loads twice, else 0
   FOREDRAFT_HOST_DEVICE std::size_t at(int loads, int load = 0) const {
-    return (step * static_cast<std::size_t>(loads) + static_cast<std::size_t>(load)) * kWarp +
-           static_cast<std::size_t>(lane);
+    return (step * idx(loads) + idx(load)) * kWarp + idx(lane);
   }
 };
 
 FOREDRAFT_HOST_DEVICE inline Place place_of(const Weights& w, int row, int column) {
   const int columns = shape_of(w.format).columns;
   const int in_step = column % columns;
-  return {static_cast<std::size_t>(row / kTileRows) * static_cast<std::size_t>(w.n_steps()) +
-              static_cast<std::size_t>(column / columns),
+  return {idx(row / kTileRows) * idx(w.n_steps()) + idx(column / columns),
           row % 8 * 4 + in_step % kTileColumns / 4, in_step / kTileColumns,
           row % kTileRows / 8 + in_step % 4 / 2 * 2, in_step % 2};
 }
 /// The entry of scales that a weight belongs to.
 FOREDRAFT_HOST_DEVICE inline std::size_t scale_place(const Weights& w, int row, int group) {
-  return (static_cast<std::size_t>(row / kTileRows) * static_cast<std::size_t>(w.n_groups()) +
-          static_cast<std::size_t>(group)) *
-             8 +
-         static_cast<std::size_t>(row % 8);
+  return (idx(row / kTileRows) * idx(w.n_groups()) + idx(group)) * 8 + idx(row % 8);
 }
 
 /// A matrix on its way to a device.
@@ -107,9 +104,22 @@ class WeightPacker {
     packed_.scales.resize(tiles * scales);
   }
 
-  WeightBytes packed() && {
+  /// Rows of a tile share bytes, so a thread takes whole tiles.
+  WeightBytes packed(int n_threads) && {
+    const int share = parts_of(shape_.n_tiles(), n_threads) * kTileRows;
+    std::vector<std::jthread> others;
+    for (int first = share; first < shape_.n_out; first += share) {
+      others.emplace_back([this, first, share] { put_rows(first, first + share); });
+    }
+    put_rows(0, share);
+    others.clear();  // they are done
+    return std::move(packed_);
+  }
+
+ private:
+  void put_rows(int first, int end) {
     const std::size_t row_size = *row_bytes(file_.type, file_.n_in);
-    for (int row = 0; row < shape_.n_out; ++row) {
+    for (int row = first; row < end && row < shape_.n_out; ++row) {
       const std::byte* const bytes = file_.data.data() + idx(row) * row_size;
       if (shape_.n_groups() == 0) {
         put_floats(row, bytes, row_size / file_.n_in);
@@ -117,10 +127,8 @@ class WeightPacker {
         put_blocks(row, bytes);
       }
     }
-    return std::move(packed_);
   }
 
- private:
   static int counted(std::size_t n) {
     if (n <= std::size_t{std::numeric_limits<int>::max()}) return static_cast<int>(n);
     throw Error(ErrorCode::kShapeMismatch, "a dimension of " + std::to_string(n), "below 2^31", "");
@@ -198,10 +206,18 @@ class WeightPacker {
 }  // namespace detail
 
 /// @errors kShapeMismatch as checked_bytes()
-/// @cost some nanoseconds a weight
-inline WeightBytes pack_weights(const TensorView& weights) {
+/// @cost some nanoseconds a weight, divided by threads
+inline WeightBytes pack_weights(const TensorView& weights, int n_threads) {
   (void)checked_bytes(weights);
-  return detail::WeightPacker(weights).packed();
+  return detail::WeightPacker(weights).packed(n_threads);
+}
+/// The same on as many threads as there are processors, where weights are many.
+inline WeightBytes pack_weights(const TensorView& weights) {
+  constexpr std::size_t kOfThread = std::size_t{1} << 20;
+  const auto processors = std::max(std::size_t{1}, idx(std::thread::hardware_concurrency()));
+  const std::size_t threads = std::clamp(weights.n_out * weights.n_in / kOfThread, std::size_t{1},
+                                         std::min(processors, std::size_t{64}));
+  return pack_weights(weights, static_cast<int>(threads));
 }
 
 }  // namespace foredraft::inline v0::cuda

@@ -68,6 +68,7 @@ struct Scratch {
   Buffer<float> maxima, temperatures;
   Buffer<double> sums;
   Buffer<int> argmax;
+  std::size_t attention_bytes = 0;  // that `parts` may have, but for one row
 
   /// @errors kOutOfMemory
   void reserve(const PassShape& s) {
@@ -136,29 +137,25 @@ class Worker {
       }
       if (a.w_gate != nullptr) product(x, {{a.w_gate, nullptr, a.gate.raw()}});
       for (const RowPlaces::Group& group : places_->groups) {
-        const SequenceLayers layers = layers_of(group, a.kv);
-        for_each_format(group, layers, [&]<typename K, typename V>() {
-          using Kernel = FinishHeads<K, V>;
-          const typename Kernel::Args args{.rows = rows_of(group),
-                                           .n_rows = group.n_rows,
-                                           .n_heads = a.n_heads,
-                                           .n_kv_heads = a.wk == nullptr ? 0 : a.n_kv_heads,
-                                           .d_head = a.d_head,
-                                           .q = q,
-                                           .k = k,
-                                           .v = own_values ? v : k,
-                                           .to_q = a.q.raw(),
-                                           .q_norm = norm(a.q_norm),
-                                           .k_norm = norm(a.k_norm),
-                                           .v_norm = norm(a.v_norm),
-                                           .norms_all_heads = a.norms_all_heads,
-                                           .rope = a.rope.kind,
-                                           .n_rot = a.rope.n_rot,
-                                           .cos = a.rope.cos.raw(),
-                                           .sin = a.rope.sin.raw(),
-                                           .layers = layers};
-          launch<Kernel>(Kernel::grid(args), Kernel::shared(a.d_head), args);
-        });
+        const FinishHeads::Args args{.rows = rows_of(group),
+                                     .n_rows = group.n_rows,
+                                     .n_heads = a.n_heads,
+                                     .n_kv_heads = a.wk == nullptr ? 0 : a.n_kv_heads,
+                                     .d_head = a.d_head,
+                                     .q = q,
+                                     .k = k,
+                                     .v = own_values ? v : k,
+                                     .to_q = a.q.raw(),
+                                     .q_norm = norm(a.q_norm),
+                                     .k_norm = norm(a.k_norm),
+                                     .v_norm = norm(a.v_norm),
+                                     .norms_all_heads = a.norms_all_heads,
+                                     .rope = a.rope.kind,
+                                     .n_rot = a.rope.n_rot,
+                                     .cos = a.rope.cos.raw(),
+                                     .sin = a.rope.sin.raw(),
+                                     .layers = layers_of(group, a.kv)};
+        launch<FinishHeads>(FinishHeads::grid(args), FinishHeads::shared(a.d_head), args);
       }
     });
   }
@@ -421,57 +418,43 @@ class Worker {
     return layers;
   }
 
-  /// f.operator()<K, V>() for the elements of keys and values of some sequences, as a rule of all.
-  template <typename F>
-  static void for_each_format(const RowPlaces::Group& group, const SequenceLayers& layers, F&& f) {
-    constexpr int kAll = kRowFormats * kRowFormats;
-    bool done[kAll] = {};
-    for (int i = 0; i < group.n_sequences; ++i) {
-      const KeyValues& kv = layers.of[i];
-      const int formats =
-          static_cast<int>(kv.k.format) * kRowFormats + static_cast<int>(kv.v.format);
-      if (std::exchange(done[formats], true)) continue;
-      with_element(kv.k.format, [&]<typename K>(Element<K>) {
-        with_element(kv.v.format, [&]<typename V>(Element<V>) { f.template operator()<K, V>(); });
-      });
-    }
-  }
-
+  /// As many rows at once as the memory for their parts allows.
   template <typename R>
   void attend_group(const AttendArgs<Worker, R>& a, const RowPlaces::Group& group,
                     float* attended) {
     const int n_parts = parts_of(group.visible, kPart);
-    const SequenceLayers layers = layers_of(group, a.kv);
-    float* const parts =
-        work_.parts.reserve(idx(group.n_rows) * idx(a.n_heads) * idx(n_parts) * idx(2 + a.d_head))
-            .raw();
-    for_each_format(group, layers, [&]<typename K, typename V>() {
-      using Kernel = AttendPart<K, V>;
-      const typename Kernel::Args args{.rows = rows_of(group),
-                                       .n_rows = group.n_rows,
-                                       .nodes = work_.nodes.reserve(0).raw(),
-                                       .q = a.q.raw(),
-                                       .n_heads = a.n_heads,
-                                       .n_kv_heads = a.n_kv_heads,
-                                       .d_head = a.d_head,
-                                       .scale = a.scale,
-                                       .softcap = a.softcap,
-                                       .window = a.window,
-                                       .n_parts = n_parts,
-                                       .parts = parts,
-                                       .layers = layers};
-      launch<Kernel>(Kernel::grid(args), Kernel::shared(a.d_head), args);
-    });
-    MergeParts::Args merge{.rows = rows_of(group),
-                           .n_rows = group.n_rows,
+    const std::size_t of_row = idx(a.n_heads) * idx(n_parts) * idx(2 + a.d_head);
+    const auto most = static_cast<int>(std::clamp(work_.attention_bytes / sizeof(float) / of_row,
+                                                  std::size_t{1}, idx(group.n_rows)));
+    float* const parts = work_.parts.reserve(idx(most) * of_row).raw();
+    AttendPart::Args args{.rows = rows_of(group),
+                          .n_rows = 0,
+                          .nodes = work_.nodes.reserve(0).raw(),
+                          .q = a.q.raw(),
+                          .n_heads = a.n_heads,
+                          .n_kv_heads = a.n_kv_heads,
+                          .d_head = a.d_head,
+                          .scale = a.scale,
+                          .softcap = a.softcap,
+                          .window = a.window,
+                          .n_parts = n_parts,
+                          .parts = parts,
+                          .layers = layers_of(group, a.kv)};
+    MergeParts::Args merge{.rows = args.rows,
+                           .n_rows = 0,
                            .n_heads = a.n_heads,
                            .d_head = a.d_head,
                            .window = a.window,
                            .n_parts = n_parts,
                            .parts = parts,
                            .out = attended};
-    for (int i = 0; i < group.n_sequences; ++i) merge.sinks[i] = layers.of[i].sinks;
-    launch<MergeParts>(MergeParts::grid(merge), 0, merge);
+    for (int i = 0; i < group.n_sequences; ++i) merge.sinks[i] = args.layers.of[i].sinks;
+    for (int done = 0; done < group.n_rows; done += most) {
+      args.n_rows = merge.n_rows = std::min(most, group.n_rows - done);
+      launch<AttendPart>(AttendPart::grid(args), AttendPart::shared(a.d_head), args);
+      launch<MergeParts>(MergeParts::grid(merge), 0, merge);
+      args.rows = merge.rows = args.rows + most;
+    }
   }
 
   /// Of each row, where somebody wants sums; null where nobody does.

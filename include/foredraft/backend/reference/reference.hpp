@@ -168,15 +168,16 @@ class Reference : public HostMemory {
     template <StateStorage V>
     void short_conv(const ShortConvArgs<Worker, V>& a) noexcept {
       const int width = a.shape.width;
-      for (std::size_t s = 0; s < a.sequences.size(); ++s) {
-        for (int i = 0; i < a.sequences[s].n_rows; ++i) {
-          const int row = a.sequences[s].first_row + i;
-          const Vector in = product(*a.in, normalised(a.x, row, a.norm, a.in->cols()), nullptr);
+      for (std::size_t s = 0; s < a.common.sequences.size(); ++s) {
+        for (int i = 0; i < a.common.sequences[s].n_rows; ++i) {
+          const int row = a.common.sequences[s].first_row + i;
+          const Vector in =
+              product(*a.in, normalised(a.common.x, row, a.common.norm, a.in->cols()), nullptr);
           const Vector put_in = in.head(width).cwiseProduct(in.tail(width));
-          Eigen::Map<Eigen::VectorXf>(a.kept[s].row(a.states[s].own(a.sequences[s], i)), width) =
-              put_in.cast<float>();
-          const Vector sum = convolved(a, s, i, a.shape.kernel, a.kernel, width);
-          add_product(*a.out, in.segment(width, width).cwiseProduct(sum), {}, 1.0f, 1.0f, a.x, row);
+          Eigen::Map<Eigen::VectorXf>(a.common.own_row(s, i), width) = put_in.cast<float>();
+          const Vector sum = convolved(a.common, s, i, a.shape.kernel, a.kernel, width);
+          add_product(*a.out, in.segment(width, width).cwiseProduct(sum), {}, 1.0f, 1.0f,
+                      a.common.x, row);
         }
       }
     }
@@ -185,17 +186,19 @@ class Reference : public HostMemory {
     void selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
       const int width = a.shape.width;
       const int d_conv = a.shape.d_conv();
-      for (std::size_t s = 0; s < a.sequences.size(); ++s) {
-        const SequenceRows& sequence = a.sequences[s];
+      for (std::size_t s = 0; s < a.common.sequences.size(); ++s) {
+        const SequenceRows& sequence = a.common.sequences[s];
+        const typename V::Layer& kept = a.common.kept[s];
         std::vector<Vector> gates;
         for (int i = 0; i < sequence.n_rows; ++i) {
           const int row = sequence.first_row + i;
-          const Vector in = product(*a.in, normalised(a.x, row, a.norm, a.in->cols()), nullptr);
+          const Vector in =
+              product(*a.in, normalised(a.common.x, row, a.common.norm, a.in->cols()), nullptr);
           gates.push_back(in.head(width));
-          float* const put_in = a.kept[s].row(a.states[s].own(sequence, i));
+          float* const put_in = a.common.own_row(s, i);
           Eigen::Map<Eigen::VectorXf>(put_in, d_conv) =
               in.segment(width, d_conv).template cast<float>();
-          Vector convolved = Worker::convolved(a, s, i, a.shape.kernel, a.kernel, d_conv);
+          Vector convolved = Worker::convolved(a.common, s, i, a.shape.kernel, a.kernel, d_conv);
           if (a.conv_bias != nullptr) convolved += input(a.conv_bias, 0, d_conv);
           for (int c = 0; c < d_conv; ++c) {
             put_in[d_conv + c] = static_cast<float>(activate(Activation::kSilu, convolved[c]));
@@ -208,11 +211,10 @@ class Reference : public HostMemory {
         std::vector<Vector> scanned(gates.size(), Vector(width));
         std::vector<float> scratch(idx(a.shape.d_head) * idx(a.shape.d_state));
         for (int head = 0; head < a.shape.n_heads; ++head) {
-          a.kept[s].walk(sequence, a.states[s], a.kept[s].whole(head), scratch.data(),
-                         [&](float* state, std::int32_t row, int i) {
-                           scan_step(a, a.kept[s].row(row), head, state,
-                                     i < 0 ? nullptr : &scanned[idx(i)]);
-                         });
+          kept.walk(sequence, a.common.states[s], kept.whole(head), scratch.data(),
+                    [&](float* state, std::int32_t row, int i) {
+                      scan_step(a, kept.row(row), head, state, i < 0 ? nullptr : &scanned[idx(i)]);
+                    });
         }
         for (int i = 0; i < sequence.n_rows; ++i) {
           Vector y = scanned[idx(i)];
@@ -222,7 +224,7 @@ class Reference : public HostMemory {
             const Vector part = y.segment(c, group);
             y.segment(c, group) = normalised(part, {a.group_norm.weight + c, a.group_norm.epsilon});
           }
-          add_product(*a.out, y, {}, 1.0f, 1.0f, a.x, sequence.first_row + i);
+          add_product(*a.out, y, {}, 1.0f, 1.0f, a.common.x, sequence.first_row + i);
         }
       }
     }
@@ -233,16 +235,18 @@ class Reference : public HostMemory {
       const int d_conv = shape.d_conv();
       const int d_key = shape.d_key;
       const int n_key_heads = shape.n_key_heads;
-      for (std::size_t s = 0; s < a.sequences.size(); ++s) {
-        const SequenceRows& sequence = a.sequences[s];
+      for (std::size_t s = 0; s < a.common.sequences.size(); ++s) {
+        const SequenceRows& sequence = a.common.sequences[s];
+        const typename V::Layer& kept = a.common.kept[s];
         std::vector<Vector> gates;
         for (int i = 0; i < sequence.n_rows; ++i) {
-          const Vector x = normalised(a.x, sequence.first_row + i, a.norm, a.qkv->cols());
+          const Vector x =
+              normalised(a.common.x, sequence.first_row + i, a.common.norm, a.qkv->cols());
           gates.push_back(product(*a.gate, x, nullptr));
-          float* const put_in = a.kept[s].row(a.states[s].own(sequence, i));
+          float* const put_in = a.common.own_row(s, i);
           Eigen::Map<Eigen::VectorXf>(put_in, d_conv) =
               product(*a.qkv, x, nullptr).template cast<float>();
-          Vector convolved = Worker::convolved(a, s, i, shape.kernel, a.kernel, d_conv);
+          Vector convolved = Worker::convolved(a.common, s, i, shape.kernel, a.kernel, d_conv);
           for (double& value : convolved) value = activate(Activation::kSilu, value);
           for (int head = 0; head < 2 * n_key_heads; ++head) {
             auto one = convolved.segment(head * d_key, d_key);
@@ -262,11 +266,11 @@ class Reference : public HostMemory {
         std::vector<Vector> read(gates.size(), Vector(int{shape.width}));
         std::vector<float> scratch(idx(shape.d_key) * idx(shape.d_value));
         for (int head = 0; head < shape.n_heads; ++head) {
-          a.kept[s].walk(sequence, a.states[s], a.kept[s].whole(head), scratch.data(),
-                         [&](float* state, std::int32_t row, int i) {
-                           delta_step(shape, a.kept[s].row(row), head, state,
-                                      i < 0 ? nullptr : &read[idx(i)]);
-                         });
+          kept.walk(sequence, a.common.states[s], kept.whole(head), scratch.data(),
+                    [&](float* state, std::int32_t row, int i) {
+                      delta_step(shape, kept.row(row), head, state,
+                                 i < 0 ? nullptr : &read[idx(i)]);
+                    });
         }
         for (int i = 0; i < sequence.n_rows; ++i) {
           Vector& y = read[idx(i)];
@@ -276,7 +280,7 @@ class Reference : public HostMemory {
           }
           for (int c = 0; c < shape.width; ++c)
             y[c] *= activate(Activation::kSilu, gates[idx(i)][c]);
-          add_product(*a.out, y, {}, 1.0f, 1.0f, a.x, sequence.first_row + i);
+          add_product(*a.out, y, {}, 1.0f, 1.0f, a.common.x, sequence.first_row + i);
         }
       }
     }
@@ -442,8 +446,8 @@ class Reference : public HostMemory {
       Vector sum = Vector::Zero(width);
       for (int back = n - 1; back >= 0; --back) {
         const float* const values =
-            a.kept[s].row(back == 0 ? a.states[s].own(a.sequences[s], i)
-                                    : a.states[s].before(a.sequences[s], i, back));
+            back == 0 ? a.own_row(s, i)
+                      : a.kept[s].row(a.states[s].before(a.sequences[s], i, back));
         if (values == nullptr) continue;  // before the beginning there are zeros
         sum += input(values, 0, width).cwiseProduct(input(kernel, n - 1 - back, width));
       }
