@@ -182,20 +182,20 @@ Json of_operators(fd::Cuda& backend, Copy& copy, const Shape& shape) {
 
 Json of_rounds(Model& model) {
   bench::Rounds<Model, Cache> rounds(model, kContext);
-  std::map<std::string, std::vector<double>> token, round, host;
+  std::map<std::string, std::vector<double>> token, round, other;
   for (int turn = 0; turn <= kTurns; ++turn) {
     for (const auto& way : rounds.measure()) {
       if (turn == 0) continue;
       token[way.name].push_back(way.seconds_a_token);
       round[way.name].push_back(way.seconds_a_round);
-      host[way.name].push_back(way.host_seconds_a_round);
+      other[way.name].push_back(way.other_seconds_a_round);
     }
   }
   Json result;
   for (const auto& [name, values] : token) {
     result[name] = {{"seconds_a_token", bench::summary(values)},
                     {"seconds_a_round", bench::summary(round[name])},
-                    {"host_seconds_a_round", bench::summary(host[name])}};
+                    {"other_seconds_a_round", bench::summary(other[name])}};
     std::fprintf(stderr, "  %s: %.1f us a token\n", name.c_str(), 1e6 * bench::median(values));
   }
   return result;

@@ -26,7 +26,7 @@ class Rounds {
     std::string name;
     double seconds_a_token = 0;
     double seconds_a_round = 0;
-    double host_seconds_a_round = 0;  // all but the target's passes
+    double other_seconds_a_round = 0;  // all but the target's passes: a draft model's are in it
   };
 
   Rounds(Model& model, int context) : model_(model), context_(context) {

@@ -6,7 +6,8 @@
 Plain decoding has a static cache and a forward pass compiled with mode="reduce-overhead", which starts it as a CUDA graph.
 Assisted generation is that of transformers, with the model as its own assistant: every draft is right, so that both sides
 verify the same. Times are medians of turns; with what bench.gpu found on the same GPU they are compared (G3). `--device cpu --tiny` tries the script on a machine without a GPU; its times
-mean nothing. Needs torch and transformers.
+mean nothing. Needs torch and
+transformers 5 (tried with torch 2.15 and transformers 5.17).
 """
 
 import argparse
@@ -69,7 +70,6 @@ class Plain:
         # What a cache grows to is compiled once: places are tensors.
         self.forward = torch.compile(self.one, mode="reduce-overhead", fullgraph=True, dynamic=False)
         self.places = [torch.tensor([[CONTEXT + i]], device=device) for i in range(STEPS)]
-        self.first = self.begin()
 
     def begin(self):
         self.cache.reset()

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include <foredraft/backend/cuda/attention.hpp>
+#include <foredraft/backend/cuda/cuda_backend.hpp>
 #include <foredraft/backend/cuda/device.hpp>
 #include <foredraft/backend/cuda/rows.hpp>
 #include <foredraft/backend/cuda/states.hpp>
@@ -28,7 +29,8 @@ inline int prompt_rows(const GpuNeed& need) {
   return std::min(fd::Options().prefill_block, Cache::staged_or_default(need.config.cache_shape()));
 }
 
-/// What attention keeps of a pass that reads a prompt: parts of all heads, before they are merged.
+/// What attention keeps of a pass that reads a prompt: parts of all heads, before they are merged. A
+/// backend gives it so much memory, and a row what it needs.
 inline double attention_bytes(const GpuNeed& need) {
   double most = 0;
   for (const fd::LayerShape& layer : need.config.layers) {
@@ -38,7 +40,9 @@ inline double attention_bytes(const GpuNeed& need) {
     }
   }
   const double rows = std::min(prompt_rows(need), need.n_ctx);
-  return rows * fd::cuda::parts_of(need.n_ctx, fd::cuda::kPart) * most * sizeof(float);
+  const double of_row = fd::cuda::parts_of(need.n_ctx, fd::cuda::kPart) * most * sizeof(float);
+  const auto room = static_cast<double>(fd::CudaOptions().attention_bytes);
+  return std::max(of_row, std::min(rows * of_row, room));
 }
 
 /// What recurrent layers make of the rows of a pass: see cuda::Scratch.

@@ -89,6 +89,18 @@ TEST_CASE("keys and values are counted in their own formats") {
   CHECK(with(kF32, kF16) - half >= 2.0 * 2 * 16 * 1000);  // of the layer without a window
 }
 
+TEST_CASE("attention takes a bounded part of a long context") {
+  const auto beside_caches = [](int n_ctx) {
+    cli::GpuNeed prompt = need();
+    prompt.n_ctx = n_ctx;
+    cli::GpuNeed row = prompt;
+    row.rows = 1;
+    return bytes_of({prompt}) - bytes_of({row});
+  };
+  CHECK(beside_caches(1000) < beside_caches(4000));
+  CHECK(beside_caches(1 << 20) < beside_caches(4000) + (64 << 20));
+}
+
 TEST_CASE("rows of a pass need room") {
   cli::GpuNeed few = need();
   few.rows = 16;

@@ -230,6 +230,7 @@ class CacheTrial {
   void restore_hostile() {
     typename Cache::Snapshot hostile = cache_.snapshot();
     const auto own = hostile.rows;
+    const int formats = hostile.formats;
     const auto change = [&](auto&& f) {
       if (hostile.rows.empty()) return;
       auto& copy = hostile.rows[choices_.below(hostile.rows.size())];
@@ -237,7 +238,7 @@ class CacheTrial {
       f(changed);
       copy = std::make_shared<const decltype(changed)>(std::move(changed));
     };
-    switch (choices_.below(7)) {
+    switch (choices_.below(8)) {
       case 0: hostile.size = choices_.take<std::int32_t>(); break;
       case 1:
         change([&](auto& copy) {
@@ -249,7 +250,8 @@ class CacheTrial {
       case 3: hostile.size += choices_.flag() ? 1 : -1; break;
       case 4: hostile.size = choices_.flag() ? INT_MIN : INT_MAX; break;
       case 5: hostile.rows.clear(); break;
-      case 6: {
+      case 6: hostile.formats = choices_.take<std::int32_t>(); break;
+      case 7: {
         foredraft::CacheShape shape = shape_;
         if (choices_.flag()) {
           shape.layers.pop_back();
@@ -271,7 +273,7 @@ class CacheTrial {
       return a->n == b->n && a->k.size() == b->k.size() && a->v.size() == b->v.size();
     };
     const bool same =
-        hostile.size == cache_.size() &&
+        hostile.size == cache_.size() && hostile.formats == formats &&
         std::equal(hostile.rows.begin(), hostile.rows.end(), own.begin(), own.end(), equal);
     try {
       cache_.restore(hostile);

@@ -152,17 +152,23 @@ concept Backend =
       backend.run(shape, body);
     };
 
-/// What a thread holds while it works with the memory of a backend outside of run(): nothing, but for
-/// a backend with a scope() of its own.
+/// A backend whose memory is in one of several places, such as the streams of a device:
+///  1. place() is what CacheShape::place of its models refers to, so that storages are made there;
+///  2. while scope() lives, what its thread makes or fills is there. Who writes a Buffer outside of
+///     run() holds one.
 template <typename B>
-auto scope_of(B& backend) {
-  if constexpr (requires { backend.scope(); }) {
+concept HasPlace = requires(const B backend) {
+  { backend.place() } -> std::same_as<AnyRef>;
+  backend.scope();
+};
+
+/// The scope of a backend; of one without a place there is nothing to hold.
+template <typename B>
+[[nodiscard]] auto scope_of(const B& backend) {
+  if constexpr (HasPlace<B>) {
     return backend.scope();
   } else {
-    struct Nothing {
-      ~Nothing() {}  // so that no compiler calls it unused
-    };
-    return Nothing{};
+    return std::false_type{};
   }
 }
 

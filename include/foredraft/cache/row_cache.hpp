@@ -198,7 +198,10 @@ class RowCache {
                       std::to_string(rows_.value_elements(1)) + " of values a position",
                   "restore it in a cache of the same kind, format and model");
     };
-    if (snapshot.size > 0 && snapshot.formats != formats_in_use()) refuse();
+    if (snapshot.size > 0 && snapshot.formats != formats_in_use()) {
+      throw Error(ErrorCode::kInvalidOption, "a snapshot of rows in another format",
+                  "the format of this cache", "restore it in a cache of the same format");
+    }
     int size = 0;
     std::size_t keys = 0, values = 0;
     for (const auto& copy : snapshot.rows) {

@@ -55,6 +55,7 @@ enum class RowFormat : std::uint8_t {
   kQ8_0,  ///< 32 numbers in 34 bytes
   kBF16,
 };
+inline constexpr int kRowFormats = 4;
 
 /// Keys and values have a format each.
 struct RowFormats {

@@ -63,7 +63,7 @@ class Model {
   int vocab_size() const noexcept { return config_.n_vocab; }
   CacheShape shape() const {
     CacheShape shape = config_.cache_shape();
-    if constexpr (requires { shape.place = backend_->place(); }) shape.place = backend_->place();
+    if constexpr (HasPlace<B>) shape.place = backend_->place();
     return shape;
   }
   /// A cache for one sequence, whatever kinds of layers there are, for a backend with rings in its
@@ -112,7 +112,7 @@ class Model {
   /// @param runs  [n_layers] which layers are run, or empty: all
   template <KeyValueCache C>
   void forward_some(std::span<Request<C>> requests, std::span<const std::uint8_t> runs) {
-    const auto scope = scope_of(*backend_);
+    [[maybe_unused]] const auto scope = scope_of(*backend_);
     const auto work = workspaces_.borrow(
         [this] { return Workspace{typename LayerStack<B>::Workspace(layers_)}; });
     const PassShape shape = shape_of(requests);

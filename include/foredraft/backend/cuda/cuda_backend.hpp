@@ -26,7 +26,7 @@ struct CudaOptions {
   /// a draft model, for instance, of two sequences.
   int stream = 0;
   /// Memory that attention takes for what rows sum up: a block of a prompt behind many positions goes in
-  /// several steps. One row is always there. @units bytes
+  /// several steps. One row is always there, however much it takes. @units bytes
   std::size_t attention_bytes = std::size_t{64} << 20;
 };
 
@@ -69,7 +69,7 @@ class CudaBackend {
   }
 
   /// While it lives, memory of this thread is that of this backend.
-  cuda::Chosen<D> scope() const noexcept { return cuda::Chosen<D>(device_); }
+  [[nodiscard]] cuda::Chosen<D> scope() const noexcept { return cuda::Chosen<D>(device_); }
   /// Of CacheShape: where caches of its models have to be.
   AnyRef place() const noexcept { return AnyRef(device_); }
 

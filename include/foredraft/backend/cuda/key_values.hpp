@@ -90,8 +90,11 @@ concept TwoBytes = std::is_same_v<S, f16> || std::is_same_v<S, bf16>;
 
 template <TwoBytes S, typename T>
 FOREDRAFT_DEVICE float float_of(T& t, std::uint16_t bits) {
-  if constexpr (std::is_same_v<S, bf16>) return low_of(bits);
-  if constexpr (std::is_same_v<S, f16>) return t.half_to_float(bits);
+  if constexpr (std::is_same_v<S, bf16>) {
+    return low_of(bits);
+  } else {
+    return t.half_to_float(bits);
+  }
 }
 
 /// Value d of a row.

@@ -39,6 +39,7 @@ struct RowPlaces {
       ++group.n_sequences;
       add(sequences[s], static_cast<int>(s % idx(kSequences)), group);
     }
+    std::erase_if(groups, [](const Group& group) { return group.n_rows == 0; });
   }
 
  private:

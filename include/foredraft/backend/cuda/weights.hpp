@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -109,7 +110,12 @@ class WeightPacker {
     const int share = parts_of(shape_.n_tiles(), n_threads) * kTileRows;
     std::vector<std::jthread> others;
     for (int first = share; first < shape_.n_out; first += share) {
-      others.emplace_back([this, first, share] { put_rows(first, first + share); });
+      const auto put = [this, first, share] { put_rows(first, first + share); };
+      try {
+        others.emplace_back(put);
+      } catch (const std::system_error&) {  // there is no thread to be had
+        put();
+      }
     }
     put_rows(0, share);
     others.clear();  // they are done

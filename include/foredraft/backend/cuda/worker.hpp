@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <exception>
@@ -68,7 +69,7 @@ struct Scratch {
   Buffer<float> maxima, temperatures;
   Buffer<double> sums;
   Buffer<int> argmax;
-  std::size_t attention_bytes = 0;  // that `parts` may have, but for one row
+  std::size_t attention_bytes = std::size_t{64} << 20;  // that `parts` may have, but for one row
 
   /// @errors kOutOfMemory
   void reserve(const PassShape& s) {
@@ -418,15 +419,19 @@ class Worker {
     return layers;
   }
 
-  /// As many rows at once as the memory for their parts allows.
+  /// As many rows at once as the memory for their parts allows, rounded down to a power of two: so
+  /// that a text that grows has few graphs, and its memory few sizes.
   template <typename R>
   void attend_group(const AttendArgs<Worker, R>& a, const RowPlaces::Group& group,
                     float* attended) {
     const int n_parts = parts_of(group.visible, kPart);
     const std::size_t of_row = idx(a.n_heads) * idx(n_parts) * idx(2 + a.d_head);
-    const auto most = static_cast<int>(std::clamp(work_.attention_bytes / sizeof(float) / of_row,
-                                                  std::size_t{1}, idx(group.n_rows)));
-    float* const parts = work_.parts.reserve(idx(most) * of_row).raw();
+    const std::size_t room = work_.attention_bytes / sizeof(float);
+    const auto most = static_cast<int>(
+        std::clamp(std::bit_floor(room / of_row), std::size_t{1}, idx(group.n_rows)));
+    const std::size_t needed = idx(most) * of_row;
+    float* const parts =
+        work_.parts.reserve(std::max(needed, std::min(std::bit_ceil(needed), room))).raw();
     AttendPart::Args args{.rows = rows_of(group),
                           .n_rows = 0,
                           .nodes = work_.nodes.reserve(0).raw(),
