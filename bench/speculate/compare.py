@@ -36,12 +36,14 @@ class Way(NamedTuple):
 
 
 DRAFTERS = ("lookup", "ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod", "ngram-cache", "suffix",
-            "suffix-automaton", "recycling", "lookahead")
+            "suffix-automaton", "recycling")
 WARM = {"temperature": 0.7}
 OTHER_PLAIN = "plain beside other draft"
 WAYS = {
     "plain": Way("ours", {"speculation": "none"}),
     **{name: Way("ours", {"speculation": name}) for name in (*DRAFTERS, "auto")},
+    # Under a controller it has no window to learn from.
+    "lookahead": Way("ours", {"speculation": "lookahead", "depth": 6}),
     "draft": Way("ours", {"speculation": "draft", "model": True}),
     "auto + draft": Way("ours", {"speculation": "auto", "model": True}),
     # A process is quicker or slower than its neighbour by where its memory lies: it has a plain way of its own.
