@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <concepts>
+#include <cstddef>
 #include <span>
+#include <type_traits>
 
 #include <foredraft/backend/ops.hpp>
 #include <foredraft/backend/recurrent_ops.hpp>
+#include <foredraft/core/any_ref.hpp>
 #include <foredraft/core/dimension.hpp>
 #include <foredraft/core/tensor.hpp>
 
@@ -87,12 +90,14 @@ concept MixesExperts = requires(W& worker, const MixtureArgs<W>& mixture) {
 template <typename W>
 concept RunsPartialLayers = requires { requires W::partial_layers; };
 
-/// A worker that can also embed tokens for each layer. A model that does is refused over another one.
+/// A worker that can also embed tokens for each layer, with pointers that can be moved on to a layer's own
+/// part. A model that does is refused over another one.
 template <typename W>
-concept EmbedsLayers =
-    RunsPartialLayers<W> && requires(W& worker, const EmbedLayersArgs<W>& embed) {
-      { worker.embed_layers(embed) } noexcept;
-    };
+concept EmbedsLayers = RunsPartialLayers<W> && requires(W& worker, const EmbedLayersArgs<W>& embed,
+                                                        Out<W> inputs, std::ptrdiff_t n) {
+  { worker.embed_layers(embed) } noexcept;
+  { inputs + n } -> std::convertible_to<Out<W>>;
+};
 
 /// A worker with recurrent layers over states that are stored as V stores them.
 template <typename W, typename V>
