@@ -22,9 +22,11 @@ inline const std::vector<std::string> kCacheFormats = {"f16", "f32", "bf16", "q8
 
 /// The format of that name: options are held to the list.
 inline fd::RowFormat cache_format_named(const std::string& name) {
-  if (name == "f32") return fd::RowFormat::kF32;
-  if (name == "bf16") return fd::RowFormat::kBF16;
-  return name == "q8_0" ? fd::RowFormat::kQ8_0 : fd::RowFormat::kF16;
+  for (int i = 0; i < fd::kRowFormats; ++i) {
+    const auto format = static_cast<fd::RowFormat>(i);
+    if (fd::name_of(format) == name) return format;
+  }
+  return {};
 }
 
 /// "f16", or "q8_0/f16" where keys and values differ.

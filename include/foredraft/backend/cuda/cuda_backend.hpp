@@ -21,13 +21,14 @@
 
 namespace foredraft::inline v0 {
 
+/// How a CudaBackend uses its device.
 struct CudaOptions {
   /// Passes of backends with different streams may run at once, where threads ask for them: a target and
   /// a draft model, for instance, of two sequences.
   int stream = 0;
   /// Memory that attention takes for what rows sum up: a block of a prompt behind many positions goes in
   /// several steps. One row is always there, however much it takes. @units bytes
-  std::size_t attention_bytes = std::size_t{64} << 20;
+  std::size_t attention_bytes = cuda::kAttentionBytes;
 };
 
 /// A backend whose kernels run on a device: weights, activations, keys and values are in its memory,

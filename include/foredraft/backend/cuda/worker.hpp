@@ -34,6 +34,9 @@
 
 namespace foredraft::inline v0::cuda {
 
+/// Where nobody says how much memory attention may take.
+inline constexpr std::size_t kAttentionBytes = std::size_t{64} << 20;
+
 /// Memory that passes work in, one after the other. What a pass finds too small grows.
 template <Device D>
 struct Scratch {
@@ -69,7 +72,7 @@ struct Scratch {
   Buffer<float> maxima, temperatures;
   Buffer<double> sums;
   Buffer<int> argmax;
-  std::size_t attention_bytes = std::size_t{64} << 20;  // that `parts` may have, but for one row
+  std::size_t attention_bytes = kAttentionBytes;  // that `parts` may have, but for one row
 
   /// @errors kOutOfMemory
   void reserve(const PassShape& s) {
