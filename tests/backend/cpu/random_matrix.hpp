@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -54,27 +55,34 @@ inline void set_sub_block_scales(FileMatrix& matrix, std::byte byte) {
   }
 }
 
-/// Random codes, which are valid for every format, and random scales of both signs.
+/// Random codes, which are valid for every format, and random scales of both signs. From a million blocks on
+/// they repeat themselves, because benchmarks make models of billions of weights.
 inline FileMatrix random_matrix(foredraft::TensorType type, std::size_t n_out, std::size_t n_in,
                                 unsigned seed) {
+  constexpr std::size_t kDrawnBlocks = 1'000'003;  // a prime: rows of matrices differ
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
   FileMatrix matrix{type, n_out, n_in, {}};
-  matrix.bytes.resize(n_out * *foredraft::row_bytes(type, n_in));
+  const std::size_t block = foredraft::layout_of(type)->bytes;
+  const std::size_t bytes = n_out * *foredraft::row_bytes(type, n_in);
+  matrix.bytes.resize(std::min(bytes, kDrawnBlocks * block));
   if (foredraft::quant_geometry(type).elements == 0) {
-    const std::size_t size = foredraft::layout_of(type)->bytes;
-    for (std::size_t i = 0; i < matrix.bytes.size(); i += size) {
+    for (std::size_t i = 0; i < matrix.bytes.size(); i += block) {
       const float value = normal(random);
       std::uint32_t bits;
       std::memcpy(&bits, &value, 4);
       if (type == foredraft::TensorType::kF16) bits = foredraft::float_to_half(value);
       if (type == foredraft::TensorType::kBF16) bits >>= 16;
-      std::memcpy(&matrix.bytes[i], &bits, size);
+      std::memcpy(&matrix.bytes[i], &bits, block);
     }
-    return matrix;
+  } else {
+    for (auto& byte : matrix.bytes) byte = static_cast<std::byte>(random());
+    set_scales(matrix, [&] { return foredraft::float_to_half(0.02f * normal(random)); });
   }
-  for (auto& byte : matrix.bytes) byte = static_cast<std::byte>(random());
-  set_scales(matrix, [&] { return foredraft::float_to_half(0.02f * normal(random)); });
+  for (std::size_t drawn = matrix.bytes.size(); drawn < bytes; drawn = matrix.bytes.size()) {
+    matrix.bytes.resize(std::min(bytes, 2 * drawn));
+    std::memcpy(&matrix.bytes[drawn], matrix.bytes.data(), matrix.bytes.size() - drawn);
+  }
   return matrix;
 }
 

@@ -37,7 +37,6 @@ Inputs inputs(const Case& c) {
 }
 
 std::vector<float> attend(const Case& c, const Inputs& in) {
-  using K = AttendPart;
   int visible = 0;
   for (const RowPlace& row : c.rows) visible = std::max(visible, row.visible);
   const int n_rows = static_cast<int>(c.rows.size());
@@ -46,25 +45,27 @@ std::vector<float> attend(const Case& c, const Inputs& in) {
   const on_device::Array<int> nodes(c.nodes);
   const on_device::Array<float> q(in.q), k(in.k), v(in.v), out(in.q.size());
   const on_device::Array<float> parts(fd::idx(n_rows * c.n_heads * n_parts * (2 + kHead)));
-  K::Args args{.rows = rows.data(),
-               .n_rows = n_rows,
-               .nodes = nodes.data(),
-               .q = q.data(),
-               .n_heads = c.n_heads,
-               .n_kv_heads = kKvHeads,
-               .d_head = kHead,
-               .scale = kScale,
-               .softcap = c.softcap,
-               .window = c.window,
-               .n_parts = n_parts,
-               .parts = parts.data(),
-               .layers = {}};
+  AttendPartArgs args{.rows = rows.data(),
+                      .n_rows = n_rows,
+                      .nodes = nodes.data(),
+                      .q = q.data(),
+                      .n_heads = c.n_heads,
+                      .n_kv_heads = kKvHeads,
+                      .d_head = kHead,
+                      .scale = kScale,
+                      .softcap = c.softcap,
+                      .window = c.window,
+                      .n_parts = n_parts,
+                      .parts = parts.data(),
+                      .layers = {}};
   const auto stored = [](const on_device::Array<float>& part) {
     return StoredRows{reinterpret_cast<std::byte*>(part.data()), kPlaces * kHead * sizeof(float),
                       kHead * sizeof(float)};
   };
   args.layers.of[0] = {stored(k), stored(v), c.ring, c.sinks};
-  on_device::launch<K>(K::grid(args), K::shared(kHead), args);
+  with_attend_part(args.heads_of_keys(), [&]<typename K>() {
+    on_device::launch<K>(K::grid(args), K::shared(kHead), args);
+  });
   const MergeParts::Args merge{rows.data(), n_rows,       c.n_heads,  kHead,    c.window,
                                n_parts,     parts.data(), out.data(), {c.sinks}};
   on_device::launch<MergeParts>(MergeParts::grid(merge), 0, merge);
@@ -123,8 +124,10 @@ TEST_CASE("softmax over what a row sees, in one part and in several") {
       // windows that begin within a part, and at its border
       {{{0, 0, 100, 100, 101, -1}, {1, 0, 127, 100, 128, -1}}, {}, 64},
       {{{0, 0, 5, 5, 6, -1}, {1, 0, 199, 190, 200, -1}}, {}, 3},
-      // heads of their own, and more for one of keys than a block has
+      // heads of their own; some that a block computes in vain; more for one of keys than it has
       {{{0, 0, 70, 70, 71, -1}}, {}, 0, 0.0f, 2},
+      {{{0, 0, 70, 70, 71, -1}, {1, 0, 71, 70, 72, -1}}, {}, 0, 0.0f, 6},
+      {{{0, 0, 70, 70, 71, -1}}, {}, 0, 0.0f, 10},
       {{{0, 0, 70, 70, 71, -1}, {1, 0, 71, 70, 72, -1}}, {}, 0, 0.0f, 22},
       // sinks before a window: in parts of their own, in one part with it, and as far as it leaves some
       {{{0, 0, 200, 200, 201, -1}, {1, 0, 4, 4, 5, -1}}, {}, 9, 0.0f, 4, 4},

@@ -60,7 +60,8 @@ struct ReadPlanes {
             sum += i % 2 == 0 ? low_of(plane.v[i / 2]) : high_of(plane.v[i / 2]);
           }
           if constexpr (kOf.group != 0) {
-            const GroupScale of = load_scale<F>(t, a.w, tile, column / kOf.group, t.thread() / 4);
+            const GroupScale of = scale_of<F>(
+                t, t.load(scale_entry<F>(a.w, tile, column / kOf.group, t.thread() / 4)));
             sum = of.scale[i / 2 % 2] * sum + of.bias[i / 2 % 2];
           }
           t.store(a.out + (tile * 16 + row) * columns + column, sum);

@@ -330,11 +330,11 @@ TEST_CASE("a kernel that begins before others have ended") {
 TEST_CASE("what a GPU would refuse to start") {
   CheckedMemory memory;
   HostGrid grid(memory);
-  CHECK_NOTHROW(grid.run<Nothing>({2, 1, 1}, 48 << 10, {}));
+  CHECK_NOTHROW(grid.run<Nothing>({2, 1, 1}, 99 << 10, {}));
   CHECK(code_of([&] { grid.run<Nothing>({0, 1, 1}, 0, {}); }) == fd::ErrorCode::kDevice);
   CHECK(code_of([&] { grid.run<Nothing>({1, 65536, 1}, 0, {}); }) == fd::ErrorCode::kDevice);
   CHECK(code_of([&] { grid.run<Nothing>({1, 1, 65536}, 0, {}); }) == fd::ErrorCode::kDevice);
-  CHECK(code_of([&] { grid.run<Nothing>({}, (48 << 10) + 1, {}); }) == fd::ErrorCode::kDevice);
+  CHECK(code_of([&] { grid.run<Nothing>({}, (99 << 10) + 1, {}); }) == fd::ErrorCode::kDevice);
 }
 
 TEST_CASE("after a fault the grid runs on") {

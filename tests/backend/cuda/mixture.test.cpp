@@ -11,11 +11,11 @@ using namespace fd::cuda;
 
 namespace {
 
-struct Chosen {
+struct Choice {
   std::vector<int> experts;
   std::vector<float> weights;
 };
-Chosen choose(const std::vector<float>& scores, int n_experts, int n_used) {
+Choice choose(const std::vector<float>& scores, int n_experts, int n_used) {
   const int n_rows = static_cast<int>(scores.size()) / n_experts;
   const on_device::Array<float> in(scores), weights(fd::idx(n_rows * n_used));
   const on_device::Array<int> experts(fd::idx(n_rows * n_used));
@@ -31,7 +31,7 @@ TEST_CASE("experts are chosen by score, equal ones by number") {
   scores[40] = 2.0f;
   scores[3] = scores[69] = 1.0f;
   scores[70 + 5] = -INFINITY;
-  const Chosen chosen = choose(scores, 70, 4);
+  const Choice chosen = choose(scores, 70, 4);
   CHECK(chosen.experts == std::vector<int>{40, 3, 69, 0, 0, 1, 2, 3});
   const double all = 1 + 2 * std::exp(-1.0) + std::exp(-3.0);
   CHECK(static_cast<double>(chosen.weights[0]) == Approx(1 / all).epsilon(1e-6));
@@ -40,10 +40,10 @@ TEST_CASE("experts are chosen by score, equal ones by number") {
 }
 
 TEST_CASE("scores that are no numbers come last, and nobody is chosen twice") {
-  const Chosen none = choose(std::vector<float>(5, NAN), 5, 3);
+  const Choice none = choose(std::vector<float>(5, NAN), 5, 3);
   CHECK(none.experts == std::vector<int>{0, 1, 2});
   for (const float weight : none.weights) CHECK(std::isnan(weight));
-  const Chosen some = choose({NAN, 5.0f, NAN}, 3, 2);
+  const Choice some = choose({NAN, 5.0f, NAN}, 3, 2);
   CHECK(some.experts == std::vector<int>{1, 0});
   CHECK(some.weights == std::vector<float>{1.0f, 0.0f});
 }

@@ -24,7 +24,7 @@ struct Prepared {
     args.n_in = n_in;
     args.parts = parts.data();
     args.sums = sums_of.data();
-    on_device::launch<PrepareRows>(PrepareRows::grid(n_rows), PrepareRows::shared(), args);
+    on_device::launch<PrepareRows>(PrepareRows::grid(args, n_rows), PrepareRows::shared(), args);
     words = parts.read();
     sums = sums_of.read();
   }

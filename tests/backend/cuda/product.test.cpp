@@ -39,13 +39,13 @@ struct Factors {
     std::vector<int> rows;
     for (int i = 0; i < n_rows; ++i) rows.push_back(first + i);
     const on_device::Array<int> which(rows);
-    on_device::launch<PrepareRows>(PrepareRows::grid(n_rows), PrepareRows::shared(),
-                                   {.x = x.data(),
-                                    .rows = which.data(),
-                                    .n_in = n_in,
-                                    .norm = {norm == nullptr ? nullptr : norm->data(), 1e-3f},
-                                    .parts = parts.data(),
-                                    .sums = sums.data()});
+    const PrepareRows::Args args{.x = x.data(),
+                                 .rows = which.data(),
+                                 .n_in = n_in,
+                                 .norm = {norm == nullptr ? nullptr : norm->data(), 1e-3f},
+                                 .parts = parts.data(),
+                                 .sums = sums.data()};
+    on_device::launch<PrepareRows>(PrepareRows::grid(args, n_rows), PrepareRows::shared(), args);
     operand = {parts.data(), sums.data(), n_rows, n_in};
   }
   on_device::Array<Words> parts;

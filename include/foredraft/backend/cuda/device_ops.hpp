@@ -51,9 +51,10 @@ struct alignas(16) Words {
 /// alone, so only its end says that all before have ended. Until it has waited it may read what no
 /// kernel writes, such as weights, and write nothing but shared memory.
 ///
-/// copy_async() copies 16 bytes into shared memory, and the thread goes on meanwhile. commit_copies()
-/// makes those that came since the last one a group; wait_copies(n) waits until at most n groups are
-/// on their way. The thread itself may read them then, others behind a barrier.
+/// copy_async() copies 4, 8 or 16 bytes into shared memory, and the thread goes on meanwhile;
+/// copy_async_once() 16 bytes that no other warp will want. commit_copies() makes those that came since
+/// the last one a group; wait_copies(n) waits until at most n groups are on their way. The thread itself
+/// may read them then, others behind a barrier.
 ///
 /// Sums that decide bits are written with fma(), mul() and add(), which round where they stand: a
 /// compiler may otherwise fuse in one kernel what it keeps apart in another, and the result of a row
@@ -83,7 +84,8 @@ concept KernelThread =
       } -> std::same_as<float*>;                       // next n elements of the block's own
       { t.load(from) } -> std::same_as<float>;         // any plain type, where it is aligned
       t.store(to, x);                                  //
-      t.copy_async(words_to, &words);                  // see above
+      t.copy_async(to, from);                          // see above
+      t.copy_async_once(words_to, &words);             //
       t.commit_copies();                               //
       t.template wait_copies<1>();                     //
       t.wait_for_kernels();                            //
@@ -93,11 +95,12 @@ concept KernelThread =
       { t.warp_sum(x) } -> std::same_as<float>;   // of all lanes, in each of them; halves folded
       { t.warp_sum(d) } -> std::same_as<double>;  //
       { t.warp_max(x) } -> std::same_as<float>;   // likewise
-      { t.ballot(true) } -> std::same_as<std::uint32_t>;      // bit i: what lane i said
-      { t.atomic_add(&n, n) } -> std::same_as<int>;           // returns what was there
-      { t.fma(x, x, x) } -> std::same_as<float>;              // x * y + z, rounded once
-      { t.mul(x, x) } -> std::same_as<float>;                 // rounded, and never fused
-      { t.add(x, x) } -> std::same_as<float>;                 // likewise
+      { t.and_or(bits, bits, bits) } -> std::same_as<std::uint32_t>;  // (x & y) | z
+      { t.ballot(true) } -> std::same_as<std::uint32_t>;              // bit i: what lane i said
+      { t.atomic_add(&n, n) } -> std::same_as<int>;                   // returns what was there
+      { t.fma(x, x, x) } -> std::same_as<float>;                      // x * y + z, rounded once
+      { t.mul(x, x) } -> std::same_as<float>;                         // rounded, and never fused
+      { t.add(x, x) } -> std::same_as<float>;                         // likewise
       { t.max(x, x) } -> std::same_as<float>;                 // the number where the other is NaN
       { t.sqrt(x) } -> std::same_as<float>;                   // correctly rounded
       { t.divide(x, x) } -> std::same_as<float>;              // correctly rounded

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include <foredraft/backend/cuda/device_ops.hpp>
 #include <foredraft/backend/cuda/weights.hpp>
@@ -42,8 +43,9 @@ FOREDRAFT_DEVICE Planes<F> planes_of(T& t, const Step<F>& step, int part) {
     constexpr std::uint32_t kLess = nibble_offset(F) == 8 ? 0xc308c308u : 0xc300c300u;
     FOREDRAFT_UNROLL
     for (int i = 0; i < 4; ++i) {
-      const std::uint32_t nibbles = step.words[0].v[part] >> (4 * i) & 0x000f000fu;
-      planes.of[0].v[i] = t.add_bf16(nibbles | 0x43004300u, kLess);
+      const std::uint32_t more =
+          t.and_or(step.words[0].v[part] >> (4 * i), 0x000f000fu, 0x43004300u);
+      planes.of[0].v[i] = t.add_bf16(more, kLess);
     }
   } else {
     FOREDRAFT_UNROLL
@@ -80,26 +82,31 @@ struct GroupScale {
   float bias[2] = {};
 };
 
+/// They as they lie in memory.
+template <WeightFormat F>
+using ScaleEntry = std::conditional_t<kShape<F>.half, std::uint32_t,
+                                      std::conditional_t<kShape<F>.biased, Four, Two>>;
+
 /// @param tile   of the matrix
 /// @param g      row of the tile, below 8
+template <WeightFormat F>
+FOREDRAFT_HOST_DEVICE const ScaleEntry<F>* scale_entry(const Weights& w, int tile, int group,
+                                                       int g) {
+  return reinterpret_cast<const ScaleEntry<F>*>(w.scales) +
+         scale_place(w, tile * kTileRows + g, group);
+}
+
 template <WeightFormat F, typename T>
-FOREDRAFT_DEVICE GroupScale load_scale(T& t, const Weights& w, int tile, int group, int g) {
-  constexpr FormatShape kOf = kShape<F>;
-  const std::byte* const at =
-      w.scales + scale_place(w, tile * kTileRows + g, group) * idx(kOf.scale_bytes());
-  GroupScale found;
-  if constexpr (kOf.half) {
-    const std::uint32_t both = t.load(reinterpret_cast<const std::uint32_t*>(at));
-    found.scale[0] = t.half_to_float(static_cast<std::uint16_t>(both & 0xffffu));
-    found.scale[1] = t.half_to_float(static_cast<std::uint16_t>(both >> 16));
-  } else if constexpr (kOf.biased) {
-    const Four four = t.load(reinterpret_cast<const Four*>(at));
-    found = {{four.v[0], four.v[1]}, {four.v[2], four.v[3]}};
+FOREDRAFT_DEVICE GroupScale scale_of(T& t, const ScaleEntry<F>& entry) {
+  if constexpr (kShape<F>.half) {
+    return {{t.half_to_float(static_cast<std::uint16_t>(entry & 0xffffu)),
+             t.half_to_float(static_cast<std::uint16_t>(entry >> 16))},
+            {}};
+  } else if constexpr (kShape<F>.biased) {
+    return {{entry.v[0], entry.v[1]}, {entry.v[2], entry.v[3]}};
   } else {
-    const Two two = t.load(reinterpret_cast<const Two*>(at));
-    found = {{two.v[0], two.v[1]}, {}};
+    return {{entry.v[0], entry.v[1]}, {}};
   }
-  return found;
 }
 
 /// One weight, for whoever wants a row and no product. It is the file's, to the bit.
@@ -125,7 +132,8 @@ FOREDRAFT_DEVICE float weight_at(T& t, const Weights& w, int row, int column) {
       const std::uint32_t codes = words.v[place.part * 2 + place.word % 2];
       code = static_cast<std::int8_t>(codes >> (8 * column_of_four) & 0xffu);
     }
-    const GroupScale of = load_scale<F>(t, w, row / kTileRows, column / kOf.group, row % 8);
+    const GroupScale of =
+        scale_of<F>(t, t.load(scale_entry<F>(w, row / kTileRows, column / kOf.group, row % 8)));
     const bool second = row % kTileRows / 8 != 0;
     const float scale = second ? of.scale[1] : of.scale[0];
     const float bias = second ? of.bias[1] : of.bias[0];

@@ -73,7 +73,14 @@ class GpuDevice {
   template <typename K>
   void launch(const Grid& grid, int shared, const typename K::Args& args) {
     const std::lock_guard lock(mutex_);
-    asked_.add<K>(reinterpret_cast<const void*>(&run_kernel<K>), grid, shared, args);
+    const auto* const kernel = reinterpret_cast<const void*>(&run_kernel<K>);
+    if (shared > kSharedUnasked && shared_of_[kernel] < shared) {
+      const Use use(ordinal_);
+      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
+            K::kName);
+      shared_of_[kernel] = shared;
+    }
+    asked_.add<K>(kernel, grid, shared, args);
   }
 
   void finish() {
@@ -104,6 +111,8 @@ class GpuDevice {
   }
 
  private:
+  static constexpr int kSharedUnasked = 48 << 10;  // bytes of a block: more has to be asked for
+
   /// Makes a GPU current as long as it lives. Errors show in the call that it is made for.
   class Use {
    public:
@@ -170,7 +179,8 @@ class GpuDevice {
   int ordinal_;
   cudaStream_t stream_;
   std::mutex mutex_;
-  LaunchList asked_;  // and not started
+  LaunchList asked_;                      // and not started
+  std::map<const void*, int> shared_of_;  // kernels that may have more than kSharedUnasked
   LaunchGraphs<GpuLaunches> graphs_;
   MemoryPool<Source> pool_{Source{this}};
   std::exception_ptr noted_;

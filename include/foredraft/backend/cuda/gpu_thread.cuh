@@ -39,7 +39,16 @@ class GpuThread {
     *to = value;
   }
 
-  __device__ void copy_async(Words* to, const Words* from) const {
+  template <typename T>
+  __device__ void copy_async(T* to, const T* from) const {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(
+                     static_cast<unsigned>(__cvta_generic_to_shared(to))),
+                 "l"(__cvta_generic_to_global(from)), "n"(sizeof(T))
+                 : "memory");
+  }
+  /// Past the multiprocessor's own cache.
+  __device__ void copy_async_once(Words* to, const Words* from) const {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(
                      static_cast<unsigned>(__cvta_generic_to_shared(to))),
                  "l"(__cvta_generic_to_global(from))
@@ -110,6 +119,11 @@ class GpuThread {
         "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a.v[0]), "r"(a.v[1]), "r"(a.v[2]), "r"(a.v[3]), "r"(b0), "r"(b1));
+  }
+  __device__ std::uint32_t and_or(std::uint32_t a, std::uint32_t b, std::uint32_t c) const {
+    std::uint32_t result;  // the compiler makes two instructions of two constants
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
+    return result;
   }
   __device__ std::uint32_t bf16_pair(float low, float high) const {
     std::uint32_t pair;

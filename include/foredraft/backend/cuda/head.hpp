@@ -93,6 +93,7 @@ struct HeadArgmax {
   static constexpr const char* kName = "head_argmax";
   static constexpr int kThreads = 128;
   static constexpr int kWarps = kThreads / kWarp;
+  static constexpr int kAtOnce = 8;  // loads of a thread
   struct Args {
     const Best* best;  // [n_rows, n_runs]
     int n_runs;
@@ -108,10 +109,18 @@ struct HeadArgmax {
     Best* const of_warps = t.template shared<Best>(kWarps);
     const auto row = idx(t.block_x()) * idx(a.n_runs);
     Best best{-kInfinity, Best::kNobody, 0};
-    for (int i = t.thread(); i < a.n_runs; i += kThreads) {
-      const Best run = t.load(a.best + row + i);
-      t.store(a.maxima + row + i, run.value);
-      best = better_of(best, run);
+    for (int first = t.thread(); first < a.n_runs; first += kThreads * kAtOnce) {
+      Best runs[kAtOnce];
+      FOREDRAFT_UNROLL
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (first + i * kThreads < a.n_runs) runs[i] = t.load(a.best + row + first + i * kThreads);
+      }
+      FOREDRAFT_UNROLL
+      for (int i = 0; i < kAtOnce; ++i) {
+        if (first + i * kThreads >= a.n_runs) break;
+        t.store(a.maxima + row + first + i * kThreads, runs[i].value);
+        best = better_of(best, runs[i]);
+      }
     }
     best = best_of_block(t, best, of_warps, kWarps);
     if (t.thread() != 0) return;

@@ -16,6 +16,7 @@ namespace foredraft::inline v0::cuda {
 struct FinishHeads {
   static constexpr const char* kName = "finish_heads";
   static constexpr int kThreads = 128;
+  static constexpr bool kLoadsAhead = true;  // what the host says
   struct Args {
     const RowPlace* rows;  // [n_rows]
     int n_rows;
@@ -50,6 +51,8 @@ struct FinishHeads {
     const int n_heads = query ? a.n_heads : a.n_kv_heads;
     const float* const all = (query ? a.q : a.k) + offset(row.row, n_heads, 0, a.d_head);
     const float* const in = all + offset(0, 0, h, a.d_head);
+    const Angle first = angle_of(t, a, row.row, t.thread());
+    t.wait_for_kernels();
     for (int d = t.thread(); d < a.d_head; d += kThreads) t.store(head + d, t.load(in + d));
     t.sync();
 
@@ -66,7 +69,8 @@ struct FinishHeads {
     const bool normed_values = !query && a.v_norm.weight != nullptr;
     const float v_scale = normed_values ? norm_scale(t, v, a.d_head, a.v_norm.epsilon) : 1.0f;
     for (int d = t.thread(); d < a.d_head; d += kThreads) {
-      const float value = turned(t, a, row.row, head, norm, scale, d);
+      const Angle angle = d == t.thread() ? first : angle_of(t, a, row.row, d);
+      const float value = turned(t, a, angle, head, norm, scale, d);
       if (query) {
         t.store(a.to_q + offset(row.row, a.n_heads, h, a.d_head) + d, value);
       } else {
@@ -90,22 +94,32 @@ struct FinishHeads {
     return t.mul(t.mul(value, scale), t.load(norm.weight + d));
   }
 
+  struct Angle {
+    float cos = 0;
+    float sin = 0;
+  };
+  /// Of dimension d, where it is turned.
+  template <typename T>
+  FOREDRAFT_DEVICE static Angle angle_of(T& t, const Args& a, int row, int d) {
+    if (d >= a.n_rot) return {};
+    const int half = a.n_rot / 2;
+    const int pair = a.rope == RopeKind::kAdjacent ? d / 2 : d % half;
+    const std::size_t at = idx(row) * idx(half) + idx(pair);
+    return {t.load(a.cos + at), t.load(a.sin + at)};
+  }
+
   /// Dimension d of a head after norm and rotation. Both of a pair compute it, each its own part.
   template <typename T>
-  FOREDRAFT_DEVICE static float turned(T& t, const Args& a, int row, const float* head,
+  FOREDRAFT_DEVICE static float turned(T& t, const Args& a, const Angle& angle, const float* head,
                                        const Norm& norm, float scale, int d) {
     const float mine = normed(t, head, norm, scale, d);
     if (d >= a.n_rot) return mine;
     const int half = a.n_rot / 2;
     const bool adjacent = a.rope == RopeKind::kAdjacent;
     const bool first = adjacent ? d % 2 == 0 : d < half;
-    const int pair = adjacent ? d / 2 : d % half;
     const int other = adjacent ? d ^ 1 : first ? d + half : d - half;
     const float theirs = normed(t, head, norm, scale, other);
-    const std::size_t angle = idx(row) * idx(half) + idx(pair);
-    const float cos = t.load(a.cos + angle);
-    const float sin = t.load(a.sin + angle);
-    return t.fma(mine, cos, t.mul(theirs, first ? -sin : sin));
+    return t.fma(mine, angle.cos, t.mul(theirs, first ? -angle.sin : angle.sin));
   }
 };
 

@@ -59,12 +59,17 @@ class HostThread {
     std::memcpy(static_cast<void*>(to), &value, sizeof(T));
   }
   /// What the copy is to write may not be read until it has been waited for.
-  void copy_async(Words* to, const Words* from, Where where = Where::current()) {
-    check(Access::kRead, from, sizeof(Words), alignof(Words), where);
+  template <typename T>
+  void copy_async(T* to, const T* from, Where where = Where::current()) {
+    static_assert(sizeof(T) == 4 || sizeof(T) == 8 || sizeof(T) == 16);
+    check(Access::kRead, from, sizeof(T), sizeof(T), where);
     if (!in_shared(to)) fail("copies to a place outside of shared memory", where);
-    check(Access::kWrite, to, sizeof(Words), alignof(Words), where);
-    forget(to, sizeof(Words));
-    copies_.push_back({to, from, groups_});
+    check(Access::kWrite, to, sizeof(T), sizeof(T), where);
+    forget(to, sizeof(T));
+    copies_.push_back({to, from, sizeof(T), groups_});
+  }
+  void copy_async_once(Words* to, const Words* from, Where where = Where::current()) {
+    copy_async(to, from, where);
   }
   void commit_copies() noexcept { ++groups_; }
   template <int kPending>
@@ -150,6 +155,9 @@ class HostThread {
       d[i] = static_cast<float>(sum);
     }
   }
+  std::uint32_t and_or(std::uint32_t a, std::uint32_t b, std::uint32_t c) const noexcept {
+    return (a & b) | c;
+  }
   std::uint32_t bf16_pair(float low, float high) const noexcept {
     return float_to_bfloat16(low) | static_cast<std::uint32_t>(float_to_bfloat16(high)) << 16;
   }
@@ -218,16 +226,17 @@ class HostThread {
 
   /// On its way into shared memory.
   struct Copy {
-    Words* to;
-    const Words* from;
+    void* to;
+    const void* from;
+    std::size_t bytes;
     int group;
   };
   void finish_copies(int n_groups, Where where) {
     while (!copies_.empty() && copies_.front().group < n_groups) {
       const Copy copy = copies_.front();
       copies_.pop_front();
-      check(Access::kWrite, copy.to, sizeof(Words), alignof(Words), where);
-      std::memcpy(copy.to, copy.from, sizeof(Words));
+      check(Access::kWrite, copy.to, copy.bytes, copy.bytes, where);
+      std::memcpy(copy.to, copy.from, copy.bytes);
     }
   }
 
@@ -313,15 +322,15 @@ class HostGrid {
 
   /// What a GPU would refuse to start.
   static void check_limits(const char* name, const Grid& grid, int shared) {
-    constexpr int kMostBlocks = 65535;  // in y, and in z
-    constexpr int kMostShared = 48 << 10;
+    constexpr int kMostBlocks = 65535;     // in y, and in z
+    constexpr int kMostShared = 99 << 10;  // of the least that can be had, compute 8.6
     const bool any = grid.x > 0 && grid.y > 0 && grid.z > 0;
     if (any && grid.y <= kMostBlocks && grid.z <= kMostBlocks && shared <= kMostShared) return;
     throw Error(ErrorCode::kDevice,
                 std::string("kernel ") + name + " with a grid of " + std::to_string(grid.x) +
                     " by " + std::to_string(grid.y) + " by " + std::to_string(grid.z) + " and " +
                     std::to_string(shared) + " bytes of shared memory",
-                "some blocks, at most 65535 in y and in z, and 48 KB", "");
+                "some blocks, at most 65535 in y and in z, and 99 KB", "");
   }
 
   void begin(const char* name, int threads, int shared, void* job, void (*body)(void*)) {

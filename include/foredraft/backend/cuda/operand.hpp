@@ -33,11 +33,14 @@ struct Operand {
   }
 };
 
-/// Rows of x, activated and gated, normed, and rounded for mma(): a block for each row.
+/// Rows of x, activated and gated, normed, and rounded for mma(). A block for each row where there is a
+/// norm, which needs all of it; else one for each 1024 columns.
 struct PrepareRows {
   static constexpr const char* kName = "prepare_rows";
   static constexpr int kThreads = 256;
   static constexpr int kWarps = kThreads / kWarp;
+  static constexpr int kHeld = 4;            // fours of a thread that wait for the norm's sum
+  static constexpr bool kLoadsAhead = true;  // weights of the norm, and which rows
   struct Args {
     const float* x = nullptr;  // [rows of the pass, n_in]
     bool gated = false;        // x = activation(x) * by
@@ -52,67 +55,98 @@ struct PrepareRows {
   };
 
   static int shared() noexcept { return shared_bytes<float>(kWarps); }
-  static Grid grid(int n_rows) noexcept { return {n_rows}; }
+  static Grid grid(const Args& a, int n_rows) noexcept {
+    const bool whole = a.norm.weight != nullptr;
+    return {n_rows, whole ? 1 : parts_of(fours_in(a), kThreads)};
+  }
 
   template <typename T>
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
     float* const of_warps = t.template shared<float>(kWarps);
-    const int row = t.block_x();
-    const int n_parts = Operand::parts_in(a.n_in);
-    float scale = 1.0f;
-    if (a.norm.weight != nullptr) scale = scale_of(t, a, of_warps);
-
-    // A thread for each four columns. Warps stay whole, because they add up.
-    const int n_fours = n_parts * 4;
-    for (int first = warp_of(t) * kWarp; first < n_fours; first += kThreads) {
-      const int four = first + lane_of(t);
-      Four values = four < n_fours ? load_values(t, a, four * 4) : Four{};
-      if (a.norm.weight != nullptr && four < n_fours) {
-        const Four weight = load_elements(t, a.norm.weight, four * 4, a.n_in);
-        FOREDRAFT_UNROLL
-        for (int i = 0; i < 4; ++i) values.v[i] = t.mul(t.mul(values.v[i], scale), weight.v[i]);
-      }
-      const Words words = rounded(t, values);
-      float sum = t.add(t.add(low_of(words.v[0]), low_of(words.v[2])),
-                        t.add(high_of(words.v[0]), high_of(words.v[2])));
-      sum = t.add(sum, t.add(t.add(low_of(words.v[1]), low_of(words.v[3])),
-                             t.add(high_of(words.v[1]), high_of(words.v[3]))));
-      for (int mask = 1; mask < 8; mask *= 2) sum = t.add(sum, t.shuffle_xor(sum, mask));
-      if (four >= n_fours) continue;
-      const std::size_t tile = idx(row / Operand::kRows);
-      const auto part = tile * idx(n_parts) + idx(four / 4);
-      t.store(a.parts + part * kWarp + row % Operand::kRows * 4 + four % 4, words);
-      if (four % 8 == 0) {
-        t.store(a.sums + idx(row) * idx(n_parts / 2) + four / 8, sum);
-      }
+    const int row = a.rows == nullptr ? t.block_x() : t.load(a.rows + t.block_x());
+    if (a.norm.weight == nullptr) {
+      t.wait_for_kernels();
+      const int four = t.block_y() * kThreads + t.thread();
+      return put(t, a, four, load_values(t, a, row, four));
+    }
+    Four weights[kHeld], values[kHeld];
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < kHeld; ++i) weights[i] = load_weights(t, a, t.thread() + i * kThreads);
+    t.wait_for_kernels();
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < kHeld; ++i) values[i] = load_values(t, a, row, t.thread() + i * kThreads);
+    const float scale = scale_of(t, a, row, values, of_warps);
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < kHeld; ++i) {
+      put(t, a, t.thread() + i * kThreads, normed(t, values[i], scale, weights[i]));
+    }
+    // Warps stay whole, because they add up.
+    for (int first = kHeld * kThreads; first < fours_in(a); first += kThreads) {
+      const int four = first + t.thread();
+      put(t, a, four, normed(t, load_values(t, a, row, four), scale, load_weights(t, a, four)));
     }
   }
 
  private:
-  /// Columns k .. k + 3 before the norm.
+  /// Four columns each, those that fill up included.
+  FOREDRAFT_HOST_DEVICE static int fours_in(const Args& a) { return Operand::parts_in(a.n_in) * 4; }
+
+  /// Columns 4 four .. 4 four + 3 before the norm; zeros behind the last.
   template <typename T>
-  FOREDRAFT_DEVICE static Four load_values(T& t, const Args& a, int k) {
-    const auto row = idx(a.rows == nullptr ? t.block_x() : t.load(a.rows + t.block_x()));
-    Four values = load_elements(t, a.x + row * idx(a.n_in), k, a.n_in);
+  FOREDRAFT_DEVICE static Four load_values(T& t, const Args& a, int row, int four) {
+    if (four >= fours_in(a)) return {};
+    const int k = four * 4;
+    Four values = load_elements(t, a.x + idx(row) * idx(a.n_in), k, a.n_in);
     if (!a.gated) return values;
     FOREDRAFT_UNROLL
     for (int i = 0; i < 4; ++i) values.v[i] = activated(t, a.activation, values.v[i]);
     if (a.by == nullptr) return values;
-    const Four factors = load_elements(t, a.by + row * idx(a.by_stride), k, a.n_in);
+    const Four factors = load_elements(t, a.by + idx(row) * idx(a.by_stride), k, a.n_in);
     FOREDRAFT_UNROLL
     for (int i = 0; i < 4; ++i) values.v[i] = t.mul(values.v[i], factors.v[i]);
     return values;
   }
+  template <typename T>
+  FOREDRAFT_DEVICE static Four load_weights(T& t, const Args& a, int four) {
+    return load_elements(t, a.norm.weight, four * 4, a.n_in);
+  }
+  template <typename T>
+  FOREDRAFT_DEVICE static Four normed(T& t, const Four& values, float scale, const Four& weights) {
+    Four result;
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      result.v[i] = t.mul(t.mul(values.v[i], scale), weights.v[i]);
+    }
+    return result;
+  }
+
+  /// Where mma() wants them, and of each 32 columns the sum. All threads of a warp call it.
+  template <typename T>
+  FOREDRAFT_DEVICE static void put(T& t, const Args& a, int four, const Four& values) {
+    const Words words = rounded(t, values);
+    float sum = t.add(t.add(low_of(words.v[0]), low_of(words.v[2])),
+                      t.add(high_of(words.v[0]), high_of(words.v[2])));
+    sum = t.add(sum, t.add(t.add(low_of(words.v[1]), low_of(words.v[3])),
+                           t.add(high_of(words.v[1]), high_of(words.v[3]))));
+    for (int mask = 1; mask < 8; mask *= 2) sum = t.add(sum, t.shuffle_xor(sum, mask));
+    const int n_fours = fours_in(a);
+    if (four >= n_fours) return;
+    const auto row = idx(t.block_x());
+    const auto part = row / Operand::kRows * idx(n_fours / 4) + idx(four / 4);
+    t.store(a.parts + part * kWarp + row % Operand::kRows * 4 + four % 4, words);
+    if (four % 8 == 0) t.store(a.sums + row * idx(n_fours / 8) + four / 8, sum);
+  }
 
   /// 1 / sqrt(mean(x^2) + epsilon), in every thread of the block. The order of the sum depends on the
-  /// length of a row alone.
+  /// length of a row alone. @param held  a thread's first fours
   template <typename T>
-  FOREDRAFT_DEVICE static float scale_of(T& t, const Args& a, float* of_warps) {
+  FOREDRAFT_DEVICE static float scale_of(T& t, const Args& a, int row, const Four (&held)[kHeld],
+                                         float* of_warps) {
     float squares = 0;
-    for (int k = t.thread() * 4; k < a.n_in; k += kThreads * 4) {
-      const Four values = load_values(t, a, k);
-      FOREDRAFT_UNROLL
-      for (int i = 0; i < 4; ++i) squares = t.fma(values.v[i], values.v[i], squares);
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < kHeld; ++i) squares = add_squares(t, held[i], squares);
+    for (int four = kHeld * kThreads + t.thread(); four * 4 < a.n_in; four += kThreads) {
+      squares = add_squares(t, load_values(t, a, row, four), squares);
     }
     squares = t.warp_sum(squares);
     if (lane_of(t) == 0) t.store(of_warps + warp_of(t), squares);
@@ -120,6 +154,12 @@ struct PrepareRows {
     squares = t.load(of_warps);
     for (int warp = 1; warp < kWarps; ++warp) squares = t.add(squares, t.load(of_warps + warp));
     return inverse_root(t, squares, a.n_in, a.norm.epsilon);
+  }
+  template <typename T>
+  FOREDRAFT_DEVICE static float add_squares(T& t, const Four& values, float squares) {
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < 4; ++i) squares = t.fma(values.v[i], values.v[i], squares);
+    return squares;
   }
 
   /// As two numbers in bf16. What is infinite has no second one, which would be NaN: a product with

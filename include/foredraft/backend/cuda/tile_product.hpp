@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
 #include <foredraft/backend/cuda/device_ops.hpp>
 #include <foredraft/backend/cuda/fragments.hpp>
@@ -46,9 +47,10 @@ struct LaneRows {
 /// What a warp adds up of x W^T: kTiles tiles of 16 outputs for kColumns times 8 rows. It loads each
 /// weight once for all of these rows, and each row once for all of these tiles.
 ///
-/// Weights come through a ring of shared memory: while a warp multiplies one step, the next ones are on
-/// their way. A lane copies what it will read itself, so nobody waits for others. No kernel writes
-/// weights, so the first of them are asked for before the kernels that make the rows have ended.
+/// Weights, their scales and the rows come through a ring of shared memory: while a warp multiplies one
+/// step, the next ones are on their way. A lane copies what it will read itself, so nobody waits for
+/// others. No kernel writes weights, so the first of them are asked for before the kernels that make the
+/// rows have ended. Where a stage has no room for rows, they are loaded where they are needed.
 ///
 /// The sum of one (row, output): each of split_of() warps adds up the steps s, s + split, ... in that
 /// order, a group of columns after the other, and in a group what mma() adds; then the warps are added
@@ -57,13 +59,24 @@ template <WeightFormat F, int kTiles, int kColumns>
 struct TileProduct {
   static constexpr int kSums = kTileRows * Operand::kRows;  // of one mma()
   using Totals = float[kTiles][kColumns][4];
-  static constexpr int kRingWords = 8 * kWarp;  // of a warp
+  static constexpr int kParts = kShape<F>.columns / kTileColumns;  // of a step
+  static constexpr int kGroups =                                   // likewise
+      kShape<F>.group == 0 ? 0 : kShape<F>.columns / kShape<F>.group;
+
+  // A stage of the ring, in units of 16 bytes: a step of all tiles.
   static constexpr int kStepWords = kShape<F>.loads * kWarp;
-  static constexpr int kStageWords = kTiles * kStepWords;  // a step of all tiles
-  static constexpr int kStages =
-      kRingWords / kStageWords;  // in the ring; one of them is multiplied
-  static_assert(kStages >= 2);
-  static constexpr int kBytesAhead = (kStages - 1) * kStageWords * static_cast<int>(sizeof(Words));
+  static constexpr int kScaleWords = kGroups * kShape<F>.scale_bytes() * kWarp / 16;  // of a tile
+  static constexpr int kWeightWords = kTiles * (kStepWords + kScaleWords);
+  static constexpr int kRowWords = kParts * kColumns * kWarp;
+  static constexpr int kMostRingWords = 704;  // of a warp: blocks of 8 fit into any GPU
+  static constexpr bool kRowsInRing = 3 * (kWeightWords + kRowWords) <= kMostRingWords;
+  static constexpr int kStageWords = kWeightWords + (kRowsInRing ? kRowWords : 0);
+  static constexpr int kStages =  // one of them is multiplied
+      kMostRingWords / kStageWords < 8 ? kMostRingWords / kStageWords : 8;
+  static_assert(kStages >= 3);
+  static constexpr int kRingWords = kStages * kStageWords;
+  static constexpr int kBytesAhead =  // of weights
+      (kStages - 1) * kTiles * kStepWords * static_cast<int>(sizeof(Words));
 
   /// Steps `slice`, `slice` + `split`, ... of the tiles from `first_tile` on. Waits for the kernels
   /// before. @param ring  of the warp alone, kRingWords of shared memory
@@ -71,33 +84,48 @@ struct TileProduct {
   FOREDRAFT_DEVICE static void add_up(T& t, const Operand& x, const LaneRows<kColumns>& rows,
                                       const Weights& w, int first_tile, int slice, int split,
                                       Words* ring, Totals& total) {
-    const int n_steps = w.n_steps();
-    int tiles[kTiles];  // those behind the last are computed as the last, and not stored
-    FOREDRAFT_UNROLL
-    for (int i = 0; i < kTiles; ++i) {
-      tiles[i] = first_tile + i < w.n_tiles() ? first_tile + i : w.n_tiles() - 1;
-    }
+    const int n_steps = parts_of(w.n_in, kShape<F>.columns);
+    Sources from = sources_of(t, x, rows, w, first_tile, slice);
     FOREDRAFT_UNROLL
     for (int i = 0; i < kStages - 1; ++i) {
-      request(t, w, tiles, slice + i * split, ring + i * kStageWords);
+      if (slice + i * split < n_steps) {
+        request_weights(t, from, i * split, ring + i * kStageWords);
+      }
+      if constexpr (!kRowsInRing) t.commit_copies();
     }
-    Scales scales = load_scales(t, w, tiles, slice);
     t.wait_for_kernels();
-    int stage = 0;
+    if constexpr (kRowsInRing) {
+      FOREDRAFT_UNROLL
+      for (int i = 0; i < kStages - 1; ++i) {
+        if (slice + i * split < n_steps) {
+          request_rows(t, from, i * split, ring + i * kStageWords);
+        }
+      }
+      t.commit_copies();
+      t.template wait_copies<0>();
+    }
+    int wanted = slice + (kStages - 1) * split;  // the next step that is asked for
+    from.advance_weights((kStages - 1) * split);
+    if constexpr (kRowsInRing) from.advance_rows((kStages - 1) * split);
+    Words* here = ring;
+    Words* free = ring + (kStages - 1) * kStageWords;
     for (int step = slice; step < n_steps; step += split) {
       t.template wait_copies<kStages - 2>();
       Step<F> steps[kTiles];
       FOREDRAFT_UNROLL
-      for (int i = 0; i < kTiles; ++i) {
-        steps[i] = load_step<F>(t, ring + stage * kStageWords + i * kStepWords);
-      }
+      for (int i = 0; i < kTiles; ++i) steps[i] = load_step<F>(t, here + i * kStepWords);
       // Into the place of the step before, which has been multiplied.
-      const int free = (stage == 0 ? kStages : stage) - 1;
-      request(t, w, tiles, step + (kStages - 1) * split, ring + free * kStageWords);
-      const Scales next = load_scales(t, w, tiles, step + split);
-      add_step(t, x, rows, step, steps, scales, total);
-      scales = next;
-      stage = stage + 1 == kStages ? 0 : stage + 1;
+      if (wanted < n_steps) {
+        request_weights(t, from, 0, free);
+        if constexpr (kRowsInRing) request_rows(t, from, 0, free);
+      }
+      t.commit_copies();  // a group also where there is no such step
+      add_step(t, from, here, step, steps, total);
+      wanted += split;
+      from.advance_weights(split);
+      from.advance_rows(split);
+      free = here;
+      here = here == ring + (kStages - 1) * kStageWords ? ring : here + kStageWords;
     }
   }
 
@@ -119,58 +147,110 @@ struct TileProduct {
   }
 
  private:
-  static constexpr int kGroups =  // of a step
-      kShape<F>.group == 0 ? 0 : kShape<F>.columns / kShape<F>.group;
+  /// Where a lane's own parts of a step lie: of weights and scales that of the step which is asked for
+  /// next, of rows as well where they come through the ring.
+  struct Sources {
+    const Words* weights[kTiles];
+    const ScaleEntry<F>* scales[kTiles];
+    const Words* rows[kColumns];
+    bool has_row[kColumns];
+    const float* sums[kColumns][2];  // of the row's first group; null where there is no row
 
-  /// Of one step, for a lane's rows of each tile.
-  struct Scales {
-    GroupScale of[kTiles][kGroups == 0 ? 1 : kGroups];
-  };
-
-  /// Have a step of all tiles copied; a group of copies also where there is no such step.
-  template <typename T>
-  FOREDRAFT_DEVICE static void request(T& t, const Weights& w, const int (&tiles)[kTiles], int step,
-                                       Words* to) {
-    if (step < w.n_steps()) {
+    FOREDRAFT_DEVICE void advance_weights(int steps) {
       FOREDRAFT_UNROLL
       for (int i = 0; i < kTiles; ++i) {
-        const auto at = idx(tiles[i]) * idx(w.n_steps()) + idx(step);
-        FOREDRAFT_UNROLL
-        for (int word = 0; word < kStepWords; word += kWarp) {
-          const int lane = word + lane_of(t);
-          t.copy_async(to + i * kStepWords + lane, w.steps + at * kStepWords + lane);
-        }
+        weights[i] += steps * kStepWords;
+        scales[i] += steps * (kGroups * 8);
       }
     }
-    t.commit_copies();
-  }
-
-  template <typename T>
-  FOREDRAFT_DEVICE static Scales load_scales(T& t, const Weights& w, const int (&tiles)[kTiles],
-                                             int step) {
-    Scales scales = {};
-    if constexpr (kGroups > 0) {
-      if (step >= w.n_steps()) return scales;
+    FOREDRAFT_DEVICE void advance_rows(int steps) {
       FOREDRAFT_UNROLL
-      for (int tile = 0; tile < kTiles; ++tile) {
-        FOREDRAFT_UNROLL
-        for (int i = 0; i < kGroups; ++i) {
-          scales.of[tile][i] = load_scale<F>(t, w, tiles[tile], step * kGroups + i, lane_of(t) / 4);
-        }
+      for (int i = 0; i < kColumns; ++i) rows[i] += steps * (kParts * kWarp);
+    }
+  };
+  template <typename T>
+  FOREDRAFT_DEVICE static Sources sources_of(T& t, const Operand& x, const LaneRows<kColumns>& rows,
+                                             const Weights& w, int first_tile, int step) {
+    Sources from = {};
+    const int n_steps = parts_of(w.n_in, kShape<F>.columns);
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < kTiles; ++i) {
+      // Those behind the last are computed as the last, and not stored.
+      const int tile = first_tile + i < w.n_tiles() ? first_tile + i : w.n_tiles() - 1;
+      const auto at = idx(tile) * idx(n_steps) + idx(step);
+      from.weights[i] = w.steps + at * kStepWords + lane_of(t);
+      if constexpr (kGroups > 0) {
+        from.scales[i] =
+            reinterpret_cast<const ScaleEntry<F>*>(w.scales) + at * (kGroups * 8) + lane_of(t) / 4;
       }
     }
-    return scales;
+    const int parts = Operand::parts_in(x.n_in);
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < kColumns; ++i) {
+      from.has_row[i] = rows.factor[i] >= 0;
+      const int row = from.has_row[i] ? rows.factor[i] : 0;  // so that the place is one
+      from.rows[i] = x.parts +
+                     (idx(row / Operand::kRows) * idx(parts) + idx(step * kParts)) * kWarp +
+                     row % Operand::kRows * 4 + lane_of(t) % 4;
+      FOREDRAFT_UNROLL
+      for (int j = 0; j < 2; ++j) {
+        const int of = rows.sums[i][j];
+        if (of >= 0) from.sums[i][j] = x.sums + idx(of) * idx(parts / 2);
+      }
+    }
+    return from;
+  }
+
+  /// Have a step of all tiles copied, and what its codes stand for. @param ahead  steps
+  template <typename T>
+  FOREDRAFT_DEVICE static void request_weights(T& t, const Sources& from, int ahead, Words* stage) {
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < kTiles; ++i) {
+      FOREDRAFT_UNROLL
+      for (int word = 0; word < kStepWords; word += kWarp) {
+        t.copy_async_once(stage + i * kStepWords + word + lane_of(t),
+                          from.weights[i] + ahead * kStepWords + word);
+      }
+      FOREDRAFT_UNROLL
+      for (int group = 0; group < kGroups; ++group) {
+        t.copy_async(scale_in(t, stage, i, group), from.scales[i] + (ahead * kGroups + group) * 8);
+      }
+    }
+  }
+
+  /// Have a lane's parts of the rows copied: those of a step.
+  template <typename T>
+  FOREDRAFT_DEVICE static void request_rows(T& t, const Sources& from, int ahead, Words* stage) {
+    FOREDRAFT_UNROLL
+    for (int column = 0; column < kColumns; ++column) {
+      if (!from.has_row[column]) continue;
+      FOREDRAFT_UNROLL
+      for (int part = 0; part < kParts; ++part) {
+        t.copy_async(row_in(t, stage, part, column),
+                     from.rows[column] + (ahead * kParts + part) * kWarp);
+      }
+    }
+  }
+
+  /// The lane's own places in a stage.
+  template <typename W, typename T>
+  FOREDRAFT_DEVICE static auto* scale_in(T& t, W* stage, int tile, int group) {
+    using Entry = std::conditional_t<std::is_const_v<W>, const ScaleEntry<F>, ScaleEntry<F>>;
+    return reinterpret_cast<Entry*>(stage + kTiles * kStepWords) +
+           (tile * kGroups + group) * kWarp + lane_of(t);
+  }
+  template <typename W, typename T>
+  FOREDRAFT_DEVICE static W* row_in(T& t, W* stage, int part, int column) {
+    return stage + kWeightWords + (part * kColumns + column) * kWarp + lane_of(t);
   }
 
   template <typename T>
-  FOREDRAFT_DEVICE static void add_step(T& t, const Operand& x, const LaneRows<kColumns>& rows,
-                                        int step, const Step<F> (&steps)[kTiles],
-                                        const Scales& scales, Totals& total) {
-    constexpr int kParts = kShape<F>.columns / kTileColumns;
+  FOREDRAFT_DEVICE static void add_step(T& t, const Sources& from, const Words* stage, int step,
+                                        const Step<F> (&steps)[kTiles], Totals& total) {
     if constexpr (kGroups == 0) {
       FOREDRAFT_UNROLL
       for (int part = 0; part < kParts; ++part) {
-        add_part(t, x, rows, step * kParts + part, steps, part, total);
+        add_part(t, from, stage, steps, part, total);
       }
     } else {
       constexpr int kPartsOfGroup = kParts / kGroups;
@@ -180,27 +260,31 @@ struct TileProduct {
         Totals codes = {};
         FOREDRAFT_UNROLL
         for (int part = i * kPartsOfGroup; part < (i + 1) * kPartsOfGroup; ++part) {
-          add_part(t, x, rows, step * kParts + part, steps, part, codes);
+          add_part(t, from, stage, steps, part, codes);
         }
         FOREDRAFT_UNROLL
         for (int tile = 0; tile < kTiles; ++tile) {
-          scale_up(t, x, rows, scales.of[tile][i], step * kGroups + i, codes[tile], total[tile]);
+          scale_up(t, from, scale_of<F>(t, t.load(scale_in(t, stage, tile, i))), step * kGroups + i,
+                   codes[tile], total[tile]);
         }
       }
     }
   }
 
-  /// 16 columns: `part_of_row` of the row, `part` of the step. Small numbers first.
+  /// 16 columns, `part` of the step. Small numbers first.
   template <typename T>
-  FOREDRAFT_DEVICE static void add_part(T& t, const Operand& x, const LaneRows<kColumns>& rows,
-                                        int part_of_row, const Step<F> (&steps)[kTiles], int part,
-                                        Totals& to) {
+  FOREDRAFT_DEVICE static void add_part(T& t, const Sources& from, const Words* stage,
+                                        const Step<F> (&steps)[kTiles], int part, Totals& to) {
     Planes<F> planes[kTiles];
     FOREDRAFT_UNROLL
     for (int tile = 0; tile < kTiles; ++tile) planes[tile] = planes_of<F>(t, steps[tile], part);
     FOREDRAFT_UNROLL
     for (int column = 0; column < kColumns; ++column) {
-      const Words row = load_factors(t, x, rows.factor[column], part_of_row);
+      Words row = {};
+      if (from.has_row[column]) {
+        row =
+            t.load(kRowsInRing ? row_in(t, stage, part, column) : from.rows[column] + part * kWarp);
+      }
       FOREDRAFT_UNROLL
       for (int tile = 0; tile < kTiles; ++tile) {
         FOREDRAFT_UNROLL
@@ -212,17 +296,8 @@ struct TileProduct {
     }
   }
 
-  /// A lane's part of a row; zeros for none.
   template <typename T>
-  FOREDRAFT_DEVICE static Words load_factors(T& t, const Operand& x, int row, int part) {
-    if (row < 0) return {};
-    const auto at = idx(row / Operand::kRows) * idx(Operand::parts_in(x.n_in)) + idx(part);
-    return t.load(x.parts + at * kWarp + row % Operand::kRows * 4 + lane_of(t) % 4);
-  }
-
-  template <typename T>
-  FOREDRAFT_DEVICE static void scale_up(T& t, const Operand& x, const LaneRows<kColumns>& rows,
-                                        const GroupScale& of, int group,
+  FOREDRAFT_DEVICE static void scale_up(T& t, const Sources& from, const GroupScale& of, int group,
                                         const float (&codes)[kColumns][4],
                                         float (&total)[kColumns][4]) {
     FOREDRAFT_UNROLL
@@ -233,17 +308,15 @@ struct TileProduct {
       if constexpr (kShape<F>.biased) {
         FOREDRAFT_UNROLL
         for (int i = 0; i < 4; ++i) {
-          to[i] = t.fma(of.bias[i / 2], load_sum(t, x, rows.sums[column][i % 2], group), to[i]);
+          to[i] = t.fma(of.bias[i / 2], load_sum(t, from.sums[column][i % 2], group), to[i]);
         }
       }
     }
   }
 
   template <typename T>
-  FOREDRAFT_DEVICE static float load_sum(T& t, const Operand& x, int row, int group) {
-    if (row < 0) return 0.0f;
-    const auto groups = idx(Operand::parts_in(x.n_in) / 2);
-    return t.load(x.sums + idx(row) * groups + group);
+  FOREDRAFT_DEVICE static float load_sum(T& t, const float* sums, int group) {
+    return sums == nullptr ? 0.0f : t.load(sums + group);
   }
 };
 

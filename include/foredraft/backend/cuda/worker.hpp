@@ -341,7 +341,7 @@ class Worker {
   Operand prepared(PrepareRows::Args in, int n_rows) {
     in.parts = work_.factors.reserve(Operand::words_in(n_rows, in.n_in)).raw();
     in.sums = work_.group_sums.reserve(Operand::sums_in(n_rows, in.n_in)).raw();
-    launch<PrepareRows>(PrepareRows::grid(n_rows), PrepareRows::shared(), in);
+    launch<PrepareRows>(PrepareRows::grid(in, n_rows), PrepareRows::shared(), in);
     return {in.parts, in.sums, n_rows, in.n_in};
   }
 
@@ -358,11 +358,13 @@ class Worker {
       with_format(format, [&]<WeightFormat F>() {
         if (x.n_rows <= 8) return product_of<Product<F, 1, 1>>(x, parts, end);
         if (x.n_rows <= 16) return product_of<Product<F, 1, 2>>(x, parts, end);
-        // Biases take registers that more columns would need.
-        if constexpr (!kShape<F>.biased) {
-          if (x.n_rows > 32) return product_of<Product<F, 1, 8>>(x, parts, end);
+        if constexpr (kShape<F>.biased) {  // which takes registers
+          product_of<Product<F, 1, 4>>(x, parts, end);
+        } else if (x.n_rows > 32) {
+          product_of<Product<F, 1, 8>>(x, parts, end);
+        } else {
+          product_of<Product<F, 2, 4>>(x, parts, end);
         }
-        product_of<Product<F, 2, 4>>(x, parts, end);
       });
     }
   }
@@ -435,19 +437,19 @@ class Worker {
     const std::size_t needed = idx(most) * of_row;
     float* const parts =
         work_.parts.reserve(std::max(needed, std::min(std::bit_ceil(needed), room))).raw();
-    AttendPart::Args args{.rows = rows_of(group),
-                          .n_rows = 0,
-                          .nodes = work_.nodes.reserve(0).raw(),
-                          .q = a.q.raw(),
-                          .n_heads = a.n_heads,
-                          .n_kv_heads = a.n_kv_heads,
-                          .d_head = a.d_head,
-                          .scale = a.scale,
-                          .softcap = a.softcap,
-                          .window = a.window,
-                          .n_parts = n_parts,
-                          .parts = parts,
-                          .layers = layers_of(group, a.kv)};
+    AttendPartArgs args{.rows = rows_of(group),
+                        .n_rows = 0,
+                        .nodes = work_.nodes.reserve(0).raw(),
+                        .q = a.q.raw(),
+                        .n_heads = a.n_heads,
+                        .n_kv_heads = a.n_kv_heads,
+                        .d_head = a.d_head,
+                        .scale = a.scale,
+                        .softcap = a.softcap,
+                        .window = a.window,
+                        .n_parts = n_parts,
+                        .parts = parts,
+                        .layers = layers_of(group, a.kv)};
     MergeParts::Args merge{.rows = args.rows,
                            .n_rows = 0,
                            .n_heads = a.n_heads,
@@ -459,7 +461,8 @@ class Worker {
     for (int i = 0; i < group.n_sequences; ++i) merge.sinks[i] = args.layers.of[i].sinks;
     for (int done = 0; done < group.n_rows; done += most) {
       args.n_rows = merge.n_rows = std::min(most, group.n_rows - done);
-      launch<AttendPart>(AttendPart::grid(args), AttendPart::shared(a.d_head), args);
+      with_attend_part(args.heads_of_keys(),
+                       [&]<typename K>() { launch<K>(K::grid(args), K::shared(a.d_head), args); });
       launch<MergeParts>(MergeParts::grid(merge), 0, merge);
       args.rows = merge.rows = args.rows + most;
     }
