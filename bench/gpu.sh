@@ -24,12 +24,13 @@ if [[ $what != run ]]; then
   install_packages
   configure_preset cuda -B build/gpu -DFOREDRAFT_TESTS=ON -DFOREDRAFT_COMPILED=OFF
   cmake --build build/gpu --target bench.gpu
+  git describe --always --dirty > build/gpu/tests/cuda/commit
   ldd build/gpu/tests/cuda/bench.gpu | awk '/libpcre2/ {print $3}' | xargs -I{} cp {} build/gpu/tests/cuda/
 fi
 [[ $what != build ]] || exit 0
 mkdir -p "$results"
 export LD_LIBRARY_PATH=build/gpu/tests/cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-build/gpu/tests/cuda/bench.gpu "$@" > "$results/gpu.json.part"
+FOREDRAFT_COMMIT=$(cat build/gpu/tests/cuda/commit) build/gpu/tests/cuda/bench.gpu "$@" > "$results/gpu.json.part"
 mv "$results/gpu.json.part" "$results/gpu.json"
 if python3 -c 'import torch, transformers' 2> /dev/null; then
   models=()

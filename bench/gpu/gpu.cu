@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <iostream>
 #include <map>
 #include <span>
@@ -64,6 +66,7 @@ const Shape kModels[] = {
 constexpr int kRows[] = {1, 2, 4, 8, 16, 32, 64};
 constexpr int kContext = 256;
 constexpr int kTurns = 15;
+constexpr int kTurnsOfRounds = 7;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -183,7 +186,7 @@ Json of_operators(fd::Cuda& backend, Copy& copy, const Shape& shape) {
 Json of_rounds(Model& model) {
   bench::Rounds<Model, Cache> rounds(model, kContext);
   std::map<std::string, std::vector<double>> token, round, other;
-  for (int turn = 0; turn <= kTurns; ++turn) {
+  for (int turn = 0; turn <= kTurnsOfRounds; ++turn) {
     for (const auto& way : rounds.measure()) {
       if (turn == 0) continue;
       token[way.name].push_back(way.seconds_a_token);
@@ -199,6 +202,17 @@ Json of_rounds(Model& model) {
     std::fprintf(stderr, "  %s: %.1f us a token\n", name.c_str(), 1e6 * bench::median(values));
   }
   return result;
+}
+
+/// What bench/gpu.sh says of the build: a machine with a GPU may not have the repository.
+std::string of_build() {
+  const char* const commit = std::getenv("FOREDRAFT_COMMIT");
+  return commit == nullptr ? "" : commit;
+}
+std::string today() {
+  const std::time_t now = std::time(nullptr);
+  char text[16];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%d", std::gmtime(&now))};
 }
 
 Json measure(fd::Cuda& backend, Copy& copy, const Shape& shape) {
@@ -248,6 +262,8 @@ int main(int argc, char** argv) {
     cuda::check(cudaGetDeviceProperties(&properties, cuda::GpuDevice::current().ordinal()),
                 "asking for the GPU's name");
     Json result{
+        {"commit", of_build()},
+        {"date", today()},
         {"device", properties.name},
         {"launch_seconds", {{"alone", launch_seconds(1)}, {"in_graphs", launch_seconds(300)}}}};
     Copy copy;

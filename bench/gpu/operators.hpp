@@ -16,7 +16,7 @@
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/types.hpp>
 
-#include "backend/mini_model.hpp"
+#include "backend/cpu/random_matrix.hpp"
 #include "support/tiny_model.hpp"
 
 namespace bench {
@@ -58,7 +58,8 @@ class Operators {
                                                     {model.d_ff, model.d_model},
                                                     {model.d_model, model.d_ff},
                                                     {model.n_vocab, model.d_model}}) {
-      files.push_back(mini::weights(model.type, n_out, n_in, 1));
+      files.push_back(kernels_under_test::random_matrix(model.type, foredraft::idx(n_out),
+                                                        foredraft::idx(n_in), 1));
       bytes_.push_back(
           foredraft::cuda::bytes_of(model.type, foredraft::idx(n_out), foredraft::idx(n_in)));
     }

@@ -33,17 +33,20 @@ void add(Json& out, const char* format, const char* rows) {
                  {"format", format},
                  {"rows", rows},
                  {"threads", K::kThreads},
-                 {"shared_bytes", K::shared()},
+                 {"shared_bytes", K::shared({})},
                  {"bytes_on_their_way", K::kWarps * Tiles::kBytesAhead}});
 }
 
 template <cuda::WeightFormat F>
 void add_all(Json& out, const char* format) {
-  constexpr bool kBiased = cuda::kShape<F>.biased;
   add<F, 1, 1>(out, format, "1 to 8");
   add<F, 1, 2>(out, format, "9 to 16");
-  add<F, 2, 4>(out, format, kBiased ? "17 to 64" : "17 to 32");
-  if constexpr (!kBiased) add<F, 1, 8>(out, format, "33 to 64");
+  if constexpr (cuda::kShape<F>.biased) {
+    add<F, 1, 4>(out, format, "17 to 64");
+  } else {
+    add<F, 2, 4>(out, format, "17 to 32");
+    add<F, 1, 8>(out, format, "33 to 64");
+  }
 }
 
 }  // namespace

@@ -42,5 +42,4 @@ TEST_CASE("values of the host's execution") {
     CHECK(token == theirs);
   }
   CHECK(in.good());
-  CHECK(fd::cuda::GpuDevice::current().graphs() > 0);  // else kernels were started one by one
 }

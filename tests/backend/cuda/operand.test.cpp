@@ -15,15 +15,14 @@ namespace {
 
 /// Rows as they are written, one value after the other: the sum of both numbers.
 struct Prepared {
-  Prepared(const std::vector<float>& in, int n_in_row, int rows, PrepareRows::Args args = {})
+  Prepared(const std::vector<float>& in, int n_in_row, int rows, RowSource from = {})
       : n_in(n_in_row), n_rows(rows) {
     const on_device::Array<float> x(in);
     const on_device::Array<Words> parts(Operand::words_in(n_rows, n_in));
     const on_device::Array<float> sums_of(Operand::sums_in(n_rows, n_in));
-    args.x = x.data();
-    args.n_in = n_in;
-    args.parts = parts.data();
-    args.sums = sums_of.data();
+    from.x = x.data();
+    from.n_in = n_in;
+    const PrepareRows::Args args{from, parts.data(), sums_of.data()};
     on_device::launch<PrepareRows>(PrepareRows::grid(args, n_rows), PrepareRows::shared(), args);
     words = parts.read();
     sums = sums_of.read();
@@ -71,26 +70,25 @@ TEST_CASE("norm, gate and choice of rows") {
                            weight = mini::normals(kIn, 3);
   const on_device::Array<float> by(gate), norm(weight);
   const on_device::Array<int> which(std::vector<int>{2, 0});
-  const Prepared rows(in, kIn, 2,
-                      {.gated = true,
-                       .activation = fd::Activation::kSilu,
-                       .by = by.data(),
-                       .by_stride = kIn,
-                       .rows = which.data(),
-                       .norm = {norm.data(), 1e-3f}});
+  const Prepared gated(in, kIn, 2,
+                       {.gated = true,
+                        .activation = fd::Activation::kSilu,
+                        .by = by.data(),
+                        .by_stride = kIn,
+                        .rows = which.data()});
+  const Prepared normed(in, kIn, 2, {.rows = which.data(), .norm = {norm.data(), 1e-3f}});
   for (int row = 0; row < 2; ++row) {
     const int from = row == 0 ? 2 : 0;
-    std::vector<double> values;
+    const auto x = [&](int k) { return double{in[fd::idx(from * kIn + k)]}; };
     double squares = 0;
+    for (int k = 0; k < kIn; ++k) squares += x(k) * x(k);
     for (int k = 0; k < kIn; ++k) {
-      const double x = static_cast<double>(in[fd::idx(from * kIn + k)]);
-      values.push_back(x / (1 + std::exp(-x)) * static_cast<double>(gate[fd::idx(from * kIn + k)]));
-      squares += values.back() * values.back();
-    }
-    for (int k = 0; k < kIn; ++k) {
-      const double exact = values[fd::idx(k)] / std::sqrt(squares / kIn + 1e-3) *
-                           static_cast<double>(weight[fd::idx(k)]);
-      CHECK(std::abs(static_cast<double>(rows.at(row, k)) - exact) < 2e-5 * std::abs(exact) + 1e-9);
+      CHECK(double{gated.at(row, k)} ==
+            Approx(x(k) / (1 + std::exp(-x(k))) * double{gate[fd::idx(from * kIn + k)]})
+                .epsilon(2e-5));
+      CHECK(double{normed.at(row, k)} ==
+            Approx(x(k) / std::sqrt(squares / kIn + 1e-3) * double{weight[fd::idx(k)]})
+                .epsilon(2e-5));
     }
   }
 }

@@ -35,32 +35,43 @@ constexpr Case kCases[] = {
 struct Factors {
   Factors(const on_device::Array<float>& x, int first, int n_rows, int n_in,
           const on_device::Array<float>* norm)
-      : parts(Operand::words_in(n_rows, n_in)), sums(Operand::sums_in(n_rows, n_in)) {
-    std::vector<int> rows;
-    for (int i = 0; i < n_rows; ++i) rows.push_back(first + i);
-    const on_device::Array<int> which(rows);
-    const PrepareRows::Args args{.x = x.data(),
-                                 .rows = which.data(),
-                                 .n_in = n_in,
-                                 .norm = {norm == nullptr ? nullptr : norm->data(), 1e-3f},
-                                 .parts = parts.data(),
-                                 .sums = sums.data()};
+      : which(numbers(first, n_rows)),
+        parts(Operand::words_in(n_rows, n_in)),
+        sums(Operand::sums_in(n_rows, n_in)),
+        from{.x = x.data(),
+             .rows = which.data(),
+             .n_in = n_in,
+             .norm = {norm == nullptr ? nullptr : norm->data(), 1e-3f}},
+        operand{parts.data(), sums.data(), n_rows, n_in} {
+    const PrepareRows::Args args{from, parts.data(), sums.data()};
     on_device::launch<PrepareRows>(PrepareRows::grid(args, n_rows), PrepareRows::shared(), args);
-    operand = {parts.data(), sums.data(), n_rows, n_in};
   }
+  static std::vector<int> numbers(int first, int n) {
+    std::vector<int> all;
+    for (int i = 0; i < n; ++i) all.push_back(first + i);
+    return all;
+  }
+
+  on_device::Array<int> which;
   on_device::Array<Words> parts;
   on_device::Array<float> sums;
+  RowSource from;
   Operand operand;
 };
 
-template <int kTiles, int kColumns, WeightFormat F>
+template <int kTiles, int kColumns, WeightFormat F, bool kMakesRows = false>
 std::vector<float> product(const Matrix& w, const on_device::Array<float>& x, int first, int n_rows,
                            const on_device::Array<float>* norm) {
-  using K = Product<F, kTiles, kColumns>;
+  using K = Product<F, kTiles, kColumns, kMakesRows>;
   const on_device::Array<float> y(fd::idx(n_rows * w.n_out()));
   const Factors factors(x, first, n_rows, w.n_in(), norm);
-  const typename K::Args args{.x = factors.operand, .parts = {{w.view(), nullptr, y.data()}}};
-  on_device::launch<K>(K::grid(args), K::shared(), args);
+  typename K::Args args{.x = factors.operand, .parts = {{w.view(), nullptr, y.data()}}};
+  if (kMakesRows) {
+    args.x.parts = nullptr;
+    args.x.sums = nullptr;
+    args.from = factors.from;
+  }
+  on_device::launch<K>(K::grid(args), K::shared(args), args);
   return y.read();
 }
 
@@ -91,8 +102,10 @@ TEST_CASE("products are right, and a row's bits are those of any tile") {
         for (const std::size_t row : {0u, 5u, 18u}) {
           const int first = static_cast<int>(row);
           CHECK(same_bits(all, row * n_out, product<1, 1, F>(w, x, first, 1, by)));
+          CHECK(same_bits(all, row * n_out, product<1, 1, F, true>(w, x, first, 1, by)));
         }
         CHECK(same_bits(all, 3 * n_out, product<1, 1, F>(w, x, 3, 8, by)));
+        if (c.n_in <= 600) CHECK(same_bits(all, 7 * n_out, product<1, 1, F, true>(w, x, 7, 5, by)));
         double worst = 0;
         for (std::size_t row = 0; row < fd::idx(n_rows); ++row) {
           double squares = 0;
@@ -131,7 +144,7 @@ TEST_CASE("matrices that share an input share a launch") {
   K::Args args{.x = factors.operand,
                .parts = {{a.view(), bias.data(), y.data()}, {b.view(), nullptr, z.data()}}};
   CHECK(K::grid(args).x == 3);  // one tile, and ten, eight a block
-  on_device::launch<K>(K::grid(args), K::shared(), args);
+  on_device::launch<K>(K::grid(args), K::shared(args), args);
   const std::vector<float> alone = product<2, 4, WeightFormat::kF32>(b, x, 0, 2, nullptr);
   CHECK(z.read() == alone);
   std::vector<float> biased = product<1, 1, WeightFormat::kF32>(a, x, 0, 2, nullptr);
@@ -142,7 +155,7 @@ TEST_CASE("matrices that share an input share a launch") {
   args.parts[0] = args.parts[1];
   args.parts[1] = {};
   args.add = true;
-  on_device::launch<K>(K::grid(args), K::shared(), args);
+  on_device::launch<K>(K::grid(args), K::shared(args), args);
   std::vector<float> twice = alone;
   for (float& value : twice) value += value;
   CHECK(z.read() == twice);

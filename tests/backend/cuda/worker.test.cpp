@@ -31,7 +31,7 @@ using namespace layer_configs;
 
 namespace {
 
-constexpr std::size_t kOtherKernels = 17;  // of a layer and its head, than those of attention
+constexpr std::size_t kOtherKernels = 12;  // of a layer and its head, than those of attention
 
 /// The greatest difference, relative to the values' own size.
 template <typename T>

@@ -55,7 +55,10 @@ struct LaneRows {
 /// The sum of one (row, output): each of split_of() warps adds up the steps s, s + split, ... in that
 /// order, a group of columns after the other, and in a group what mma() adds; then the warps are added
 /// up (add_warps). Neither kTiles nor kColumns is in it.
-template <WeightFormat F, int kTiles, int kColumns>
+///
+/// With kRowsHere the block has made the rows itself: they are in its shared memory, at most eight of them,
+/// [n_parts, n_rows, 4] of the operand's words.
+template <WeightFormat F, int kTiles, int kColumns, bool kRowsHere = false>
 struct TileProduct {
   static constexpr int kSums = kTileRows * Operand::kRows;  // of one mma()
   using Totals = float[kTiles][kColumns][4];
@@ -69,7 +72,8 @@ struct TileProduct {
   static constexpr int kWeightWords = kTiles * (kStepWords + kScaleWords);
   static constexpr int kRowWords = kParts * kColumns * kWarp;
   static constexpr int kMostRingWords = 704;  // of a warp: blocks of 8 fit into any GPU
-  static constexpr bool kRowsInRing = 3 * (kWeightWords + kRowWords) <= kMostRingWords;
+  static constexpr bool kRowsInRing =
+      !kRowsHere && 3 * (kWeightWords + kRowWords) <= kMostRingWords;
   static constexpr int kStageWords = kWeightWords + (kRowsInRing ? kRowWords : 0);
   static constexpr int kStages =  // one of them is multiplied
       kMostRingWords / kStageWords < 8 ? kMostRingWords / kStageWords : 8;
@@ -78,14 +82,16 @@ struct TileProduct {
   static constexpr int kBytesAhead =  // of weights
       (kStages - 1) * kTiles * kStepWords * static_cast<int>(sizeof(Words));
 
-  /// Steps `slice`, `slice` + `split`, ... of the tiles from `first_tile` on. Waits for the kernels
-  /// before. @param ring  of the warp alone, kRingWords of shared memory
-  template <typename T>
+  /// Steps `slice`, `slice` + `split`, ... of the tiles from `first_tile` on.
+  /// @param ring   of the warp alone, kRingWords of shared memory
+  /// @param ready  called behind the first requests: waits for the kernels before, or makes the rows
+  template <typename T, typename Ready>
   FOREDRAFT_DEVICE static void add_up(T& t, const Operand& x, const LaneRows<kColumns>& rows,
                                       const Weights& w, int first_tile, int slice, int split,
-                                      Words* ring, Totals& total) {
+                                      Words* ring, Totals& total, Ready&& ready) {
     const int n_steps = parts_of(w.n_in, kShape<F>.columns);
-    Sources from = sources_of(t, x, rows, w, first_tile, slice);
+    const int part_words = kRowsHere ? x.n_rows * 4 : kWarp;
+    Sources from = sources_of(t, x, rows, w, first_tile, slice, part_words);
     FOREDRAFT_UNROLL
     for (int i = 0; i < kStages - 1; ++i) {
       if (slice + i * split < n_steps) {
@@ -93,7 +99,7 @@ struct TileProduct {
       }
       if constexpr (!kRowsInRing) t.commit_copies();
     }
-    t.wait_for_kernels();
+    ready();
     if constexpr (kRowsInRing) {
       FOREDRAFT_UNROLL
       for (int i = 0; i < kStages - 1; ++i) {
@@ -106,7 +112,7 @@ struct TileProduct {
     }
     int wanted = slice + (kStages - 1) * split;  // the next step that is asked for
     from.advance_weights((kStages - 1) * split);
-    if constexpr (kRowsInRing) from.advance_rows((kStages - 1) * split);
+    if constexpr (kRowsInRing) from.advance_rows((kStages - 1) * split * kParts * part_words);
     Words* here = ring;
     Words* free = ring + (kStages - 1) * kStageWords;
     for (int step = slice; step < n_steps; step += split) {
@@ -120,10 +126,10 @@ struct TileProduct {
         if constexpr (kRowsInRing) request_rows(t, from, 0, free);
       }
       t.commit_copies();  // a group also where there is no such step
-      add_step(t, from, here, step, steps, total);
+      add_step(t, from, here, step, part_words, steps, total);
       wanted += split;
       from.advance_weights(split);
-      from.advance_rows(split);
+      from.advance_rows(split * kParts * part_words);
       free = here;
       here = here == ring + (kStages - 1) * kStageWords ? ring : here + kStageWords;
     }
@@ -163,14 +169,15 @@ struct TileProduct {
         scales[i] += steps * (kGroups * 8);
       }
     }
-    FOREDRAFT_DEVICE void advance_rows(int steps) {
+    FOREDRAFT_DEVICE void advance_rows(int words) {
       FOREDRAFT_UNROLL
-      for (int i = 0; i < kColumns; ++i) rows[i] += steps * (kParts * kWarp);
+      for (int i = 0; i < kColumns; ++i) rows[i] += words;
     }
   };
   template <typename T>
   FOREDRAFT_DEVICE static Sources sources_of(T& t, const Operand& x, const LaneRows<kColumns>& rows,
-                                             const Weights& w, int first_tile, int step) {
+                                             const Weights& w, int first_tile, int step,
+                                             int part_words) {
     Sources from = {};
     const int n_steps = parts_of(w.n_in, kShape<F>.columns);
     FOREDRAFT_UNROLL
@@ -189,9 +196,8 @@ struct TileProduct {
     for (int i = 0; i < kColumns; ++i) {
       from.has_row[i] = rows.factor[i] >= 0;
       const int row = from.has_row[i] ? rows.factor[i] : 0;  // so that the place is one
-      from.rows[i] = x.parts +
-                     (idx(row / Operand::kRows) * idx(parts) + idx(step * kParts)) * kWarp +
-                     row % Operand::kRows * 4 + lane_of(t) % 4;
+      from.rows[i] = x.parts + idx(row / Operand::kRows) * idx(parts) * kWarp +
+                     idx(step * kParts * part_words) + row % Operand::kRows * 4 + lane_of(t) % 4;
       FOREDRAFT_UNROLL
       for (int j = 0; j < 2; ++j) {
         const int of = rows.sums[i][j];
@@ -246,11 +252,12 @@ struct TileProduct {
 
   template <typename T>
   FOREDRAFT_DEVICE static void add_step(T& t, const Sources& from, const Words* stage, int step,
-                                        const Step<F> (&steps)[kTiles], Totals& total) {
+                                        int part_words, const Step<F> (&steps)[kTiles],
+                                        Totals& total) {
     if constexpr (kGroups == 0) {
       FOREDRAFT_UNROLL
       for (int part = 0; part < kParts; ++part) {
-        add_part(t, from, stage, steps, part, total);
+        add_part(t, from, stage, part_words, steps, part, total);
       }
     } else {
       constexpr int kPartsOfGroup = kParts / kGroups;
@@ -260,7 +267,7 @@ struct TileProduct {
         Totals codes = {};
         FOREDRAFT_UNROLL
         for (int part = i * kPartsOfGroup; part < (i + 1) * kPartsOfGroup; ++part) {
-          add_part(t, from, stage, steps, part, codes);
+          add_part(t, from, stage, part_words, steps, part, codes);
         }
         FOREDRAFT_UNROLL
         for (int tile = 0; tile < kTiles; ++tile) {
@@ -274,7 +281,8 @@ struct TileProduct {
   /// 16 columns, `part` of the step. Small numbers first.
   template <typename T>
   FOREDRAFT_DEVICE static void add_part(T& t, const Sources& from, const Words* stage,
-                                        const Step<F> (&steps)[kTiles], int part, Totals& to) {
+                                        int part_words, const Step<F> (&steps)[kTiles], int part,
+                                        Totals& to) {
     Planes<F> planes[kTiles];
     FOREDRAFT_UNROLL
     for (int tile = 0; tile < kTiles; ++tile) planes[tile] = planes_of<F>(t, steps[tile], part);
@@ -282,8 +290,8 @@ struct TileProduct {
     for (int column = 0; column < kColumns; ++column) {
       Words row = {};
       if (from.has_row[column]) {
-        row =
-            t.load(kRowsInRing ? row_in(t, stage, part, column) : from.rows[column] + part * kWarp);
+        row = t.load(kRowsInRing ? row_in(t, stage, part, column)
+                                 : from.rows[column] + part * part_words);
       }
       FOREDRAFT_UNROLL
       for (int tile = 0; tile < kTiles; ++tile) {

@@ -129,8 +129,8 @@ class Worker {
       float* const q = work_.q.reserve(idx(a.n_rows) * d_q).raw();
       float* const k = work_.k.reserve(idx(a.n_rows) * d_kv).raw();
       float* const v = work_.v.reserve(idx(a.n_rows) * d_kv).raw();
-      const Operand x =
-          prepared({.x = a.x.raw(), .n_in = a.wq->n_in(), .norm = norm(a.norm)}, a.n_rows);
+      const Factors x = factors({.x = a.x.raw(), .n_in = a.wq->n_in(), .norm = norm(a.norm)},
+                                a.n_rows, a.wq->n_out());
       const bool own_values = a.wv != nullptr;
       if (own_values) {
         product(x,
@@ -171,11 +171,11 @@ class Worker {
       float* const attended =
           work_.attended.reserve(idx(a.n_rows) * idx(a.n_heads) * idx(a.d_head)).raw();
       for (const RowPlaces::Group& group : places_->groups) attend_group(a, group, attended);
-      PrepareRows::Args in{.x = attended, .n_in = a.wo->n_in()};
+      RowSource in{.x = attended, .n_in = a.wo->n_in()};
       if (a.gate) {
         in = gated(a.gate.raw(), Activation::kSigmoid, attended, in.n_in);
       }
-      add_product(*a.wo, prepared(in, a.n_rows), a.post_norm, a.residual, a.x.raw());
+      add_product(*a.wo, in, a.n_rows, a.post_norm, a.residual, a.x.raw());
     });
   }
 
@@ -183,9 +183,9 @@ class Worker {
     guarded([&] {
       const int d_ff = a.gate->n_out();
       float* const gate = work_.gate.reserve(area(a.n_rows, d_ff)).raw();
-      const Operand x =
-          prepared({.x = a.x.raw(), .n_in = a.gate->n_in(), .norm = norm(a.norm)}, a.n_rows);
-      PrepareRows::Args inner = gated(gate, a.activation, a.factor.raw(), d_ff);
+      const Factors x = factors({.x = a.x.raw(), .n_in = a.gate->n_in(), .norm = norm(a.norm)},
+                                a.n_rows, a.up == nullptr ? d_ff : 2 * d_ff);
+      RowSource inner = gated(gate, a.activation, a.factor.raw(), d_ff);
       if (a.up == nullptr) {
         inner.by_stride = a.factor_stride;
         product(x, {{a.gate, nullptr, gate}});
@@ -194,8 +194,7 @@ class Worker {
         inner.by = up;
         product(x, {{a.gate, nullptr, gate}, {a.up, nullptr, up}});
       }
-      add_product(*a.down, prepared(inner, a.n_rows), a.post_norm, a.residual, a.x.raw(),
-                  a.output_scale);
+      add_product(*a.down, inner, a.n_rows, a.post_norm, a.residual, a.x.raw(), a.output_scale);
     });
   }
 
@@ -204,7 +203,7 @@ class Worker {
       const int n_rows = static_cast<int>(a.tokens.size());
       const int width = a.projection->n_out();
       float* const projected = work_.projected.reserve(area(n_rows, width)).raw();
-      product(prepared({.x = a.x.raw(), .n_in = a.projection->n_in()}, n_rows),
+      product(factors({.x = a.x.raw(), .n_in = a.projection->n_in()}, n_rows, width),
               {{a.projection, nullptr, projected}});
       const int* const tokens = work_.tokens.write(a.tokens).raw();
       with_format(a.table->format(), [&]<WeightFormat F>() {
@@ -248,12 +247,12 @@ class Worker {
       const int n_vocab = a.w->n_out();
       const int n_runs = parts_of(n_vocab, HeadRuns::kThreads);
       float* const logits = work_.logits.reserve(idx(n_rows) * idx(n_vocab)).raw();
-      const PrepareRows::Args in{.x = a.x.raw(),
-                                 .rows = work_.head_rows.write(a.rows).raw(),
-                                 .n_in = a.w->n_in(),
-                                 .norm = norm(a.norm)};
+      const RowSource in{.x = a.x.raw(),
+                         .rows = work_.head_rows.write(a.rows).raw(),
+                         .n_in = a.w->n_in(),
+                         .norm = norm(a.norm)};
       const float* const by_row = temperatures(a.sums);  // first: copies divide a graph
-      product(prepared(in, n_rows), {{a.w, nullptr, logits}},
+      product(factors(in, n_rows, n_vocab), {{a.w, nullptr, logits}},
               {.scale = a.scale, .softcap = a.softcap});
       const std::size_t all = idx(n_rows) * idx(n_runs);
       const HeadRuns::Args runs{.logits = logits,
@@ -327,8 +326,8 @@ class Worker {
   }
 
   /// activation(gate) * by, rows of n_in each.
-  static PrepareRows::Args gated(const float* gate, Activation activation, const float* by,
-                                 int n_in) noexcept {
+  static RowSource gated(const float* gate, Activation activation, const float* by,
+                         int n_in) noexcept {
     return {.x = gate,
             .gated = true,
             .activation = activation,
@@ -337,16 +336,37 @@ class Worker {
             .n_in = n_in};
   }
 
-  /// The rows as factors of products, until the next ones are. @param in  but for where to
-  Operand prepared(PrepareRows::Args in, int n_rows) {
-    in.parts = work_.factors.reserve(Operand::words_in(n_rows, in.n_in)).raw();
-    in.sums = work_.group_sums.reserve(Operand::sums_in(n_rows, in.n_in)).raw();
-    launch<PrepareRows>(PrepareRows::grid(in, n_rows), PrepareRows::shared(), in);
-    return {in.parts, in.sums, n_rows, in.n_in};
+  /// Rows as products take them: made, or what each block of a product makes them of.
+  struct Factors {
+    Operand rows;
+    RowSource from = {};
+    bool made = true;
+
+    Factors(const Operand& x) : rows(x) {}  // NOLINT(google-explicit-constructor)
+    Factors(const RowSource& source, int n_rows)
+        : rows{nullptr, nullptr, n_rows, source.n_in}, from(source), made(false) {}
+  };
+
+  /// @param n_out  of the greatest launch that takes them: many blocks would take longer than a kernel
+  Factors factors(const RowSource& from, int n_rows, int n_out) {
+    constexpr int kMostWarps = 2048;
+    const int warps = parts_of(n_out, kTileRows) * split_of(n_out, from.n_in);
+    const bool few = n_rows <= Operand::kRows && n_rows * from.n_in <= kMostMade;
+    if (few && warps <= kMostWarps) return {from, n_rows};
+    return prepared(from, n_rows);
+  }
+  /// Until the next ones are.
+  Operand prepared(const RowSource& from, int n_rows) {
+    const PrepareRows::Args args{
+        .from = from,
+        .parts = work_.factors.reserve(Operand::words_in(n_rows, from.n_in)).raw(),
+        .sums = work_.group_sums.reserve(Operand::sums_in(n_rows, from.n_in)).raw()};
+    launch<PrepareRows>(PrepareRows::grid(args, n_rows), PrepareRows::shared(), args);
+    return {args.parts, args.sums, n_rows, from.n_in};
   }
 
   /// Matrices of one format that follow each other share a launch.
-  void product(const Operand& x, std::initializer_list<Output> outputs, const End& end = {}) {
+  void product(const Factors& x, std::initializer_list<Output> outputs, const End& end = {}) {
     for (auto next = outputs.begin(); next != outputs.end();) {
       const WeightFormat format = next->w->format();
       ProductPart parts[kMostParts] = {};
@@ -356,11 +376,13 @@ class Worker {
         ++next;
       }
       with_format(format, [&]<WeightFormat F>() {
-        if (x.n_rows <= 8) return product_of<Product<F, 1, 1>>(x, parts, end);
-        if (x.n_rows <= 16) return product_of<Product<F, 1, 2>>(x, parts, end);
+        const int n_rows = x.rows.n_rows;
+        if (!x.made) return product_of<Product<F, 1, 1, true>>(x, parts, end);
+        if (n_rows <= 8) return product_of<Product<F, 1, 1>>(x, parts, end);
+        if (n_rows <= 16) return product_of<Product<F, 1, 2>>(x, parts, end);
         if constexpr (kShape<F>.biased) {  // which takes registers
           product_of<Product<F, 1, 4>>(x, parts, end);
-        } else if (x.n_rows > 32) {
+        } else if (n_rows > 32) {
           product_of<Product<F, 1, 8>>(x, parts, end);
         } else {
           product_of<Product<F, 2, 4>>(x, parts, end);
@@ -369,15 +391,16 @@ class Worker {
     }
   }
   template <typename K>
-  void product_of(const Operand& x, const ProductPart (&parts)[kMostParts], const End& end) {
-    typename K::Args args{.x = x,
+  void product_of(const Factors& x, const ProductPart (&parts)[kMostParts], const End& end) {
+    typename K::Args args{.x = x.rows,
+                          .from = x.from,
                           .parts = {},
                           .add = end.add,
                           .scale = end.scale,
                           .softcap = end.softcap,
                           .output_scale = end.output_scale};
     std::copy_n(parts, kMostParts, args.parts);
-    launch<K>(K::grid(args), K::shared(), args);
+    launch<K>(K::grid(args), K::shared(args), args);
   }
 
   // backend/cuda/experts.hpp
@@ -395,15 +418,17 @@ class Worker {
                       const StateLayers& layers, float* out);
 
   /// to += w * x, or the norm of that, times `residual`; then to times `output_scale`.
-  void add_product(const Matrix& w, const Operand& x, const RmsNorm<Worker>& post_norm,
-                   float residual, float* to, float output_scale = 1.0f) {
+  void add_product(const Matrix& w, const RowSource& from, int n_rows,
+                   const RmsNorm<Worker>& post_norm, float residual, float* to,
+                   float output_scale = 1.0f) {
+    const Factors x = factors(from, n_rows, w.n_out());
     if (!post_norm.weight) {
       return product(x, {{&w, nullptr, to}},
                      {.add = true, .scale = residual, .output_scale = output_scale});
     }
-    float* const y = work_.y.reserve(idx(x.n_rows) * idx(w.n_out())).raw();
+    float* const y = work_.y.reserve(idx(n_rows) * idx(w.n_out())).raw();
     product(x, {{&w, nullptr, y}});
-    launch<AddNorm>(AddNorm::grid(x.n_rows), 0,
+    launch<AddNorm>(AddNorm::grid(n_rows), 0,
                     {y, to, w.n_out(), norm(post_norm), residual, output_scale});
   }
 
