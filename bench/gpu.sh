@@ -5,7 +5,8 @@
 #
 # Builds bench.gpu into build/gpu and runs it, for random weights in the shapes of real models: passes of 2 to 64 rows
 # against one of one row (G2), and the bytes of weights that a pass of one row reads in a second against those that a copy
-# on the GPU reads and writes (G1), in turns; then its operators alone, and whole rounds of decoding. FOLDER gets gpu.json.
+# on the GPU reads and writes (G1), in turns; then its operators alone, and whole rounds of decoding. FOLDER gets gpu.json, and
+# gpu.log as it goes.
 # Where python3 has torch and transformers, the same models in PyTorch follow (G3, gpu-torch.json). `build` and `run` do
 # one of both, as in tests/gpu.sh. Nothing else may use the GPU meanwhile.
 set -euo pipefail
@@ -30,7 +31,8 @@ fi
 [[ $what != build ]] || exit 0
 mkdir -p "$results"
 export LD_LIBRARY_PATH=build/gpu/tests/cuda${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-FOREDRAFT_COMMIT=$(cat build/gpu/tests/cuda/commit) build/gpu/tests/cuda/bench.gpu "$@" > "$results/gpu.json.part"
+FOREDRAFT_COMMIT=$(cat build/gpu/tests/cuda/commit) build/gpu/tests/cuda/bench.gpu "$@" \
+  > "$results/gpu.json.part" 2> >(tee "$results/gpu.log" >&2)
 mv "$results/gpu.json.part" "$results/gpu.json"
 if python3 -c 'import torch, transformers' 2> /dev/null; then
   models=()

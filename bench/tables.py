@@ -299,6 +299,54 @@ def gpu_plan(results):
          "on their way, KB"], rows)
 
 
+def gpu(results):
+    """Passes, operators and decoding on a GPU, and PyTorch beside them, as bench/gpu.sh printed them."""
+    path = results / "gpu.log"
+    if not path.exists():
+        return ""
+    models, of = {}, None
+    for line in path.read_text().splitlines():
+        if made := re.match(r"(\S+): making weights", line):
+            of = models.setdefault(made[1], {"rows": {}, "operators": {}, "decoding": {}})
+        elif found := re.match(r" *(\d+) rows: *([\d.]+) us, ([\d.]+) of one", line):
+            of["rows"][int(found[1])] = (float(found[2]), float(found[3]))
+        elif found := re.match(r"  weights at ([\d.]+) of a copy's (\d+) GB/s \(goal ([\d.]+)\)", line):
+            of["weights"], of["copy"], of["goal"] = (float(found[i]) for i in (1, 2, 3))
+        elif found := re.match(r"  (\S.*\S): ([\d.]+) us a token", line):
+            of["decoding"][found[1]] = float(found[2])
+        elif found := re.match(r"  (\S.*\S)  +([\d.]+) us, ([\d.]+) of a copy", line):
+            of["operators"][found[1]] = (float(found[2]), float(found[3]))
+    run = json.loads((results / "gpu.json").read_text())
+    sizes = [m for m in next(iter(models.values()))["rows"] if m > 1]
+    goal = lambda one: f" (goal {one['goal']:.2f})" if one["goal"] else ""
+    passes_of = table(["", "one row, us", "weights read, of a copy", *[f"T({m})/T(1)" for m in sizes]],
+                      [[name, f"{one['rows'][1][0]:.0f}", f"{one['weights']:.2f}{goal(one)}",
+                        *[f"{one['rows'][m][1]:.2f}" for m in sizes]] for name, one in models.items()])
+    names = ["qkv", "attend, output", "feed-forward", "head, argmax"]
+    alone = table(["one row, us (of a copy)", *names],
+                  [[name, *[f"{one['operators'][n][0]:.0f} ({one['operators'][n][1]:.2f})" for n in names]]
+                   for name, one in models.items()])
+    torch = {}
+    if (beside := results / "gpu-torch.log").exists():
+        for model, way, us in re.findall(r"(\S+), (\w+): ([\d.]+) us a token", beside.read_text()):
+            torch.setdefault(model, {})[way] = float(us)
+    ways = ["7 drafted, all right", "7 drafted, 0.8 of them right", "7 drafted by the model itself"]
+    rows = []
+    for name, one in models.items():
+        decoding = one["decoding"]
+        if "plain" not in decoding:
+            continue
+        theirs = torch.get(name)
+        rows.append([name, f"{1e6 / decoding['plain']:.0f}", *[f"{decoding['plain'] / decoding[way]:.2f}" for way in ways],
+                     f"{theirs['compiled'] / decoding['plain']:.2f}" if theirs else "",
+                     f"{theirs['assisted'] / decoding[ways[2]]:.1f}" if theirs else ""])
+    decoding = table(["", "plain tokens/s", *[f"{way}, of plain" for way in ways], "plain, of compiled PyTorch",
+                      "own draft, of assisted generation"], rows)
+    copy = statistics.median(one["copy"] for one in models.values())
+    return (f"{run['device']}, where a copy reads and writes {copy:.0f} GB/s; random weights, 256 tokens of context; medians. "
+            f"From `bench/results/{results.name}/gpu.log`.\n\n" + "\n\n".join([passes_of, alone, decoding]))
+
+
 def operators(results):
     """Every operator on one thread, beside the peaks."""
     path = results / "micro.json"
@@ -566,7 +614,7 @@ def plain(results):
 TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmul": matmul, "operators": operators,
           "loading": loading, "perplexity": perplexity, "answers": answers,
           "constrained": constrained, "masks": masks, "proposals": proposals, "recurrent": recurrent, "plain": plain,
-          "second_turn": second_turn}
+          "second_turn": second_turn, "gpu": gpu}
 OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "xsimd": xsimd, "cache_formats": cache_formats,
                    "long_context": long_context, "gpu_plan": gpu_plan}
 MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)

@@ -25,20 +25,23 @@ std::string name_of() {
 }
 
 /// As Worker::product chooses kernels.
-template <cuda::WeightFormat F, int kTiles, int kColumns>
+template <cuda::WeightFormat F, int kTiles, int kColumns, bool kMakesRow = false>
 void add(Json& out, const char* format, const char* rows) {
-  using K = cuda::Product<F, kTiles, kColumns>;
-  using Tiles = cuda::TileProduct<F, kTiles, kColumns>;
+  using K = cuda::Product<F, kTiles, kColumns, kMakesRow>;
+  using Tiles = cuda::TileProduct<F, kTiles, kColumns, kMakesRow>;
+  typename K::Args args;
+  args.x.n_in = cuda::kMostMade;
   out.push_back({{"kernel", name_of<K>()},
                  {"format", format},
                  {"rows", rows},
                  {"threads", K::kThreads},
-                 {"shared_bytes", K::shared({})},
+                 {"shared_bytes", K::shared(args)},
                  {"bytes_on_their_way", K::kWarps * Tiles::kBytesAhead}});
 }
 
 template <cuda::WeightFormat F>
 void add_all(Json& out, const char* format) {
+  add<F, 1, 1, true>(out, format, "1, made by its blocks");
   add<F, 1, 1>(out, format, "1 to 8");
   add<F, 1, 2>(out, format, "9 to 16");
   if constexpr (cuda::kShape<F>.biased) {

@@ -36,7 +36,7 @@ Found head(const std::vector<std::vector<float>>& rows, const std::vector<float>
   const HeadRuns::Args runs{
       logits.data(), n_rows,     n_vocab, n_runs, temperatures.empty() ? nullptr : by.data(),
       best.data(),   sums.data()};
-  on_device::launch<HeadRuns>(HeadRuns::grid(runs), HeadRuns::shared(), runs);
+  on_device::launch<HeadRuns>(HeadRuns::grid(runs), 0, runs);
   on_device::launch<HeadArgmax>(HeadArgmax::grid(n_rows), HeadArgmax::shared(),
                                 {best.data(), n_runs, argmax.data(), maxima.data()});
   return {argmax.read(), maxima.read(), sums.read()};

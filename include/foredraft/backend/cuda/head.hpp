@@ -23,26 +23,24 @@ FOREDRAFT_DEVICE inline Best better_of(const Best& a, const Best& b) {
   return {second ? b.value : a.value, second ? b.id : a.id, a.damaged | b.damaged};
 }
 
-/// The best of all threads of a block, in each of them. Every thread calls it.
-/// @param of_warps  shared memory [warps of the block]
+/// The best of all lanes of a warp, in each of them.
 template <typename T>
-FOREDRAFT_DEVICE Best best_of_block(T& t, Best best, Best* of_warps, int warps) {
+FOREDRAFT_DEVICE Best best_of_warp(T& t, Best best) {
   for (int mask = kWarp / 2; mask > 0; mask /= 2) {
     best = better_of(best, {t.shuffle_xor(best.value, mask), t.shuffle_xor(best.id, mask),
                             t.shuffle_xor(best.damaged, mask)});
   }
-  if (lane_of(t) == 0) t.store(of_warps + warp_of(t), best);
-  t.sync();
-  best = t.load(of_warps);
-  for (int warp = 1; warp < warps; ++warp) best = better_of(best, t.load(of_warps + warp));
   return best;
 }
 
-/// The best of each run of 128 logits, and the sum of its weights: see Runs. A block for each run.
+/// The best of each run of 128 logits, and the sum of its weights: see Runs. A warp for each run, whose
+/// lanes have every 32nd logit.
 struct HeadRuns {
   static constexpr const char* kName = "head_runs";
-  static constexpr int kThreads = static_cast<int>(Scores::kRun);
-  static constexpr int kWarps = kThreads / kWarp;
+  static constexpr int kThreads = 256;
+  static constexpr int kWarps = kThreads / kWarp;  // runs of a block
+  static constexpr int kRun = static_cast<int>(Scores::kRun);
+  static constexpr int kOwn = kRun / kWarp;  // logits of a lane
   struct Args {
     const float* logits;  // [n_rows, n_vocab]
     int n_rows;
@@ -53,38 +51,42 @@ struct HeadRuns {
     double* sums;               // written [n_rows, n_runs] where there is a temperature
   };
 
-  static int shared() noexcept { return shared_bytes<Best>(kWarps) + shared_bytes<double>(kWarps); }
-  static Grid grid(const Args& a) noexcept { return {a.n_runs, a.n_rows}; }
+  static Grid grid(const Args& a) noexcept { return {parts_of(a.n_runs, kWarps), a.n_rows}; }
 
   template <typename T>
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
-    Best* const of_warps = t.template shared<Best>(kWarps);
-    double* const sums = t.template shared<double>(kWarps);
+    const int run = t.block_x() * kWarps + warp_of(t);
+    if (run >= a.n_runs) return;  // all lanes of the warp
     const int row = t.block_y();
-    const int id = t.block_x() * kThreads + t.thread();
-    const bool inside = id < a.n_vocab;
-    float value = -kInfinity;
-    if (inside) {
-      value = t.load(a.logits + idx(row) * idx(a.n_vocab) + id);
+    const int first = run * kRun + lane_of(t);
+    float values[kOwn];
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < kOwn; ++i) {
+      const int id = first + i * kWarp;
+      values[i] = id < a.n_vocab ? t.load(a.logits + idx(row) * idx(a.n_vocab) + id) : -kInfinity;
     }
-    const bool possible = value > -kInfinity;  // false of NaN
-    const Best best = best_of_block(
-        t, {possible ? value : -kInfinity, possible ? id : Best::kNobody, !(value < kInfinity)},
-        of_warps, kWarps);
-    const auto to = idx(row) * idx(a.n_runs) + idx(t.block_x());
-    if (t.thread() == 0) t.store(a.best + to, best);
+    Best best{-kInfinity, Best::kNobody, 0};
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < kOwn; ++i) {
+      const float value = values[i];
+      const bool possible = value > -kInfinity;  // false of NaN
+      best = better_of(best, {possible ? value : -kInfinity,
+                              possible ? first + i * kWarp : Best::kNobody, !(value < kInfinity)});
+    }
+    best = best_of_warp(t, best);
+    const auto to = idx(row) * idx(a.n_runs) + idx(run);
+    if (lane_of(t) == 0) t.store(a.best + to, best);
 
     const float temperature = a.temperatures == nullptr ? 0.0f : t.load(a.temperatures + row);
-    if (temperature == 0.0f) return;  // all threads of the block
-    const double distance = (static_cast<double>(value) - static_cast<double>(best.value)) /
-                            static_cast<double>(temperature);
-    const double sum = t.warp_sum(possible ? t.exp(distance) : 0.0);
-    if (lane_of(t) == 0) t.store(sums + warp_of(t), sum);
-    t.sync();
-    if (t.thread() != 0) return;
-    double all = t.load(sums);
-    for (int warp = 1; warp < kWarps; ++warp) all = t.add(all, t.load(sums + warp));
-    t.store(a.sums + to, all);
+    if (temperature == 0.0f) return;  // likewise
+    double all = 0;
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < kOwn; ++i) {
+      const double distance = (static_cast<double>(values[i]) - static_cast<double>(best.value)) /
+                              static_cast<double>(temperature);
+      all = t.add(all, t.warp_sum(values[i] > -kInfinity ? t.exp(distance) : 0.0));
+    }
+    if (lane_of(t) == 0) t.store(a.sums + to, all);
   }
 };
 
@@ -122,8 +124,11 @@ struct HeadArgmax {
         best = better_of(best, runs[i]);
       }
     }
-    best = best_of_block(t, best, of_warps, kWarps);
+    best = best_of_warp(t, best);
+    if (lane_of(t) == 0) t.store(of_warps + warp_of(t), best);
+    t.sync();
     if (t.thread() != 0) return;
+    for (int warp = 1; warp < kWarps; ++warp) best = better_of(best, t.load(of_warps + warp));
     t.store(a.argmax + t.block_x(), best.damaged != 0 || best.id == Best::kNobody ? -1 : best.id);
   }
 };

@@ -48,7 +48,7 @@ struct RowSource {
   FOREDRAFT_HOST_DEVICE int fours() const { return Operand::parts_in(n_in) * 4; }
 };
 
-/// Makes rows, by all threads of a block together.
+/// Makes a row, by all threads of a block together, once.
 struct RowMaker {
   static constexpr int kThreads = 256;
   static constexpr int kWarps = kThreads / kWarp;
@@ -156,7 +156,6 @@ struct RowMaker {
       squares = add_squares(t, load_x(t, a, row, four), squares);
     }
     squares = t.warp_sum(squares);
-    t.sync();  // nobody reads what was here any more
     if (lane_of(t) == 0) t.store(of_warps + warp_of(t), squares);
     t.sync();
     squares = t.load(of_warps);

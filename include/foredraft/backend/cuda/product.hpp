@@ -17,14 +17,14 @@ struct ProductPart {
 };
 
 inline constexpr int kMostParts = 3;  // queries, keys, values
-/// Values of all rows that blocks of a product make for themselves.
+/// Values of a row that blocks of a product make for themselves: more take longer than a kernel.
 inline constexpr int kMostMade = 4096;
 
 /// y = scale * (x W^T + bias), with a soft-cap over it, or y = (y + that) * output_scale.
-/// With kMakesRows each block makes the rows for itself, which spares a kernel before it: for so few that
-/// this takes less time than a kernel does. The bits are the same.
+/// With kMakesRow there is one row, and each block makes it for itself, which spares a kernel before it. The
+/// bits are the same.
 /// @see TileProduct for what is added up in which order
-template <WeightFormat F, int kTiles, int kColumns, bool kMakesRows = false>
+template <WeightFormat F, int kTiles, int kColumns, bool kMakesRow = false>
 struct Product {
   static constexpr const char* kName = "product";
   static constexpr int kThreads = 256;
@@ -32,11 +32,11 @@ struct Product {
   static constexpr int kRows = kColumns * Operand::kRows;  // of a block
   static constexpr bool kLoadsAhead = true;                // weights
 
-  static_assert(!kMakesRows || (kColumns == 1 && kThreads == RowMaker::kThreads));
+  static_assert(!kMakesRow || (kColumns == 1 && kThreads == RowMaker::kThreads));
 
   struct Args {
-    Operand x = {};                      // with kMakesRows, only how many there are
-    RowSource from = {};                 // of which they are made
+    Operand x = {};                      // with kMakesRow, only its sizes
+    RowSource from = {};                 // of which it is made
     ProductPart parts[kMostParts] = {};  // those behind the last have no outputs
     bool add = false;
     float scale = 1.0f;
@@ -45,11 +45,11 @@ struct Product {
   };
 
   static int shared(const Args& a) noexcept {
-    const int made = kMakesRows ? shared_bytes<float>(kWarps) +
-                                      shared_bytes<Words>(row_words(a.x) * a.x.n_rows) +
-                                      shared_bytes<float>(groups_of(a.x) * a.x.n_rows)
-                                : 0;
-    return made + shared_bytes<float>(kWarps * Tiles::kSums) +
+    const int parts = Operand::parts_in(a.x.n_in);
+    const int row = kMakesRow ? shared_bytes<float>(kWarps) + shared_bytes<Words>(parts * 4) +
+                                    shared_bytes<float>(parts / 2)
+                              : 0;
+    return row + shared_bytes<float>(kWarps * Tiles::kSums) +
            shared_bytes<Words>(kWarps * Tiles::kRingWords);
   }
   static Grid grid(const Args& a) noexcept {
@@ -71,23 +71,20 @@ struct Product {
     const auto rows = LaneRows<kColumns>::of(
         t, [&](int i) { return first_row + i < a.x.n_rows ? first_row + i : -1; });
     Operand x = a.x;
+    [[maybe_unused]] RowMaker::To row = {};
     [[maybe_unused]] float* of_warps = nullptr;
-    [[maybe_unused]] Words* made = nullptr;
-    [[maybe_unused]] float* made_sums = nullptr;
-    if constexpr (kMakesRows) {
+    if constexpr (kMakesRow) {
+      const int parts = Operand::parts_in(x.n_in);
       of_warps = t.template shared<float>(kWarps);
-      x.parts = made = t.template shared<Words>(row_words(x) * x.n_rows);
-      x.sums = made_sums = t.template shared<float>(groups_of(x) * x.n_rows);
+      row = {t.template shared<Words>(parts * 4), 4, t.template shared<float>(parts / 2)};
+      x.parts = row.parts;
+      x.sums = row.sums;
     }
     typename Tiles::Totals total = {};
     Tiles::add_up(t, x, rows, part.w, first_tile, warp_of(t) % split, split,
                   rings + warp_of(t) * Tiles::kRingWords, total, [&] {
-                    if constexpr (kMakesRows) {
-                      for (int row = 0; row < x.n_rows; ++row) {
-                        RowMaker::make(
-                            t, a.from, row, 0, a.from.fours(), of_warps,
-                            {made + row * 4, x.n_rows * 4, made_sums + row * groups_of(x)});
-                      }
+                    if constexpr (kMakesRow) {
+                      RowMaker::make(t, a.from, 0, 0, a.from.fours(), of_warps, row);
                       t.sync();
                     } else {
                       t.wait_for_kernels();
@@ -108,14 +105,7 @@ struct Product {
   }
 
  private:
-  using Tiles = TileProduct<F, kTiles, kColumns, kMakesRows>;
-
-  FOREDRAFT_HOST_DEVICE static int row_words(const Operand& x) {
-    return Operand::parts_in(x.n_in) * 4;
-  }
-  FOREDRAFT_HOST_DEVICE static int groups_of(const Operand& x) {
-    return Operand::parts_in(x.n_in) / 2;
-  }
+  using Tiles = TileProduct<F, kTiles, kColumns, kMakesRow>;
 
   FOREDRAFT_HOST_DEVICE static int blocks_of(const Weights& w) {
     return w.n_out == 0 ? 0 : parts_of(w.n_tiles(), kWarps / split_of(w.n_out, w.n_in) * kTiles);

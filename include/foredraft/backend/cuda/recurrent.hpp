@@ -71,7 +71,7 @@ void Worker<D>::short_conv(const ShortConvArgs<Worker, V>& a) noexcept {
     const int width = a.shape.width;
     float* const in = work_.mixer_in.reserve(area(a.common.n_rows, a.shape.d_in())).raw();
     product(factors({.x = a.common.x.raw(), .n_in = a.in->n_in(), .norm = norm(a.common.norm)},
-                    a.common.n_rows, a.in->n_out()),
+                    a.common.n_rows, {a.in}),
             {{a.in, nullptr, in}});
     float* const mixed = work_.mixed.reserve(area(a.common.n_rows, width)).raw();
     for_each_group(a.common, [&](const StateSteps::Group& group, const StateLayers& layers) {
@@ -98,7 +98,7 @@ void Worker<D>::selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
     const SelectiveScanShape& shape = a.shape;
     float* const in = work_.mixer_in.reserve(area(a.common.n_rows, shape.d_in())).raw();
     product(factors({.x = a.common.x.raw(), .n_in = a.in->n_in(), .norm = norm(a.common.norm)},
-                    a.common.n_rows, a.in->n_out()),
+                    a.common.n_rows, {a.in}),
             {{a.in, nullptr, in}});
     float* const mixed = work_.mixed.reserve(area(a.common.n_rows, shape.width)).raw();
     for_each_group(a.common, [&](const StateSteps::Group& group, const StateLayers& layers) {
@@ -158,7 +158,7 @@ void Worker<D>::gated_delta_net(const GatedDeltaNetArgs<Worker, V>& a) noexcept 
     float* const beta = work_.beta.reserve(area(a.common.n_rows, shape.n_heads)).raw();
     float* const alpha = work_.alpha.reserve(area(a.common.n_rows, shape.n_heads)).raw();
     product(factors({.x = a.common.x.raw(), .n_in = a.qkv->n_in(), .norm = norm(a.common.norm)},
-                    a.common.n_rows, a.qkv->n_out()),
+                    a.common.n_rows, {a.qkv, a.gate}),
             {{a.qkv, nullptr, qkv},
              {a.gate, nullptr, gate},
              {a.beta, nullptr, beta},

@@ -56,9 +56,9 @@ struct LaneRows {
 /// order, a group of columns after the other, and in a group what mma() adds; then the warps are added
 /// up (add_warps). Neither kTiles nor kColumns is in it.
 ///
-/// With kRowsHere the block has made the rows itself: they are in its shared memory, at most eight of them,
-/// [n_parts, n_rows, 4] of the operand's words.
-template <WeightFormat F, int kTiles, int kColumns, bool kRowsHere = false>
+/// With kRowHere there is one row, which the block has made itself: it is in shared memory, [n_parts, 4] of
+/// an operand's words.
+template <WeightFormat F, int kTiles, int kColumns, bool kRowHere = false>
 struct TileProduct {
   static constexpr int kSums = kTileRows * Operand::kRows;  // of one mma()
   using Totals = float[kTiles][kColumns][4];
@@ -71,9 +71,10 @@ struct TileProduct {
   static constexpr int kScaleWords = kGroups * kShape<F>.scale_bytes() * kWarp / 16;  // of a tile
   static constexpr int kWeightWords = kTiles * (kStepWords + kScaleWords);
   static constexpr int kRowWords = kParts * kColumns * kWarp;
-  static constexpr int kMostRingWords = 704;  // of a warp: blocks of 8 fit into any GPU
-  static constexpr bool kRowsInRing =
-      !kRowsHere && 3 * (kWeightWords + kRowWords) <= kMostRingWords;
+  static constexpr int kPartWords = kRowHere ? 4 : kWarp;  // between two parts of rows
+  // Of a warp: blocks of 8 fit into any GPU, with the row.
+  static constexpr int kMostRingWords = kRowHere ? 560 : 704;
+  static constexpr bool kRowsInRing = !kRowHere && 3 * (kWeightWords + kRowWords) <= kMostRingWords;
   static constexpr int kStageWords = kWeightWords + (kRowsInRing ? kRowWords : 0);
   static constexpr int kStages =  // one of them is multiplied
       kMostRingWords / kStageWords < 8 ? kMostRingWords / kStageWords : 8;
@@ -90,8 +91,7 @@ struct TileProduct {
                                       const Weights& w, int first_tile, int slice, int split,
                                       Words* ring, Totals& total, Ready&& ready) {
     const int n_steps = parts_of(w.n_in, kShape<F>.columns);
-    const int part_words = kRowsHere ? x.n_rows * 4 : kWarp;
-    Sources from = sources_of(t, x, rows, w, first_tile, slice, part_words);
+    Sources from = sources_of(t, x, rows, w, first_tile, slice);
     FOREDRAFT_UNROLL
     for (int i = 0; i < kStages - 1; ++i) {
       if (slice + i * split < n_steps) {
@@ -112,7 +112,7 @@ struct TileProduct {
     }
     int wanted = slice + (kStages - 1) * split;  // the next step that is asked for
     from.advance_weights((kStages - 1) * split);
-    if constexpr (kRowsInRing) from.advance_rows((kStages - 1) * split * kParts * part_words);
+    if constexpr (kRowsInRing) from.advance_rows((kStages - 1) * split * kParts * kPartWords);
     Words* here = ring;
     Words* free = ring + (kStages - 1) * kStageWords;
     for (int step = slice; step < n_steps; step += split) {
@@ -126,10 +126,10 @@ struct TileProduct {
         if constexpr (kRowsInRing) request_rows(t, from, 0, free);
       }
       t.commit_copies();  // a group also where there is no such step
-      add_step(t, from, here, step, part_words, steps, total);
+      add_step(t, from, here, step, steps, total);
       wanted += split;
       from.advance_weights(split);
-      from.advance_rows(split * kParts * part_words);
+      from.advance_rows(split * kParts * kPartWords);
       free = here;
       here = here == ring + (kStages - 1) * kStageWords ? ring : here + kStageWords;
     }
@@ -176,8 +176,7 @@ struct TileProduct {
   };
   template <typename T>
   FOREDRAFT_DEVICE static Sources sources_of(T& t, const Operand& x, const LaneRows<kColumns>& rows,
-                                             const Weights& w, int first_tile, int step,
-                                             int part_words) {
+                                             const Weights& w, int first_tile, int step) {
     Sources from = {};
     const int n_steps = parts_of(w.n_in, kShape<F>.columns);
     FOREDRAFT_UNROLL
@@ -197,7 +196,7 @@ struct TileProduct {
       from.has_row[i] = rows.factor[i] >= 0;
       const int row = from.has_row[i] ? rows.factor[i] : 0;  // so that the place is one
       from.rows[i] = x.parts + idx(row / Operand::kRows) * idx(parts) * kWarp +
-                     idx(step * kParts * part_words) + row % Operand::kRows * 4 + lane_of(t) % 4;
+                     idx(step * kParts * kPartWords) + row % Operand::kRows * 4 + lane_of(t) % 4;
       FOREDRAFT_UNROLL
       for (int j = 0; j < 2; ++j) {
         const int of = rows.sums[i][j];
@@ -252,12 +251,11 @@ struct TileProduct {
 
   template <typename T>
   FOREDRAFT_DEVICE static void add_step(T& t, const Sources& from, const Words* stage, int step,
-                                        int part_words, const Step<F> (&steps)[kTiles],
-                                        Totals& total) {
+                                        const Step<F> (&steps)[kTiles], Totals& total) {
     if constexpr (kGroups == 0) {
       FOREDRAFT_UNROLL
       for (int part = 0; part < kParts; ++part) {
-        add_part(t, from, stage, part_words, steps, part, total);
+        add_part(t, from, stage, steps, part, total);
       }
     } else {
       constexpr int kPartsOfGroup = kParts / kGroups;
@@ -267,7 +265,7 @@ struct TileProduct {
         Totals codes = {};
         FOREDRAFT_UNROLL
         for (int part = i * kPartsOfGroup; part < (i + 1) * kPartsOfGroup; ++part) {
-          add_part(t, from, stage, part_words, steps, part, codes);
+          add_part(t, from, stage, steps, part, codes);
         }
         FOREDRAFT_UNROLL
         for (int tile = 0; tile < kTiles; ++tile) {
@@ -281,8 +279,7 @@ struct TileProduct {
   /// 16 columns, `part` of the step. Small numbers first.
   template <typename T>
   FOREDRAFT_DEVICE static void add_part(T& t, const Sources& from, const Words* stage,
-                                        int part_words, const Step<F> (&steps)[kTiles], int part,
-                                        Totals& to) {
+                                        const Step<F> (&steps)[kTiles], int part, Totals& to) {
     Planes<F> planes[kTiles];
     FOREDRAFT_UNROLL
     for (int tile = 0; tile < kTiles; ++tile) planes[tile] = planes_of<F>(t, steps[tile], part);
@@ -291,7 +288,7 @@ struct TileProduct {
       Words row = {};
       if (from.has_row[column]) {
         row = t.load(kRowsInRing ? row_in(t, stage, part, column)
-                                 : from.rows[column] + part * part_words);
+                                 : from.rows[column] + part * kPartWords);
       }
       FOREDRAFT_UNROLL
       for (int tile = 0; tile < kTiles; ++tile) {

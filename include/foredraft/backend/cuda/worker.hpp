@@ -130,7 +130,7 @@ class Worker {
       float* const k = work_.k.reserve(idx(a.n_rows) * d_kv).raw();
       float* const v = work_.v.reserve(idx(a.n_rows) * d_kv).raw();
       const Factors x = factors({.x = a.x.raw(), .n_in = a.wq->n_in(), .norm = norm(a.norm)},
-                                a.n_rows, a.wq->n_out());
+                                a.n_rows, {a.wq, a.wk, a.wv});
       const bool own_values = a.wv != nullptr;
       if (own_values) {
         product(x,
@@ -184,7 +184,7 @@ class Worker {
       const int d_ff = a.gate->n_out();
       float* const gate = work_.gate.reserve(area(a.n_rows, d_ff)).raw();
       const Factors x = factors({.x = a.x.raw(), .n_in = a.gate->n_in(), .norm = norm(a.norm)},
-                                a.n_rows, a.up == nullptr ? d_ff : 2 * d_ff);
+                                a.n_rows, {a.gate, a.up});
       RowSource inner = gated(gate, a.activation, a.factor.raw(), d_ff);
       if (a.up == nullptr) {
         inner.by_stride = a.factor_stride;
@@ -203,7 +203,7 @@ class Worker {
       const int n_rows = static_cast<int>(a.tokens.size());
       const int width = a.projection->n_out();
       float* const projected = work_.projected.reserve(area(n_rows, width)).raw();
-      product(factors({.x = a.x.raw(), .n_in = a.projection->n_in()}, n_rows, width),
+      product(factors({.x = a.x.raw(), .n_in = a.projection->n_in()}, n_rows, {a.projection}),
               {{a.projection, nullptr, projected}});
       const int* const tokens = work_.tokens.write(a.tokens).raw();
       with_format(a.table->format(), [&]<WeightFormat F>() {
@@ -245,14 +245,14 @@ class Worker {
     guarded([&] {
       const int n_rows = static_cast<int>(a.rows.size());
       const int n_vocab = a.w->n_out();
-      const int n_runs = parts_of(n_vocab, HeadRuns::kThreads);
+      const int n_runs = parts_of(n_vocab, HeadRuns::kRun);
       float* const logits = work_.logits.reserve(idx(n_rows) * idx(n_vocab)).raw();
       const RowSource in{.x = a.x.raw(),
                          .rows = work_.head_rows.write(a.rows).raw(),
                          .n_in = a.w->n_in(),
                          .norm = norm(a.norm)};
       const float* const by_row = temperatures(a.sums);  // first: copies divide a graph
-      product(factors(in, n_rows, n_vocab), {{a.w, nullptr, logits}},
+      product(factors(in, n_rows, {a.w}), {{a.w, nullptr, logits}},
               {.scale = a.scale, .softcap = a.softcap});
       const std::size_t all = idx(n_rows) * idx(n_runs);
       const HeadRuns::Args runs{.logits = logits,
@@ -262,7 +262,7 @@ class Worker {
                                 .temperatures = by_row,
                                 .best = work_.best.reserve(all).raw(),
                                 .sums = work_.sums.reserve(all).raw()};
-      launch<HeadRuns>(HeadRuns::grid(runs), HeadRuns::shared(), runs);
+      launch<HeadRuns>(HeadRuns::grid(runs), 0, runs);
       const HeadArgmax::Args best{.best = runs.best,
                                   .n_runs = n_runs,
                                   .argmax = work_.argmax.reserve(idx(n_rows)).raw(),
@@ -336,23 +336,28 @@ class Worker {
             .n_in = n_in};
   }
 
-  /// Rows as products take them: made, or what each block of a product makes them of.
+  /// Rows as products take them: made, or what each block of a product makes its one row of.
   struct Factors {
     Operand rows;
     RowSource from = {};
     bool made = true;
 
     Factors(const Operand& x) : rows(x) {}  // NOLINT(google-explicit-constructor)
-    Factors(const RowSource& source, int n_rows)
-        : rows{nullptr, nullptr, n_rows, source.n_in}, from(source), made(false) {}
+    /// Of one row.
+    Factors(const RowSource& source)  // NOLINT(google-explicit-constructor)
+        : rows{nullptr, nullptr, 1, source.n_in}, from(source), made(false) {}
   };
 
-  /// @param n_out  of the greatest launch that takes them: many blocks would take longer than a kernel
-  Factors factors(const RowSource& from, int n_rows, int n_out) {
-    constexpr int kMostWarps = 2048;
-    const int warps = parts_of(n_out, kTileRows) * split_of(n_out, from.n_in);
-    const bool few = n_rows <= Operand::kRows && n_rows * from.n_in <= kMostMade;
-    if (few && warps <= kMostWarps) return {from, n_rows};
+  /// @param matrices  of the launch that takes them: where many blocks have to wait for others, making a row
+  ///     in each takes longer than a kernel
+  Factors factors(const RowSource& from, int n_rows,
+                  std::initializer_list<const Matrix*> matrices) {
+    constexpr int kMostWarps = 4096;  // three or four blocks for each multiprocessor of an H200
+    int warps = 0;
+    for (const Matrix* w : matrices) {
+      if (w != nullptr) warps += parts_of(w->n_out(), kTileRows) * split_of(w->n_out(), w->n_in());
+    }
+    if (n_rows == 1 && from.n_in <= kMostMade && warps <= kMostWarps) return from;
     return prepared(from, n_rows);
   }
   /// Until the next ones are.
@@ -421,7 +426,7 @@ class Worker {
   void add_product(const Matrix& w, const RowSource& from, int n_rows,
                    const RmsNorm<Worker>& post_norm, float residual, float* to,
                    float output_scale = 1.0f) {
-    const Factors x = factors(from, n_rows, w.n_out());
+    const Factors x = factors(from, n_rows, {&w});
     if (!post_norm.weight) {
       return product(x, {{&w, nullptr, to}},
                      {.add = true, .scale = residual, .output_scale = output_scale});
