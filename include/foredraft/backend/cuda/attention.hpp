@@ -248,7 +248,7 @@ struct AttendPart {
   FOREDRAFT_DEVICE static int min_of(int a, int b) { return a < b ? a : b; }
 };
 
-/// f.operator()<K>() with the kernel that serves so many heads of one head of keys.
+/// `f.operator()<K>()` with the kernel that serves so many heads of one head of keys.
 template <typename F>
 void with_attend_part(int heads_of_keys, F&& f) {
   if (heads_of_keys == 1) return f.template operator()<AttendPart<1>>();
