@@ -13,8 +13,7 @@ using namespace fd::cuda;
 
 namespace {
 
-constexpr int kKvHeads = 2, kHead = 36, kPlaces = 210;
-constexpr float kScale = 0.3f;
+constexpr int kKvHeads = 2, kPlaces = 610;
 
 struct Case {
   std::vector<RowPlace> rows;  // row i is row i of the pass
@@ -24,6 +23,9 @@ struct Case {
   int n_heads = 4;
   int sinks = 0;
   Ring ring = {};
+  int d_head = 36;
+
+  float scale() const { return 1.8f / std::sqrt(static_cast<float>(d_head)); }
 };
 
 struct Inputs {
@@ -31,9 +33,9 @@ struct Inputs {
 };
 
 Inputs inputs(const Case& c) {
-  return {mini::normals(c.rows.size() * fd::idx(c.n_heads) * kHead, 1),
-          mini::normals(kKvHeads * kPlaces * kHead, 2),
-          mini::normals(kKvHeads * kPlaces * kHead, 3)};
+  return {mini::normals(c.rows.size() * fd::idx(c.n_heads * c.d_head), 1),
+          mini::normals(fd::idx(kKvHeads * kPlaces * c.d_head), 2),
+          mini::normals(fd::idx(kKvHeads * kPlaces * c.d_head), 3)};
 }
 
 std::vector<float> attend(const Case& c, const Inputs& in) {
@@ -44,29 +46,30 @@ std::vector<float> attend(const Case& c, const Inputs& in) {
   const on_device::Array<RowPlace> rows(c.rows);
   const on_device::Array<int> nodes(c.nodes);
   const on_device::Array<float> q(in.q), k(in.k), v(in.v), out(in.q.size());
-  const on_device::Array<float> parts(fd::idx(n_rows * c.n_heads * n_parts * (2 + kHead)));
+  const on_device::Array<float> parts(fd::idx(n_rows * c.n_heads * n_parts * (2 + c.d_head)));
   AttendPartArgs args{.rows = rows.data(),
                       .n_rows = n_rows,
                       .nodes = nodes.data(),
                       .q = q.data(),
                       .n_heads = c.n_heads,
                       .n_kv_heads = kKvHeads,
-                      .d_head = kHead,
-                      .scale = kScale,
+                      .d_head = c.d_head,
+                      .scale = c.scale(),
                       .softcap = c.softcap,
                       .window = c.window,
                       .n_parts = n_parts,
                       .parts = parts.data(),
                       .layers = {}};
-  const auto stored = [](const on_device::Array<float>& part) {
-    return StoredRows{reinterpret_cast<std::byte*>(part.data()), kPlaces * kHead * sizeof(float),
-                      kHead * sizeof(float)};
+  const int row_bytes = c.d_head * static_cast<int>(sizeof(float));
+  const auto stored = [&](const on_device::Array<float>& part) {
+    return StoredRows{reinterpret_cast<std::byte*>(part.data()), fd::idx(kPlaces * row_bytes),
+                      row_bytes};
   };
   args.layers.of[0] = {stored(k), stored(v), c.ring, c.sinks};
   with_attend_part(args.heads_of_keys(), [&]<typename K>() {
-    on_device::launch<K>(K::grid(args), K::shared(kHead), args);
+    on_device::launch<K>(K::grid(args), K::shared(c.d_head), args);
   });
-  const MergeParts::Args merge{rows.data(), n_rows,       c.n_heads,  kHead,    c.window,
+  const MergeParts::Args merge{rows.data(), n_rows,       c.n_heads,  c.d_head, c.window,
                                n_parts,     parts.data(), out.data(), {c.sinks}};
   on_device::launch<MergeParts>(MergeParts::grid(merge), 0, merge);
   return out.read();
@@ -87,22 +90,22 @@ std::vector<int> places_of(const Case& c, const RowPlace& row) {
 
 std::vector<double> expected(const Case& c, const Inputs& in, std::size_t row, std::size_t head) {
   const RowPlace& place = c.rows[row];
-  const float* const q = in.q.data() + (row * fd::idx(c.n_heads) + head) * kHead;
-  std::vector<double> sums(kHead), weights;
+  const float* const q = in.q.data() + (row * fd::idx(c.n_heads) + head) * fd::idx(c.d_head);
+  std::vector<double> sums(fd::idx(c.d_head)), weights;
   double all = 0;
   for (const int at : places_of(c, place)) {
     const std::size_t offset =
-        (head / fd::idx(c.n_heads / kKvHeads) * kPlaces + fd::idx(at)) * kHead;
+        (head / fd::idx(c.n_heads / kKvHeads) * kPlaces + fd::idx(at)) * fd::idx(c.d_head);
     double dot = 0;
-    for (std::size_t d = 0; d < kHead; ++d) {
+    for (std::size_t d = 0; d < fd::idx(c.d_head); ++d) {
       dot += static_cast<double>(q[d]) * static_cast<double>(in.k[offset + d]);
     }
-    double score = dot * static_cast<double>(kScale);
+    double score = dot * static_cast<double>(c.scale());
     const double cap = static_cast<double>(c.softcap);
     if (cap != 0) score = cap * std::tanh(score / cap);
     const double weight = std::exp(score);
     all += weight;
-    for (std::size_t d = 0; d < kHead; ++d)
+    for (std::size_t d = 0; d < fd::idx(c.d_head); ++d)
       sums[d] += weight * static_cast<double>(in.v[offset + d]);
   }
   for (double& sum : sums) sum /= all;
@@ -120,6 +123,9 @@ TEST_CASE("softmax over what a row sees, in one part and in several") {
        {0, 0, 3, 5, 0, 3, 9, 14},
        0},
       {{{0, 0, 200, 200, 201, -1}}, {}, 0},
+      // more parts than are merged at a time, and longer heads than threads
+      {{{0, 0, 600, 600, 601, -1}}, {}, 0},
+      {{{0, 0, 70, 70, 71, -1}, {1, 0, 71, 70, 72, -1}}, {}, 0, 0.0f, 4, 0, {}, 260},
       {{{0, 0, 80, 80, 81, -1}}, {}, 0, 0.7f},
       // windows that begin within a part, and at its border
       {{{0, 0, 100, 100, 101, -1}, {1, 0, 127, 100, 128, -1}}, {}, 64},
@@ -145,9 +151,9 @@ TEST_CASE("softmax over what a row sees, in one part and in several") {
     for (std::size_t row = 0; row < c.rows.size(); ++row) {
       for (std::size_t head = 0; head < fd::idx(c.n_heads); ++head) {
         const std::vector<double> exact = expected(c, in, row, head);
-        for (std::size_t d = 0; d < kHead; ++d) {
+        for (std::size_t d = 0; d < exact.size(); ++d) {
           const double value =
-              static_cast<double>(found[(row * fd::idx(c.n_heads) + head) * kHead + d]);
+              static_cast<double>(found[(row * fd::idx(c.n_heads) + head) * exact.size() + d]);
           worst = std::fmax(worst, std::abs(value - exact[d]));
         }
       }
@@ -179,10 +185,10 @@ TEST_CASE("rows in a ring have the bits of rows in places of their own") {
       REQUIRE(std::ranges::max(to) < 96);
       for (std::size_t i = 0; i < from.size(); ++i) {
         for (int head = 0; head < kKvHeads; ++head) {
-          const auto begin = (head * kPlaces + from[i]) * kHead;
-          const auto there = (head * kPlaces + to[i]) * kHead;
-          std::copy_n(in.k.begin() + begin, kHead, moved.k.begin() + there);
-          std::copy_n(in.v.begin() + begin, kHead, moved.v.begin() + there);
+          const auto begin = (head * kPlaces + from[i]) * c.d_head;
+          const auto there = (head * kPlaces + to[i]) * c.d_head;
+          std::copy_n(in.k.begin() + begin, c.d_head, moved.k.begin() + there);
+          std::copy_n(in.v.begin() + begin, c.d_head, moved.v.begin() + there);
         }
       }
     }

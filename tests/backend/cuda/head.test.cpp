@@ -46,8 +46,9 @@ Found head(const std::vector<std::vector<float>>& rows, const std::vector<float>
 
 TEST_CASE("the best token, and of each run the greatest logit and the sum of weights") {
   constexpr float kTemperature = 0.7f;
-  for (const std::size_t n_vocab : {std::size_t{1}, std::size_t{127}, std::size_t{128},
-                                    std::size_t{129}, std::size_t{1000}, std::size_t{20000}}) {
+  for (const std::size_t n_vocab :
+       {std::size_t{1}, std::size_t{127}, std::size_t{128}, std::size_t{129}, std::size_t{1000},
+        std::size_t{20000}, std::size_t{131201}}) {
     CAPTURE(n_vocab);
     const std::vector<std::vector<float>> rows{mini::normals(n_vocab, 1, 5.0f),
                                                mini::normals(n_vocab, 2, 5.0f)};

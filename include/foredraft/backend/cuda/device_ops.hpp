@@ -122,6 +122,9 @@ concept LoadsAhead = requires { requires K::kLoadsAhead; };
 inline constexpr int kWarp = 32;
 inline constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+/// Shared memory that a block of any GPU can have, if it is asked for: that of compute 8.6. @units bytes
+inline constexpr int kMostShared = 99 << 10;
+
 /// Blocks of a grid.
 struct Grid {
   int x = 1;

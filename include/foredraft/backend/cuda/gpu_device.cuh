@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <utility>
 
 #include <foredraft/backend/cuda/device.hpp>
@@ -74,11 +75,10 @@ class GpuDevice {
   void launch(const Grid& grid, int shared, const typename K::Args& args) {
     const std::lock_guard lock(mutex_);
     const auto* const kernel = reinterpret_cast<const void*>(&run_kernel<K>);
-    if (shared > kSharedUnasked && shared_of_[kernel] < shared) {
+    if (shared > kSharedUnasked && asked_for_shared_.insert(kernel).second) {
       const Use use(ordinal_);
-      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
+      check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kMostShared),
             K::kName);
-      shared_of_[kernel] = shared;
     }
     asked_.add<K>(kernel, grid, shared, args);
   }
@@ -111,7 +111,9 @@ class GpuDevice {
   }
 
  private:
-  static constexpr int kSharedUnasked = 48 << 10;  // bytes of a block: more has to be asked for
+  // Bytes of a block. More than the first has to be asked for: always the same, because all streams of a
+  // GPU share what was asked for last.
+  static constexpr int kSharedUnasked = 48 << 10;
 
   /// Makes a GPU current as long as it lives. Errors show in the call that it is made for.
   class Use {
@@ -179,8 +181,8 @@ class GpuDevice {
   int ordinal_;
   cudaStream_t stream_;
   std::mutex mutex_;
-  LaunchList asked_;                      // and not started
-  std::map<const void*, int> shared_of_;  // kernels that may have more than kSharedUnasked
+  LaunchList asked_;                        // and not started
+  std::set<const void*> asked_for_shared_;  // kernels
   LaunchGraphs<GpuLaunches> graphs_;
   MemoryPool<Source> pool_{Source{this}};
   std::exception_ptr noted_;

@@ -51,7 +51,7 @@ struct FinishHeads {
     const int n_heads = query ? a.n_heads : a.n_kv_heads;
     const float* const all = (query ? a.q : a.k) + offset(row.row, n_heads, 0, a.d_head);
     const float* const in = all + offset(0, 0, h, a.d_head);
-    const Angle first = angle_of(t, a, row.row, t.thread());
+    const Angle ahead = angle_of(t, a, row.row, t.thread());
     t.wait_for_kernels();
     for (int d = t.thread(); d < a.d_head; d += kThreads) t.store(head + d, t.load(in + d));
     t.sync();
@@ -69,7 +69,7 @@ struct FinishHeads {
     const bool normed_values = !query && a.v_norm.weight != nullptr;
     const float v_scale = normed_values ? norm_scale(t, v, a.d_head, a.v_norm.epsilon) : 1.0f;
     for (int d = t.thread(); d < a.d_head; d += kThreads) {
-      const Angle angle = d == t.thread() ? first : angle_of(t, a, row.row, d);
+      const Angle angle = d == t.thread() ? ahead : angle_of(t, a, row.row, d);
       const float value = turned(t, a, angle, head, norm, scale, d);
       if (query) {
         t.store(a.to_q + offset(row.row, a.n_heads, h, a.d_head) + d, value);

@@ -322,8 +322,7 @@ class HostGrid {
 
   /// What a GPU would refuse to start.
   static void check_limits(const char* name, const Grid& grid, int shared) {
-    constexpr int kMostBlocks = 65535;     // in y, and in z
-    constexpr int kMostShared = 99 << 10;  // of the least that can be had, compute 8.6
+    constexpr int kMostBlocks = 65535;  // in y, and in z
     const bool any = grid.x > 0 && grid.y > 0 && grid.z > 0;
     if (any && grid.y <= kMostBlocks && grid.z <= kMostBlocks && shared <= kMostShared) return;
     throw Error(ErrorCode::kDevice,

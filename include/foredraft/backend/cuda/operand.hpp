@@ -63,7 +63,7 @@ struct RowMaker {
 
   /// Waits for the kernels before. Who reads the row waits for the block.
   /// @param i      of the rows that are wanted
-  /// @param first  four columns that the block begins with, and `end`: all, where there is a norm
+  /// @param first  fours [first, end) of the row; with a norm they have to be all of it
   /// @param of_warps  shared memory [kWarps]
   template <typename T>
   FOREDRAFT_DEVICE static void make(T& t, const RowSource& a, int i, int first, int end,
@@ -105,14 +105,12 @@ struct RowMaker {
     Four values = load_x(t, a, row, four);
     if (!a.gated || four * 4 >= a.n_in) return values;
     const int k = four * 4;
-    const bool by_ones = a.by == nullptr;
-    Four factors = {{1, 1, 1, 1}};
-    if (!by_ones) factors = load_elements(t, a.by + idx(row) * idx(a.by_stride), k, a.n_in);
     FOREDRAFT_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      values.v[i] = activated(t, a.activation, values.v[i]);
-      if (!by_ones) values.v[i] = t.mul(values.v[i], factors.v[i]);
-    }
+    for (int i = 0; i < 4; ++i) values.v[i] = activated(t, a.activation, values.v[i]);
+    if (a.by == nullptr) return values;
+    const Four factors = load_elements(t, a.by + idx(row) * idx(a.by_stride), k, a.n_in);
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < 4; ++i) values.v[i] = t.mul(values.v[i], factors.v[i]);
     return values;
   }
   template <typename T>

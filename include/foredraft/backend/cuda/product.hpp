@@ -17,7 +17,8 @@ struct ProductPart {
 };
 
 inline constexpr int kMostParts = 3;  // queries, keys, values
-/// Values of a row that blocks of a product make for themselves: more take longer than a kernel.
+/// Values of a row that blocks of a product make for themselves: a longer one takes longer to make than a
+/// kernel takes to start.
 inline constexpr int kMostMade = 4096;
 
 /// y = scale * (x W^T + bias), with a soft-cap over it, or y = (y + that) * output_scale.
@@ -76,7 +77,8 @@ struct Product {
     if constexpr (kMakesRow) {
       const int parts = Operand::parts_in(x.n_in);
       of_warps = t.template shared<float>(kWarps);
-      row = {t.template shared<Words>(parts * 4), 4, t.template shared<float>(parts / 2)};
+      row = {t.template shared<Words>(parts * Tiles::kPartWords), Tiles::kPartWords,
+             t.template shared<float>(parts / 2)};
       x.parts = row.parts;
       x.sums = row.sums;
     }

@@ -72,7 +72,7 @@ struct TileProduct {
   static constexpr int kWeightWords = kTiles * (kStepWords + kScaleWords);
   static constexpr int kRowWords = kParts * kColumns * kWarp;
   static constexpr int kPartWords = kRowHere ? 4 : kWarp;  // between two parts of rows
-  // Of a warp: blocks of 8 fit into any GPU, with the row.
+  // Of a warp: eight of them, with their sums and a row of 4096 values, fit into kMostShared.
   static constexpr int kMostRingWords = kRowHere ? 560 : 704;
   static constexpr bool kRowsInRing = !kRowHere && 3 * (kWeightWords + kRowWords) <= kMostRingWords;
   static constexpr int kStageWords = kWeightWords + (kRowsInRing ? kRowWords : 0);

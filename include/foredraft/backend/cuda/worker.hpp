@@ -348,16 +348,24 @@ class Worker {
         : rows{nullptr, nullptr, 1, source.n_in}, from(source), made(false) {}
   };
 
-  /// @param matrices  of the launch that takes them: where many blocks have to wait for others, making a row
-  ///     in each takes longer than a kernel
+  /// @param matrices  of the launch that takes them: where some of its blocks have to wait for others, making a
+  ///     row in each takes longer than a kernel
   Factors factors(const RowSource& from, int n_rows,
                   std::initializer_list<const Matrix*> matrices) {
-    constexpr int kMostWarps = 4096;  // three or four blocks for each multiprocessor of an H200
+    constexpr int kMultiprocessors = 132, kSharedOfEach = 227 << 10;  // of an H100 and an H200
+    if (n_rows != 1 || from.n_in > kMostMade) return prepared(from, n_rows);
     int warps = 0;
     for (const Matrix* w : matrices) {
       if (w != nullptr) warps += parts_of(w->n_out(), kTileRows) * split_of(w->n_out(), w->n_in());
     }
-    if (n_rows == 1 && from.n_in <= kMostMade && warps <= kMostWarps) return from;
+    int at_once = 0;
+    with_format((*matrices.begin())->format(), [&]<WeightFormat F>() {
+      using K = Product<F, 1, 1, true>;
+      typename K::Args args;
+      args.x.n_in = from.n_in;
+      at_once = kMultiprocessors * (kSharedOfEach / K::shared(args)) * K::kWarps;
+    });
+    if (warps <= at_once) return from;
     return prepared(from, n_rows);
   }
   /// Until the next ones are.
@@ -385,7 +393,7 @@ class Worker {
         if (!x.made) return product_of<Product<F, 1, 1, true>>(x, parts, end);
         if (n_rows <= 8) return product_of<Product<F, 1, 1>>(x, parts, end);
         if (n_rows <= 16) return product_of<Product<F, 1, 2>>(x, parts, end);
-        if constexpr (kShape<F>.biased) {  // which takes registers
+        if constexpr (kShape<F>.biased) {  // biases take registers that more tiles would need
           product_of<Product<F, 1, 4>>(x, parts, end);
         } else if (n_rows > 32) {
           product_of<Product<F, 1, 8>>(x, parts, end);
