@@ -78,7 +78,7 @@ def main():
         kernel["blocks"], kernel["limit"] = blocks(kernel)
     needed = CHIP["bytes_per_second"] * CHIP["latency_seconds"] / CHIP["multiprocessors"]
     version = [line for line in lines_of("nvcc", "--version") if "release" in line][0].split("release ")[1]
-    result = {"commit": lines_of("git", "rev-parse", "--short", "HEAD")[0], "date": datetime.date.today().isoformat(),
+    result = {"commit": lines_of("git", "describe", "--always", "--dirty")[0], "date": datetime.date.today().isoformat(),
               "compiler": f"nvcc {version}", "chip": CHIP, "bytes_needed": round(needed), "products": kernels}
     pathlib.Path(sys.argv[1]).write_text(json.dumps(result, indent=1) + "\n")
 
