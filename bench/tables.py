@@ -327,9 +327,9 @@ def gpu(results):
                   [[name, *[f"{one['operators'][n][0]:.0f} ({one['operators'][n][1]:.2f})" for n in names]]
                    for name, one in models.items()])
     torch = {}
-    if (beside := results / "gpu-torch.log").exists():
-        for model, way, us in re.findall(r"(\S+), (\w+): ([\d.]+) us a token", beside.read_text()):
-            torch.setdefault(model, {})[way] = float(us)
+    if (beside := results / "gpu-torch.json").exists():
+        for model in json.loads(beside.read_text())["models"]:
+            torch[model["model"]] = {way: 1e6 * us["median"] for way, us in model["seconds_a_token"].items()}
     ways = ["7 drafted, all right", "7 drafted, 0.8 of them right", "7 drafted by the model itself"]
     rows = []
     for name, one in models.items():

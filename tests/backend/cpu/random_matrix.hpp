@@ -55,8 +55,8 @@ inline void set_sub_block_scales(FileMatrix& matrix, std::byte byte) {
   }
 }
 
-/// Random codes, which are valid for every format, and random scales of both signs. Behind the
-/// first of many blocks they repeat themselves, because benchmarks make models of billions of weights.
+/// Random codes, which are valid for every format, and random scales of both signs. From block 65537 on they
+/// repeat themselves: benchmarks make models of billions of weights.
 inline FileMatrix random_matrix(foredraft::TensorType type, std::size_t n_out, std::size_t n_in,
                                 unsigned seed) {
   constexpr std::size_t kDrawnBlocks = 65537;  // a prime: rows of matrices differ

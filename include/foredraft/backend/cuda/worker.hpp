@@ -340,12 +340,12 @@ class Worker {
   struct Factors {
     Operand rows;
     RowSource from = {};
-    bool made = true;
 
     Factors(const Operand& x) : rows(x) {}  // NOLINT(google-explicit-constructor)
     /// Of one row.
     Factors(const RowSource& source)  // NOLINT(google-explicit-constructor)
-        : rows{nullptr, nullptr, 1, source.n_in}, from(source), made(false) {}
+        : rows{nullptr, nullptr, 1, source.n_in}, from(source) {}
+    bool made() const noexcept { return rows.parts != nullptr; }
   };
 
   /// @param matrices  of the launch that takes them: where some of its blocks have to wait for others, making a
@@ -390,7 +390,7 @@ class Worker {
       }
       with_format(format, [&]<WeightFormat F>() {
         const int n_rows = x.rows.n_rows;
-        if (!x.made) return product_of<Product<F, 1, 1, true>>(x, parts, end);
+        if (!x.made()) return product_of<Product<F, 1, 1, true>>(x, parts, end);
         if (n_rows <= 8) return product_of<Product<F, 1, 1>>(x, parts, end);
         if (n_rows <= 16) return product_of<Product<F, 1, 2>>(x, parts, end);
         if constexpr (kShape<F>.biased) {  // biases take registers that more tiles would need
