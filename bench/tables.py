@@ -347,6 +347,22 @@ def gpu(results):
             f"From `bench/results/{results.name}/gpu.log`.\n\n" + "\n\n".join([passes_of, alone, decoding]))
 
 
+def gpu_chains(results):
+    """What a kernel of a GPU takes besides what it does, as bench/gpu/chains.cu measured it."""
+    path = results / "chains.json"
+    if not path.exists():
+        return ""
+    run = json.loads(path.read_text())
+    us = lambda seconds: f"{1e6 * seconds:.2f}"
+    rows = [[f"{one['instructions']}", str(one["blocks"]), us(one["behind_the_end"]),
+             *[us(one["early"][kinds]) for kinds in ("1", "4", "16")]] for one in run["chains"]]
+    barrier = " and ".join(f"{us(seconds)} us between {blocks} blocks" for blocks, seconds in
+                           run["seconds_a_barrier"].items())
+    return (f"{run['device']}, graphs of {run['kernels']} kernels of 128 threads, us a kernel; medians. From "
+            f"`bench/results/{results.name}/chains.json`. A barrier of all blocks within one kernel takes {barrier}.\n\n") + table(
+        ["instructions in a line", "blocks", "begins behind the end", "begins early", "4 kernels in turns", "16 in turns"], rows)
+
+
 def operators(results):
     """Every operator on one thread, beside the peaks."""
     path = results / "micro.json"
@@ -614,7 +630,7 @@ def plain(results):
 TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmul": matmul, "operators": operators,
           "loading": loading, "perplexity": perplexity, "answers": answers,
           "constrained": constrained, "masks": masks, "proposals": proposals, "recurrent": recurrent, "plain": plain,
-          "second_turn": second_turn, "gpu": gpu}
+          "second_turn": second_turn, "gpu": gpu, "gpu_chains": gpu_chains}
 OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "xsimd": xsimd, "cache_formats": cache_formats,
                    "long_context": long_context, "gpu_plan": gpu_plan}
 MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)

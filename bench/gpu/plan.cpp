@@ -25,26 +25,24 @@ std::string name_of() {
 }
 
 /// As Worker::product chooses kernels.
-template <cuda::WeightFormat F, int kTiles, int kColumns, bool kMakesRow = false>
+template <cuda::WeightFormat F, int kTiles, int kColumns, bool kOneRow = false>
 void add(Json& out, const char* format, const char* rows) {
-  using K = cuda::Product<F, kTiles, kColumns, kMakesRow>;
-  using Tiles = cuda::TileProduct<F, kTiles, kColumns, kMakesRow>;
-  typename K::Args args;
-  args.x.n_in = cuda::kMostMade;
+  using K = cuda::Product<F, kTiles, kColumns, kOneRow>;
+  using Tiles = cuda::TileProduct<F, kTiles, kColumns, kOneRow>;
   out.push_back({{"kernel", name_of<K>()},
                  {"format", format},
                  {"rows", rows},
                  {"threads", K::kThreads},
-                 {"shared_bytes", K::shared(args)},
+                 {"shared_bytes", K::shared()},
                  {"bytes_on_their_way", K::kWarps * Tiles::kBytesAhead}});
 }
 
 template <cuda::WeightFormat F>
 void add_all(Json& out, const char* format) {
-  add<F, 1, 1, true>(out, format, "1, made by its blocks");
-  add<F, 1, 1>(out, format, "1 to 8");
+  add<F, 1, 1, true>(out, format, "1");
+  add<F, 1, 1>(out, format, "2 to 8");
   add<F, 1, 2>(out, format, "9 to 16");
-  if constexpr (cuda::kShape<F>.biased) {
+  if constexpr (cuda::TileProduct<F, 1, 4>::kRowsInRing || cuda::kShape<F>.biased) {
     add<F, 1, 4>(out, format, "17 to 64");
   } else {
     add<F, 2, 4>(out, format, "17 to 32");

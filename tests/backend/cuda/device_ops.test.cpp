@@ -2,6 +2,8 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <foredraft/core/half.hpp>
@@ -48,6 +50,8 @@ struct Log1p {
 };
 
 /// One product of a tensor core, with its numbers where the table of the PTX ISA has them.
+/// @tparam S  of the factors
+template <typename S>
 struct Multiply {
   static constexpr const char* kName = "multiply";
   static constexpr int kThreads = 32;
@@ -62,7 +66,13 @@ struct Multiply {
     const int lane = lane_of(t);
     float sum[4];
     for (int i = 0; i < 4; ++i) sum[i] = t.load(args.c + lane * 4 + i);
-    t.mma(sum, t.load(args.a + lane), t.load(args.b + lane * 2), t.load(args.b + lane * 2 + 1));
+    const Words a = t.load(args.a + lane);
+    const std::uint32_t b0 = t.load(args.b + lane * 2), b1 = t.load(args.b + lane * 2 + 1);
+    if constexpr (std::is_same_v<S, fd::f16>) {
+      t.mma_half(sum, a, b0, b1);
+    } else {
+      t.mma(sum, a, b0, b1);
+    }
     for (int i = 0; i < 4; ++i) t.store(args.d + lane * 4 + i, sum[i]);
   }
 };
@@ -70,9 +80,28 @@ struct Multiply {
 /// Numbers of few bits, so that all sums are exact.
 float element(int row, int column) { return static_cast<float>((row * 7 + column * 5) % 23 - 11); }
 
+template <typename S>
 std::uint32_t pair(float low, float high) {
-  return fd::float_to_bfloat16(low) | static_cast<std::uint32_t>(fd::float_to_bfloat16(high)) << 16;
+  return S(low).bits | static_cast<std::uint32_t>(S(high).bits) << 16;
 }
+
+struct Pack {
+  static constexpr const char* kName = "pack";
+  static constexpr int kThreads = 32;
+  struct Args {
+    const float* x;      // [2]
+    std::uint32_t* out;  // written [4]
+  };
+  template <typename T>
+  FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
+    if (t.thread() != 0) return;
+    const float low = t.load(a.x), high = t.load(a.x + 1);
+    t.store(a.out, t.half_pair(low, high));
+    t.store(a.out + 1, t.bf16_pair(low, high));
+    t.store(a.out + 2, t.halves(0x11112222u, 0x33334444u, 0));
+    t.store(a.out + 3, t.halves(0x11112222u, 0x33334444u, 1));
+  }
+};
 
 struct NoBarrier {  // a near miss of a thread
   int thread() { return 0; }
@@ -119,7 +148,22 @@ TEST_CASE("log(1 + x) is exact to some places even where x is next to nothing") 
   }
 }
 
-TEST_CASE("a tensor core multiplies what lies where the PTX ISA says") {
+TEST_CASE("pairs have the first one low") {
+  for (const auto& [low, high] : {std::pair{1.0f, -2.5f},
+                                  {0x1.002p0f, 0x1.006p0f},
+                                  {70000.0f, 0x1p-25f},
+                                  {0x1.8p-25f, -0x1p-14f}}) {
+    const on_device::Array<float> x(std::vector<float>{low, high});
+    const on_device::Array<std::uint32_t> out(4);
+    on_device::launch<Pack>({}, 0, {x.data(), out.data()});
+    CHECK(out.read() == std::vector<std::uint32_t>{pair<fd::f16>(low, high),
+                                                   pair<fd::bf16>(low, high), 0x44442222u,
+                                                   0x33331111u});
+  }
+}
+
+TEMPLATE_TEST_CASE("a tensor core multiplies what lies where the PTX ISA says", "", fd::bf16,
+                   fd::f16) {
   std::vector<Words> a(32);
   std::vector<std::uint32_t> b(64);
   std::vector<float> c(128);
@@ -136,18 +180,18 @@ TEST_CASE("a tensor core multiplies what lies where the PTX ISA says") {
     for (int i = 0; i < 8; i += 2) {
       const int row = i == 0 || i == 4 ? group : group + 8;
       const int k = thread * 2 + (i >= 4 ? 8 : 0);
-      a[fd::idx(lane)].v[i / 2] = pair(of_a(row, k), of_a(row, k + 1));
+      a[fd::idx(lane)].v[i / 2] = pair<TestType>(of_a(row, k), of_a(row, k + 1));
     }
     for (int i = 0; i < 4; i += 2) {
       const int k = thread * 2 + (i >= 2 ? 8 : 0);
-      b[fd::idx(lane * 2 + i / 2)] = pair(of_b(k, group), of_b(k + 1, group));
+      b[fd::idx(lane * 2 + i / 2)] = pair<TestType>(of_b(k, group), of_b(k + 1, group));
     }
     for (int i = 0; i < 4; ++i) c[fd::idx(lane * 4 + i)] = static_cast<float>(lane * 4 + i);
   }
   const on_device::Array<Words> in_a(a);
   const on_device::Array<std::uint32_t> in_b(b);
   const on_device::Array<float> in_c(c), out(128);
-  on_device::launch<Multiply>({}, 0, {in_a.data(), in_b.data(), in_c.data(), out.data()});
+  on_device::launch<Multiply<TestType>>({}, 0, {in_a.data(), in_b.data(), in_c.data(), out.data()});
   const std::vector<float> found = out.read();
   for (int lane = 0; lane < 32; ++lane) {
     for (int i = 0; i < 4; ++i) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,13 +19,13 @@ using namespace fd::cuda;
 
 namespace {
 
-/// What load_element() makes of what store_element() has written, and rows of positions.
+/// What store_element() writes, and rows of positions.
 template <typename S>
 struct RoundTrip {
   static constexpr const char* kName = "round_trip";
   static constexpr int kThreads = 32;
   struct Args {
-    float* values;  // [32], read and written
+    float* values;  // [32], doubled
     S* half;        // [32]
     RowPlace row;
     const int* nodes;
@@ -34,8 +35,27 @@ struct RoundTrip {
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
     const int i = t.thread();
     store_element(t, a.half, i, t.load(a.values + i));
-    store_element(t, a.values, i, load_element(t, a.half, i) + 0 * load_element(t, a.values, i));
+    t.sync();
+    store_element(t, a.values, i, 2 * t.load(a.values + i));
     if (i < a.row.visible) t.store(a.places + i, storage_row(t, a.row, a.nodes, i));
+  }
+};
+
+/// The chunks of a row, however it lies.
+struct LoadApart {
+  static constexpr const char* kName = "load_apart";
+  static constexpr int kThreads = 32;
+  struct Args {
+    StoredRows rows;
+    int d_head;
+    int place;
+    Words* chunks;  // [rows.chunks()] written
+  };
+  template <typename T>
+  FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
+    if (t.thread() >= a.rows.chunks(a.d_head)) return;
+    const auto* const row = a.rows.row<const std::byte>(0, a.place);
+    t.store(a.chunks + t.thread(), load_apart(t, a.rows, row, t.thread()));
   }
 };
 
@@ -62,8 +82,7 @@ struct Quantize {
   struct Args {
     const float* values;  // [rows, 64]
     fd::q8_0* row;        // [rows, 2]
-    float* one_by_one;    // [rows, 64]
-    float* by_four;       // likewise
+    float* loaded;        // [rows, 64]
   };
   template <typename T>
   FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
@@ -72,10 +91,9 @@ struct Quantize {
     fd::q8_0* const row = a.row + 2 * t.block_x();
     store_element(t, row, i, t.load(a.values + first + i));
     t.sync();
-    t.store(a.one_by_one + first + i, load_element(t, row, i));
-    if (i % 4 != 0) return;
-    const Four four = load_elements(t, row, i, kThreads);
-    for (int j = 0; j < 4; ++j) t.store(a.by_four + first + i + j, four.v[j]);
+    const StoredRows rows{nullptr, 0, 2 * sizeof(fd::q8_0), fd::RowFormat::kQ8_0};
+    const Words chunk = load_apart(t, rows, reinterpret_cast<const std::byte*>(row), i / 8);
+    t.store(a.loaded + first + i, four_of<fd::q8_0>(t, chunk, i % 8 / 4).v[i % 4]);
   }
 };
 
@@ -96,22 +114,18 @@ TEST_CASE("a warp makes the block in q8_0 that the host makes of the same floats
     for (int i = 0; i < 64; ++i) values.push_back(i == 37 ? extreme : static_cast<float>(i));
   }
   const int n_rows = static_cast<int>(values.size() / 64);
-  const on_device::Array<float> x(values), one_by_one(values.size()), by_four(values.size());
+  const on_device::Array<float> x(values), loaded(values.size());
   const on_device::Array<fd::q8_0> row(values.size() / 32);
-  on_device::launch<Quantize>({n_rows}, 0,
-                              {x.data(), row.data(), one_by_one.data(), by_four.data()});
+  on_device::launch<Quantize>({n_rows}, 0, {x.data(), row.data(), loaded.data()});
   const std::vector<fd::q8_0> blocks = row.read();
-  const std::vector<float> ones = one_by_one.read(), fours = by_four.read();
+  const std::vector<float> found = loaded.read();
   int wrong = 0, not_numbers = 0;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const fd::q8_0 expected(values.data() + 32 * i);
     wrong += std::memcmp(&blocks[i], &expected, sizeof expected) != 0;
     not_numbers += std::isnan(static_cast<float>(expected.scale));
     if (std::isnan(expected[0])) continue;
-    for (int d = 0; d < 32; ++d) {
-      wrong += ones[32 * i + fd::idx(d)] != expected[d];
-      wrong += fours[32 * i + fd::idx(d)] != expected[d];
-    }
+    for (int d = 0; d < 32; ++d) wrong += found[32 * i + fd::idx(d)] != expected[d];
   }
   CHECK(wrong == 0);
   CHECK(not_numbers > 4);
@@ -126,6 +140,32 @@ TEST_CASE("a row of a ring has the place that the storage gives it") {
   std::byte bytes[1000];
   const StoredRows rows{bytes, 250, 68, fd::RowFormat::kQ8_0};
   CHECK(reinterpret_cast<std::byte*>(rows.row<fd::q8_0>(2, 3)) == bytes + 704);
+}
+
+TEST_CASE("chunks of a row that lie anywhere are those of its bytes, and zeros behind them") {
+  for (const auto& [format, d_head, n_chunks] : {std::tuple{fd::RowFormat::kF32, 7, 2},
+                                                 {fd::RowFormat::kF16, 7, 1},
+                                                 {fd::RowFormat::kBF16, 36, 5},
+                                                 {fd::RowFormat::kF16, 64, 8},
+                                                 {fd::RowFormat::kF32, 12, 3}}) {
+    const auto row_bytes = static_cast<int>(fd::row_bytes(format, d_head));
+    std::vector<std::byte> bytes(3 * fd::idx(row_bytes));
+    for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * 7 + 1);
+    const on_device::Array<std::byte> data(bytes);
+    const on_device::Array<Words> chunks(fd::idx(n_chunks));
+    const StoredRows rows{data.data(), 0, row_bytes, format};
+    CHECK(rows.chunks(d_head) == n_chunks);
+    CHECK(rows.aligned() == (row_bytes % 16 == 0));
+    on_device::launch<LoadApart>({}, 0, {rows, d_head, 1, chunks.data()});
+    std::vector<Words> expected(fd::idx(n_chunks));
+    std::memcpy(expected.data(), bytes.data() + row_bytes, fd::idx(row_bytes));
+    CHECK(std::memcmp(chunks.read().data(), expected.data(), expected.size() * sizeof(Words)) == 0);
+  }
+  alignas(16) std::byte bytes[64] = {};
+  CHECK(StoredRows{bytes, 0, 272, fd::RowFormat::kF16}.aligned());
+  CHECK_FALSE(StoredRows{bytes, 0, 272, fd::RowFormat::kQ8_0}.aligned());
+  CHECK_FALSE(StoredRows{bytes + 8, 0, 32, fd::RowFormat::kF16}.aligned());
+  CHECK(StoredRows{bytes, 0, 272, fd::RowFormat::kQ8_0}.chunks(256) == 32);
 }
 
 TEST_CASE("kernels know the elements of every format") {
@@ -144,9 +184,9 @@ TEST_CASE("elements in bf16 are rounded as the host rounds them") {
   const on_device::Array<float> x(values);
   const on_device::Array<fd::bf16> stored(32);
   on_device::launch<RoundTrip<fd::bf16>>({}, 0, {x.data(), stored.data(), {}, nullptr, nullptr});
-  const std::vector<float> rounded = x.read();
+  const std::vector<fd::bf16> rounded = stored.read();
   for (std::size_t i = 0; i < 32; ++i) {
-    CHECK(rounded[i] == fd::bfloat16_to_float(fd::float_to_bfloat16(values[i])));
+    CHECK(rounded[i].bits == fd::float_to_bfloat16(values[i]));
   }
 }
 
@@ -161,9 +201,11 @@ TEST_CASE("elements are rounded as the host rounds them; positions lead to rows"
   const RowPlace row{.row = 0, .sequence = 0, .own_row = 10, .size = 3, .visible = 6, .path = 2};
   on_device::launch<RoundTrip<fd::f16>>({}, 0,
                                         {x.data(), half.data(), row, nodes.data(), places.data()});
-  const std::vector<float> rounded = x.read();
+  const std::vector<fd::f16> rounded = half.read();
+  const std::vector<float> doubled = x.read();
   for (std::size_t i = 0; i < 32; ++i) {
-    CHECK(rounded[i] == fd::half_to_float(fd::float_to_half(values[i])));
+    CHECK(rounded[i].bits == fd::float_to_half(values[i]));
+    CHECK(doubled[i] == 2 * values[i]);
   }
   const std::vector<int> found = places.read();
   CHECK(std::vector<int>(found.begin(), found.begin() + 7) ==

@@ -20,7 +20,7 @@ TEST_CASE("x = (x + norm(y) * residual) * output_scale, of each row by itself") 
     const std::vector<float> weight = mini::normals(width, 3);
     y[width] = NAN;  // of the second row
     const on_device::Array<float> to(x), from(y), by(weight);
-    on_device::launch<AddNorm>(AddNorm::grid(kRows), 0,
+    on_device::launch<AddNorm>(AddNorm::grid(kRows), AddNorm::shared(),
                                {from.data(), to.data(), n, {by.data(), 0.01f}, 0.5f, 3.0f});
     const std::vector<float> result = to.read();
     for (const std::size_t row : {0u, 2u}) {

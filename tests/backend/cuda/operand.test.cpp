@@ -22,7 +22,7 @@ struct Prepared {
     const on_device::Array<float> sums_of(Operand::sums_in(n_rows, n_in));
     from.x = x.data();
     from.n_in = n_in;
-    const PrepareRows::Args args{from, parts.data(), sums_of.data()};
+    const PrepareRows::Args args{from, {parts.data(), sums_of.data(), n_in}};
     on_device::launch<PrepareRows>(PrepareRows::grid(args, n_rows), PrepareRows::shared(), args);
     words = parts.read();
     sums = sums_of.read();

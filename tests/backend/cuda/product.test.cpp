@@ -38,12 +38,12 @@ struct Factors {
       : which(numbers(first, n_rows)),
         parts(Operand::words_in(n_rows, n_in)),
         sums(Operand::sums_in(n_rows, n_in)),
-        from{.x = x.data(),
-             .rows = which.data(),
-             .n_in = n_in,
-             .norm = {norm == nullptr ? nullptr : norm->data(), 1e-3f}},
         operand{parts.data(), sums.data(), n_rows, n_in} {
-    const PrepareRows::Args args{from, parts.data(), sums.data()};
+    const PrepareRows::Args args{{.x = x.data(),
+                                  .rows = which.data(),
+                                  .n_in = n_in,
+                                  .norm = {norm == nullptr ? nullptr : norm->data(), 1e-3f}},
+                                 {parts.data(), sums.data(), n_in}};
     on_device::launch<PrepareRows>(PrepareRows::grid(args, n_rows), PrepareRows::shared(), args);
   }
   static std::vector<int> numbers(int first, int n) {
@@ -55,32 +55,18 @@ struct Factors {
   on_device::Array<int> which;
   on_device::Array<Words> parts;
   on_device::Array<float> sums;
-  RowSource from;
   Operand operand;
 };
 
-template <int kTiles, int kColumns, WeightFormat F, bool kMakesRow = false>
+template <int kTiles, int kColumns, WeightFormat F, bool kOneRow = false>
 std::vector<float> product(const Matrix& w, const on_device::Array<float>& x, int first, int n_rows,
                            const on_device::Array<float>* norm) {
-  using K = Product<F, kTiles, kColumns, kMakesRow>;
+  using K = Product<F, kTiles, kColumns, kOneRow>;
   const on_device::Array<float> y(fd::idx(n_rows * w.n_out()));
   const Factors factors(x, first, n_rows, w.n_in(), norm);
-  typename K::Args args{.x = factors.operand, .parts = {{w.view(), nullptr, y.data()}}};
-  if (kMakesRow) {
-    args.x.parts = nullptr;
-    args.x.sums = nullptr;
-    args.from = factors.from;
-  }
-  on_device::launch<K>(K::grid(args), K::shared(args), args);
+  const typename K::Args args{.x = factors.operand, .parts = {{w.view(), nullptr, y.data()}}};
+  on_device::launch<K>(K::grid(args), K::shared(), args);
   return y.read();
-}
-
-/// Of a block, with the longest row where it makes one.
-template <typename K>
-int shared_of() {
-  typename K::Args args;
-  args.x.n_in = kMostMade;
-  return K::shared(args);
 }
 
 bool same_bits(const std::vector<float>& all, std::size_t from, const std::vector<float>& some) {
@@ -152,7 +138,7 @@ TEST_CASE("matrices that share an input share a launch") {
   K::Args args{.x = factors.operand,
                .parts = {{a.view(), bias.data(), y.data()}, {b.view(), nullptr, z.data()}}};
   CHECK(K::grid(args).x == 3);  // one tile, and ten, eight a block
-  on_device::launch<K>(K::grid(args), K::shared(args), args);
+  on_device::launch<K>(K::grid(args), K::shared(), args);
   const std::vector<float> alone = product<2, 4, WeightFormat::kF32>(b, x, 0, 2, nullptr);
   CHECK(z.read() == alone);
   std::vector<float> biased = product<1, 1, WeightFormat::kF32>(a, x, 0, 2, nullptr);
@@ -163,7 +149,7 @@ TEST_CASE("matrices that share an input share a launch") {
   args.parts[0] = args.parts[1];
   args.parts[1] = {};
   args.add = true;
-  on_device::launch<K>(K::grid(args), K::shared(args), args);
+  on_device::launch<K>(K::grid(args), K::shared(), args);
   std::vector<float> twice = alone;
   for (float& value : twice) value += value;
   CHECK(z.read() == twice);
@@ -182,12 +168,12 @@ TEST_CASE("a NaN stays in its row") {
 TEST_CASE("no block has more shared memory than any GPU gives it") {
   for (const auto type : kernels_under_test::kTypes) {
     with_format(format_for(type), [&]<WeightFormat F>() {
-      CHECK(shared_of<Product<F, 1, 1, true>>() <= kMostShared);
-      CHECK(shared_of<Product<F, 1, 1>>() <= kMostShared);
-      CHECK(shared_of<Product<F, 1, 2>>() <= kMostShared);
-      CHECK(shared_of<Product<F, 1, 4>>() <= kMostShared);
-      CHECK(shared_of<Product<F, 1, 8>>() <= kMostShared);
-      CHECK(shared_of<Product<F, 2, 4>>() <= kMostShared);
+      CHECK(Product<F, 1, 1, true>::shared() <= kMostShared);
+      CHECK(Product<F, 1, 1>::shared() <= kMostShared);
+      CHECK(Product<F, 1, 2>::shared() <= kMostShared);
+      CHECK(Product<F, 1, 4>::shared() <= kMostShared);
+      CHECK(Product<F, 1, 8>::shared() <= kMostShared);
+      CHECK(Product<F, 2, 4>::shared() <= kMostShared);
     });
   }
 }

@@ -34,6 +34,7 @@ struct ListRows {
 TEST_CASE("a sum is divided by the matrix alone") {
   static_assert(split_of(16, 64) == 1 && split_of(16, 256) == 4 && split_of(16, 512) == 8);
   static_assert(split_of(4096, 4096) == 4 && split_of(150000, 4096) == 1);
+  static_assert(split_of(14336, 4096) == 1 && split_of(4096, 14336) == 8);  // gate and up, down
   for (int n_out = 1; n_out < 100000; n_out = n_out * 3 + 1) {
     for (int n_in = 1; n_in < 100000; n_in = n_in * 2 + 1) {
       const int split = split_of(n_out, n_in);

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <type_traits>
 
 #include <foredraft/backend/cuda/device_ops.hpp>
 #include <foredraft/backend/cuda/key_values.hpp>
@@ -33,7 +35,7 @@ struct AttendPartArgs {
   const int* nodes;  // of all paths
   const float* q;    // [rows of the pass, n_heads, d_head]
   int n_heads;
-  int n_kv_heads;
+  int heads_of_keys;  // that share a head of keys
   int d_head;
   float scale;
   float softcap;  // 0: none
@@ -44,34 +46,125 @@ struct AttendPartArgs {
   /// position of the part.
   float* parts;
   SequenceLayers layers;
-
-  FOREDRAFT_HOST_DEVICE int heads_of_keys() const { return n_heads / n_kv_heads; }
 };
 
-/// Softmax over one part of the positions that a row sees, for the heads that share a head of keys,
-/// not divided by its sum yet. A block for each (row, up to kHeads such heads, part): so a key and a
-/// value are loaded once for all of them. Positions are those of the text, never of the pass: what is
-/// added up, and in which order, is the same for a row alone and in a tree.
+/// How floats are multiplied with rows in format S by mma(). Values in f16 are factors as they are, and
+/// floats are sums of two numbers in f16 then. With all others floats are sums of three numbers in bf16,
+/// and so are the values of f32 and q8_0.
+template <typename S>
+struct Factors {
+  static constexpr bool kHalf = std::is_same_v<S, f16>;
+  static constexpr int kParts = kHalf ? 2 : 3;                              // of a float
+  static constexpr int kPlanes = kHalf || std::is_same_v<S, bf16> ? 1 : 3;  // of a value
+  static constexpr int kWords = kHalf ? 1 : 2;  // factors A that hold all parts of a float
+  static constexpr int kFours = kInChunk<S> / 4;
+  static constexpr float kRaised = kHalf ? 0x1p11f : 1.0f;  // keeps lesser parts within f16
+
+  /// Four numbers.
+  struct Pairs {
+    std::uint32_t v[2];
+  };
+
+  /// Floats as A: rows g are the greater part of a column, rows g + 8 the lesser one, raised. A third
+  /// part is the lesser one of a second A.
+  template <typename T>
+  FOREDRAFT_DEVICE static void factors_of(T& t, const Four& x, Words (&to)[kWords]) {
+    Pairs parts[kParts];
+    split(t, x, parts);
+    to[0] = {{parts[0].v[0], parts[1].v[0], parts[0].v[1], parts[1].v[1]}};
+    if constexpr (kWords == 2) to[1] = {{0, parts[2].v[0], 0, parts[2].v[1]}};
+  }
+
+  /// Values 4 i .. 4 i + 3 of a chunk.
+  template <typename T>
+  FOREDRAFT_DEVICE static void planes_of(T& t, const Words& chunk, int i, Pairs (&to)[kPlanes]) {
+    if constexpr (kPlanes == 1) {
+      to[0] = {{chunk.v[2 * i], chunk.v[2 * i + 1]}};
+    } else {
+      split(t, four_of<S>(t, chunk, i), to);
+    }
+  }
+
+  /// Add a product to what becomes the sum of a column: small ones first.
+  template <typename T>
+  FOREDRAFT_DEVICE static void multiply(T& t, float (&d)[4], const Words (&a)[kWords],
+                                        const Pairs (&b)[kPlanes]) {
+    if constexpr (kHalf) {
+      t.mma_half(d, a[0], b[0].v[0], b[0].v[1]);
+    } else {
+      t.mma(d, a[1], b[0].v[0], b[0].v[1]);
+      FOREDRAFT_UNROLL
+      for (int i = kPlanes - 1; i >= 0; --i) t.mma(d, a[0], b[i].v[0], b[i].v[1]);
+    }
+  }
+  /// It, for position or dimension i of the two that a lane has.
+  template <typename T>
+  FOREDRAFT_DEVICE static float sum_of(T& t, const float (&d)[4], int i) {
+    return t.fma(d[2 + i], 1 / kRaised, d[i]);
+  }
+
+ private:
+  template <typename T>
+  FOREDRAFT_DEVICE static void split(T& t, Four x, Pairs (&to)[kParts]) {
+    FOREDRAFT_UNROLL
+    for (int part = 0; part < kParts; ++part) {
+      FOREDRAFT_UNROLL
+      for (int i = 0; i < 2; ++i) {
+        const float low = x.v[2 * i], high = x.v[2 * i + 1];
+        to[part].v[i] = kHalf ? t.half_pair(low, high) : t.bf16_pair(low, high);
+      }
+      if (part == kParts - 1) break;
+      FOREDRAFT_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const float rest = t.add(x.v[i], -value_of(t, to[part].v[i / 2], i % 2));
+        x.v[i] = kHalf ? t.mul(rest, kRaised) : rest;
+      }
+    }
+  }
+  template <typename T>
+  FOREDRAFT_DEVICE static float value_of(T& t, std::uint32_t pair, int upper) {
+    if constexpr (kHalf) {
+      return t.half_to_float(static_cast<std::uint16_t>(pair >> 16 * upper));
+    } else {
+      return upper == 0 ? low_of(pair) : high_of(pair);
+    }
+  }
+};
+
+/// Softmax over one part of the positions that a row sees, not divided by its sum yet, for the heads that
+/// share a head of keys. A block for each (row, up to kHeads such heads, part). Positions are those of the
+/// text, never of the pass: what is added up, and in which order, is the same for a row alone and in a
+/// tree.
 ///
-/// Few blocks have to do it, each once: so a thread asks for much at a time, and heads and positions
-/// that are not there are computed like others, because branches take longer.
+/// A product of tensor cores has room for 8 columns, each of them a (row, head). So rows of a pass share a
+/// block, and what it loads, where they see the same positions of a part at the same places, such as
+/// committed ones: then the first row's block works for a group of rows, and those of the others end. A
+/// column does not depend on the others, so neither do the bits of a row.
+///
+/// A layer's kernels are more code than a multiprocessor keeps at hand, and an instruction that has to be
+/// fetched takes longer than most that it could save. So nothing here is skipped that few meet: columns
+/// that are not there are the last again, and so are positions (with weight 0) and chunks of a row.
+/// Memory answers late as well: a thread asks for its keys and for its values before it uses either.
 template <int kHeads>
 struct AttendPart {
   static constexpr const char* kName = "attend_part";
   static constexpr int kThreads = 128;
   static constexpr int kWarps = kThreads / kWarp;
-  static constexpr int kShares = kThreads / kPart;  // threads that share a position
-  static constexpr int kAtOnce = 16;                // loads of a thread: memory answers late
-  static constexpr bool kLoadsAhead = true;         // where rows are, which the host says
-  static_assert(kShares == 2 && kPart % kAtOnce == 0);
+  static constexpr int kOfWarp = kPart / kWarps;   // positions
+  static constexpr int kColumns = 8;               // of a product
+  static constexpr int kRows = kColumns / kHeads;  // that share a block
+  static constexpr int kAtOnce = 8;          // chunks that a thread loads: of keys, and of values
+  static constexpr int kRound = 16;          // chunks of a row that a warp loads at once
+  static constexpr bool kLoadsAhead = true;  // where rows are, which the host says
+  static_assert(kOfWarp == 16 && kColumns % kHeads == 0);
   using Args = AttendPartArgs;
 
   static int shared(int d_head) noexcept {
-    return shared_bytes<float>(kHeads * stride_of(d_head)) + shared_bytes<float>(kHeads * kPart) +
-           shared_bytes<int>(kPart);
+    return shared_bytes<float>(kColumns * kScores) + shared_bytes<Four>(kWarps * kColumns * kSums) +
+           shared_bytes<int>(kPart) + shared_bytes<Words>(2 * kColumns * stride_of(d_head));
   }
   static Grid grid(const Args& a) noexcept {
-    return {a.n_rows, a.n_kv_heads * parts_of(a.heads_of_keys(), kHeads), a.n_parts};
+    return {a.n_rows, a.n_heads / a.heads_of_keys * parts_of(a.heads_of_keys, kHeads), a.n_parts};
   }
 
   template <typename T>
@@ -83,169 +176,335 @@ struct AttendPart {
     const int sinks = max_of(0, min_of(part + kPart, visible.sinks) - part);
     const int begin = max_of(part, visible.first);
     const int n = sinks + max_of(0, min_of(part + kPart, visible.end) - begin);
-    if (n == 0) return t.wait_for_kernels();  // all threads of the block
+    const Columns columns = columns_of(t, a, row, part);
+    if (n == 0 || columns.rows == 0) return t.wait_for_kernels();  // all threads of the block
 
-    float* const q = t.template shared<float>(kHeads * stride_of(a.d_head));
-    float* const weights = t.template shared<float>(kHeads * kPart);  // scores, at first
+    float* const weights = t.template shared<float>(kColumns * kScores);  // scores, at first
+    Four* const sums = t.template shared<Four>(kWarps * kColumns * kSums);
     int* const places = t.template shared<int>(kPart);
-    const Heads heads = heads_of(t, a);
-    for (int i = t.thread(); i < n; i += kThreads) {
-      const int position = i < sinks ? part + i : begin + i - sinks;
-      t.store(places + i, kv.ring.place(storage_row(t, row, a.nodes, position)));
-    }
-    t.wait_for_kernels();
-    load_queries(t, a, a.q + (idx(row.row) * idx(a.n_heads) + idx(heads.first)) * idx(a.d_head),
-                 heads.n, q);
+    Words* const queries = t.template shared<Words>(2 * kColumns * stride_of(a.d_head));
+    const int seen = min_of(warp_of(t) * kOfWarp + lane_of(t) % kOfWarp, n - 1);
+    const int position = seen < sinks ? part + seen : begin + seen - sinks;
+    const int place = kv.ring.place(storage_row(t, row, a.nodes, position));
+    if (lane_of(t) < kOfWarp) t.store(places + warp_of(t) * kOfWarp + lane_of(t), place);
     t.sync();
-
+    t.wait_for_kernels();
+    const int* const of_warp = places + warp_of(t) * kOfWarp;
+    const Places<2> of_keys{
+        {t.load(of_warp + lane_of(t) / 4), t.load(of_warp + lane_of(t) / 4 + 8)}};
+    const auto of_values = t.load(reinterpret_cast<const Places<4>*>(of_warp + lane_of(t) % 4 * 4));
+    int column = warp_of(t), four = lane_of(t);
+    Four query = load_query(t, a, columns, column, four);
+    Words keys[kAtOnce], values[kAtOnce];
+    load_chunks(t, a, kv.k, columns.kv, of_keys, lane_of(t) % 4, keys);
+    load_chunks(t, a, kv.v, columns.kv, of_values, lane_of(t) / 4, values);
     with_element_of(kv.k.format, [&]<typename K>(Element<K>) {
-      score_keys<K>(t, a, kv.k, heads.kv, places, n, q, weights);
+      FOREDRAFT_ROLLED
+      while (column < columns.n()) {
+        store_query<K>(t, a, query, queries + column * stride_of(a.d_head) + four);
+        four += kWarp;
+        if (four >= stride_of(a.d_head) - 1) {
+          four = lane_of(t);
+          column += kWarps;
+        }
+        query = load_query(t, a, columns, column, four);
+      }
+      t.sync();
+      score<K>(t, a, kv.k, columns.kv, of_keys, keys, columns.n(), queries, weights);
     });
     t.sync();
-    for (int h = warp_of(t); h < kHeads; h += kWarps) {
-      weigh(t, n, weights + h * kPart, h < heads.n ? part_of(t, a, heads.first + h) : nullptr);
+    FOREDRAFT_ROLLED
+    for (int i = warp_of(t); i < columns.n(); i += kWarps) {
+      weigh(t, a, n, columns, i, weights + i * kScores);
     }
     t.sync();
     with_element_of(kv.v.format, [&]<typename V>(Element<V>) {
-      add_values<V>(t, a, kv.v, heads, places, n, weights);
+      Words factors[Factors<V>::kWords];
+      load_weights<V>(t, columns.n(), weights, factors);
+      const int n_chunks = parts_of(a.d_head, kInChunk<V>);
+      FOREDRAFT_ROLLED
+      for (int first = 0; first < n_chunks; first += kRound) {
+        if (first > 0) {
+          load_chunks(t, a, kv.v, columns.kv, of_values, first + lane_of(t) / 4, values);
+          t.sync();  // nobody reads the sums that were here any more
+        }
+        add_values<V>(t, factors, values, n_chunks - first, columns.n(), sums);
+        t.sync();
+        add_warps<V>(t, a, columns, first * kInChunk<V>, sums);
+      }
     });
   }
 
  private:
-  /// Of a block.
-  struct Heads {
+  static constexpr int kScores = kPart + 4;     // floats between two columns; no conflicts of banks
+  static constexpr int kSums = 2 * kRound + 4;  // fours between two columns, likewise
+  static constexpr float kOfQuery = 0x1p-4f;    // queries up to 10^6 are finite in f16
+
+  /// Of a block: (row, head), heads next to each other.
+  struct Columns {
     int kv;     // whose keys they read
-    int first;  // of the queries
-    int n;      // at most kHeads
+    int head;   // the first
+    int heads;  // at most kHeads
+    int row;    // of the launch, the first
+    int rows;   // 0: another block has them
+    int place;  // of the pass, that of row + lane
+
+    FOREDRAFT_HOST_DEVICE int n() const { return rows * kHeads; }
+    /// Of the first row's or behind; heads that are not there are the last again.
+    FOREDRAFT_HOST_DEVICE int head_of(int column) const {
+      return head + min_of(column % kHeads, heads - 1);
+    }
   };
   template <typename T>
-  FOREDRAFT_DEVICE static Heads heads_of(T& t, const Args& a) {
-    const int group = a.heads_of_keys();
-    const int blocks = parts_of(group, kHeads);
-    const int kv = t.block_y() / blocks;
-    const int before = t.block_y() % blocks * kHeads;
-    return {kv, kv * group + before, min_of(group - before, kHeads)};
-  }
-
-  template <typename T>
-  FOREDRAFT_DEVICE static float* part_of(T& t, const Args& a, int head) {
-    const auto at =
-        (idx(t.block_x()) * idx(a.n_heads) + idx(head)) * idx(a.n_parts) + idx(t.block_z());
-    return a.parts + at * idx(2 + a.d_head);
-  }
-
-  /// Floats between two queries: whole fours.
-  FOREDRAFT_HOST_DEVICE static int stride_of(int d_head) { return parts_of(d_head, 4) * 4; }
-
-  /// Queries that are not there are the last again. @param from  the first of them
-  template <typename T>
-  FOREDRAFT_DEVICE static void load_queries(T& t, const Args& a, const float* from, int n,
-                                            float* q) {
-    const int stride = stride_of(a.d_head);
-    for (int d = t.thread(); d < stride; d += kThreads) {
-      float values[kHeads];
-      FOREDRAFT_UNROLL
-      for (int h = 0; h < kHeads; ++h) {
-        values[h] = d < a.d_head ? t.load(from + min_of(h, n - 1) * a.d_head + d) : 0.0f;
+  FOREDRAFT_DEVICE static Columns columns_of(T& t, const Args& a, const RowPlace& row, int part) {
+    const int blocks = parts_of(a.heads_of_keys, kHeads);
+    const int kv = blocks == 1 ? t.block_y() : t.block_y() / blocks;
+    const int before = (t.block_y() - kv * blocks) * kHeads;
+    Columns columns{.kv = kv,
+                    .head = kv * a.heads_of_keys + before,
+                    .heads = min_of(a.heads_of_keys - before, kHeads),
+                    .row = t.block_x(),
+                    .rows = 1,
+                    .place = row.row};
+    if constexpr (kRows > 1) {
+      const int first = t.block_x() / kRows * kRows;
+      const int other_row = min_of(first + lane_of(t) % kRows, a.n_rows - 1);
+      const RowPlace other = t.load(a.rows + other_row);
+      const int same = other.path < 0 ? other.visible : other.size;  // places, as in other rows
+      const bool alike = other.sequence == row.sequence && part + kPart <= same &&
+                         first_visible(other.visible, a.window) <= part;
+      if (t.ballot(!alike) == 0) {
+        columns.rows = t.block_x() == first ? min_of(a.n_rows - first, kRows) : 0;
+        columns.place = other.row;
       }
+    }
+    return columns;
+  }
+
+  /// What AttendPartArgs::parts has of a column.
+  template <typename T>
+  FOREDRAFT_DEVICE static float* part_of(T& t, const Args& a, const Columns& columns, int column) {
+    const int head = (columns.row + column / kHeads) * a.n_heads + columns.head_of(column);
+    return a.parts + product(head * a.n_parts + t.block_z(), 2 + a.d_head);
+  }
+
+  /// Fours of a query: whole rounds in every format, and one so that there are no conflicts of banks.
+  FOREDRAFT_HOST_DEVICE static int stride_of(int d_head) { return parts_of(d_head, 128) * 32 + 1; }
+
+  /// Of the rows that a lane loads from: positions g and g + 8, or 4t .. 4t+3.
+  template <int kN>
+  struct alignas(4 * kN) Places {
+    int of[kN];
+  };
+
+  /// Chunks of kN rows, which a warp shares with other lanes: every kRound * kN / kAtOnce-th one.
+  template <int kN, typename T>
+  FOREDRAFT_DEVICE static void load_chunks(T& t, const Args& a, const StoredRows& stored, int head,
+                                           const Places<kN>& places, int first,
+                                           Words (&to)[kAtOnce]) {
+    constexpr int kStep = kRound * kN / kAtOnce;
+    const int last = stored.chunks(a.d_head) - 1;
+    const auto* const rows = stored.row<const std::byte>(head, 0);
+    const auto row_of = [&](int i) {
+      return rows + idx(places.of[i % kN]) * idx(stored.row_bytes);
+    };
+    if (stored.aligned()) {
       FOREDRAFT_UNROLL
-      for (int h = 0; h < kHeads; ++h) t.store(q + h * stride + d, values[h]);
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int chunk = min_of(first + i / kN * kStep, last);
+        to[i] = t.load(reinterpret_cast<const Words*>(row_of(i)) + chunk);
+      }
+    } else {
+      FOREDRAFT_UNROLL
+      for (int i = 0; i < kAtOnce; ++i) {
+        const int chunk = min_of(first + i / kN * kStep, last);
+        to[i] = load_apart(t, stored, row_of(i), chunk);
+      }
     }
   }
 
-  /// Two threads for each position, with every second four dimensions each: they add them up in order,
-  /// and then each other's sum. Threads behind the last position take it too, so that warps are whole.
+  /// Four numbers of the query of a warp's column, zeros behind its end. Of no use behind the last column.
+  template <typename T>
+  FOREDRAFT_DEVICE static Four load_query(T& t, const Args& a, const Columns& columns, int column,
+                                          int four) {
+    if (column >= columns.n()) return {};
+    const int row = t.shuffle(columns.place, column / kHeads);
+    const std::size_t at = product(row * a.n_heads + columns.head_of(column), a.d_head);
+    return load_elements(t, a.q + at, 4 * four, a.d_head);
+  }
+
+  /// @param to  of [Factors::kWords, kColumns, stride_of()]
   template <typename K, typename T>
-  FOREDRAFT_DEVICE static void score_keys(T& t, const Args& a, const StoredRows& keys, int head,
-                                          const int* places, int n, const float* q, float* scores) {
-    const int i = t.thread() / kShares;
-    const int share = t.thread() % kShares;
-    const K* const key = keys.row<const K>(head, t.load(places + min_of(i, n - 1)));
+  FOREDRAFT_DEVICE static void store_query(T& t, const Args& a, Four query, Words* to) {
+    using F = Factors<K>;
+    if constexpr (F::kHalf) {
+      FOREDRAFT_UNROLL
+      for (int i = 0; i < 4; ++i) query.v[i] = t.mul(query.v[i], kOfQuery);
+    }
+    Words factors[F::kWords];
+    F::factors_of(t, query, factors);
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < F::kWords; ++i) {
+      t.store(to + i * kColumns * stride_of(a.d_head), factors[i]);
+    }
+  }
+
+  /// Of a warp's positions in all columns. @param keys  the first of what the thread loads of its rows,
+  ///   which are positions g and g + 8
+  template <typename K, typename T>
+  FOREDRAFT_DEVICE static void score(T& t, const Args& a, const StoredRows& stored, int head,
+                                     const Places<2>& of, Words (&keys)[kAtOnce], int n_columns,
+                                     const Words* queries, float* scores) {
+    using F = Factors<K>;
     const int stride = stride_of(a.d_head);
-    float dots[kHeads] = {};
-    for (int first = 4 * share; first < stride; first += 4 * kShares * kAtOnce) {
-      Four of_key[kAtOnce];
+    const int column = min_of(lane_of(t) / 4, n_columns - 1);
+    const Words* query = queries + column * stride + lane_of(t) % 4 * F::kFours;
+    const int n_chunks = parts_of(a.d_head, kInChunk<K>);
+    float sums[2][4] = {};
+    FOREDRAFT_ROLLED
+    for (int first = 0; first < n_chunks; first += kRound) {
+      if (first > 0) load_chunks(t, a, stored, head, of, first + lane_of(t) % 4, keys);
       FOREDRAFT_UNROLL
-      for (int k = 0; k < kAtOnce; ++k) {
-        const int d = first + 4 * kShares * k;
-        if (d < stride) of_key[k] = load_elements(t, key, d, a.d_head);
-      }
-      FOREDRAFT_UNROLL
-      for (int k = 0; k < kAtOnce; ++k) {
-        const int d = first + 4 * kShares * k;
-        if (d >= stride) break;
+      for (int i = 0; i < kAtOnce / 2; ++i) {
+        if (i == 2 && first + 8 >= n_chunks) break;
         FOREDRAFT_UNROLL
-        for (int h = 0; h < kHeads; ++h) {
-          const Four of_query = t.load(reinterpret_cast<const Four*>(q + h * stride + d));
+        for (int four = 0; four < F::kFours; ++four) {
+          Words factors[F::kWords];
           FOREDRAFT_UNROLL
-          for (int j = 0; j < 4; ++j) dots[h] = t.fma(of_query.v[j], of_key[k].v[j], dots[h]);
+          for (int word = 0; word < F::kWords; ++word) {
+            const Words* const from = query + word * kColumns * stride;
+            factors[word] = t.load(from + (first + 4 * i) * F::kFours + four);
+          }
+          FOREDRAFT_UNROLL
+          for (int row = 0; row < 2; ++row) {
+            typename F::Pairs planes[F::kPlanes];
+            F::planes_of(t, keys[2 * i + row], four, planes);
+            F::multiply(t, sums[row], factors, planes);
+          }
         }
       }
     }
+    const float scale = F::kHalf ? t.mul(a.scale, 1 / kOfQuery) : a.scale;
+    float* const to = scores + lane_of(t) / 4 * kScores + warp_of(t) * kOfWarp + lane_of(t) % 4 * 2;
     FOREDRAFT_UNROLL
-    for (int h = 0; h < kHeads; ++h) {
-      const float dot = t.add(dots[h], t.shuffle_xor(dots[h], 1));
-      if (share == 0 && i < n) {
-        t.store(scores + h * kPart + i, capped(t, t.mul(dot, a.scale), a.softcap));
-      }
+    for (int row = 0; row < 2; ++row) {
+      const Two dots{
+          {t.mul(F::sum_of(t, sums[row], 0), scale), t.mul(F::sum_of(t, sums[row], 1), scale)}};
+      t.store(reinterpret_cast<Two*>(to + row * 8), dots);
     }
   }
 
-  /// A warp turns the scores of a head into weights, those behind the last into zeros, and writes the
-  /// greatest and the weights' sum. @param part  null: nobody wants them
+  /// A warp turns the scores of a column into weights, those behind the last into zeros, and writes the
+  /// greatest and the weights' sum.
   template <typename T>
-  FOREDRAFT_DEVICE static void weigh(T& t, int n, float* scores, float* part) {
+  FOREDRAFT_DEVICE static void weigh(T& t, const Args& a, int n, const Columns& columns, int column,
+                                     float* scores) {
+    float of[kPart / kWarp];
     float greatest = -kInfinity;
-    for (int i = lane_of(t); i < n; i += kWarp) greatest = t.max(greatest, t.load(scores + i));
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < kPart / kWarp; ++i) {
+      const int at = i * kWarp + lane_of(t);
+      const float score = capped(t, t.load(scores + at), a.softcap);
+      of[i] = at < n ? score : -kInfinity;
+      greatest = t.max(greatest, of[i]);
+    }
     greatest = t.warp_max(greatest);
     float sum = 0;
-    for (int i = lane_of(t); i < kPart; i += kWarp) {
-      const float weight = i < n ? t.exp(t.add(t.load(scores + i), -greatest)) : 0.0f;
-      t.store(scores + i, weight);
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < kPart / kWarp; ++i) {
+      const float weight = t.exp(t.add(of[i], -greatest));
+      t.store(scores + i * kWarp + lane_of(t), weight);
       sum = t.add(sum, weight);
     }
     sum = t.warp_sum(sum);
-    if (lane_of(t) != 0 || part == nullptr) return;
+    if (lane_of(t) != 0 || column % kHeads >= columns.heads) return;
+    float* const part = part_of(t, a, columns, column);
     t.store(part, greatest);
     t.store(part + 1, sum);
   }
 
-  /// A thread for each dimension: it adds up values in the order of positions.
+  /// Of a lane's column and its positions.
   template <typename V, typename T>
-  FOREDRAFT_DEVICE static void add_values(T& t, const Args& a, const StoredRows& rows,
-                                          const Heads& heads, const int* places, int n,
-                                          const float* weights) {
-    for (int d = t.thread(); d < a.d_head; d += kThreads) {
-      float sums[kHeads] = {};
-      for (int first = 0; first < n; first += kAtOnce) {
-        float values[kAtOnce];
-        FOREDRAFT_UNROLL
-        for (int i = 0; i < kAtOnce; ++i) {
-          values[i] = 0.0f;
-          if (first + i < n) {
-            values[i] = load_element(t, rows.row<const V>(heads.kv, t.load(places + first + i)), d);
-          }
-        }
-        FOREDRAFT_UNROLL
-        for (int h = 0; h < kHeads; ++h) {
-          FOREDRAFT_UNROLL
-          for (int i = 0; i < kAtOnce; i += 4) {
-            const float* const at = weights + h * kPart + first + i;
-            const Four four = t.load(reinterpret_cast<const Four*>(at));
-            FOREDRAFT_UNROLL
-            for (int j = 0; j < 4; ++j) sums[h] = t.fma(four.v[j], values[i + j], sums[h]);
-          }
-        }
-      }
+  FOREDRAFT_DEVICE static void load_weights(T& t, int n_columns, const float* weights,
+                                            Words (&to)[Factors<V>::kWords]) {
+    const int column = min_of(lane_of(t) / 4, n_columns - 1);
+    const float* const from =
+        weights + column * kScores + warp_of(t) * kOfWarp + lane_of(t) % 4 * 4;
+    Factors<V>::factors_of(t, t.load(reinterpret_cast<const Four*>(from)), to);
+  }
+
+  /// Values of a warp's positions, weighted and added up. A lane has one chunk of every 8, of positions
+  /// 4t .. 4t+3: two of these make a word. @param n_chunks  from the first on
+  /// @param sums  [kWarps, kColumns, kSums] written: see place_of_sum()
+  template <typename V, typename T>
+  FOREDRAFT_DEVICE static void add_values(T& t, const Words (&weights)[Factors<V>::kWords],
+                                          const Words (&values)[kAtOnce], int n_chunks,
+                                          int n_columns, Four* sums) {
+    using F = Factors<V>;
+    Four* const to = sums + (warp_of(t) * kColumns + lane_of(t) / 4) * kSums + lane_of(t) % 4;
+    FOREDRAFT_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      if (half * 8 >= n_chunks) break;
       FOREDRAFT_UNROLL
-      for (int h = 0; h < kHeads; ++h) {
-        if (h < heads.n) t.store(part_of(t, a, heads.first + h) + 2 + d, sums[h]);
+      for (int i = 0; i < 2 * F::kFours; ++i) {
+        typename F::Pairs planes[4][F::kPlanes];
+        FOREDRAFT_UNROLL
+        for (int j = 0; j < 4; ++j) F::planes_of(t, values[half * 4 + j], i / 2, planes[j]);
+        Four both;
+        FOREDRAFT_UNROLL
+        for (int upper = 0; upper < 2; ++upper) {
+          typename F::Pairs of_two[F::kPlanes];
+          FOREDRAFT_UNROLL
+          for (int plane = 0; plane < F::kPlanes; ++plane) {
+            FOREDRAFT_UNROLL
+            for (int j = 0; j < 2; ++j) {
+              of_two[plane].v[j] =
+                  t.halves(planes[2 * j][plane].v[i % 2], planes[2 * j + 1][plane].v[i % 2], upper);
+            }
+          }
+          float d[4] = {};
+          F::multiply(t, d, weights, of_two);
+          both.v[2 * upper] = F::sum_of(t, d, 0);
+          both.v[2 * upper + 1] = F::sum_of(t, d, 1);
+        }
+        if (lane_of(t) / 4 < n_columns) t.store(to + (half * 2 * F::kFours + i) * 4, both);
       }
     }
   }
 
-  FOREDRAFT_DEVICE static int max_of(int a, int b) { return a > b ? a : b; }
-  FOREDRAFT_DEVICE static int min_of(int a, int b) { return a < b ? a : b; }
+  /// Where dimension d of a round lies in a column of sums, @units floats. They lie as products
+  /// leave them: a four for each two dimensions of each two chunks.
+  template <typename V>
+  FOREDRAFT_HOST_DEVICE static int place_of_sum(int d) {
+    const int chunk = d / kInChunk<V>;
+    const int pair = chunk / 8 * 2 * Factors<V>::kFours + d % kInChunk<V> / 2;
+    return (pair * 4 + chunk % 8 / 2) * 4 + d % 2 * 2 + chunk % 2;
+  }
+
+  /// The sums of the warps, in their order. A thread for each dimension. @param first  that of thread 0
+  template <typename V, typename T>
+  FOREDRAFT_DEVICE static void add_warps(T& t, const Args& a, const Columns& columns, int first,
+                                         const Four* sums) {
+    const int d = t.thread();
+    if (d >= kRound * kInChunk<V> || first + d >= a.d_head) return;
+    const float* const from = reinterpret_cast<const float*>(sums) + place_of_sum<V>(d);
+    FOREDRAFT_ROLLED
+    for (int column = 0; column < columns.n(); ++column) {
+      float all = t.load(from + column * kSums * 4);
+      FOREDRAFT_UNROLL
+      for (int warp = 1; warp < kWarps; ++warp) {
+        all = t.add(all, t.load(from + (warp * kColumns + column) * kSums * 4));
+      }
+      t.store(part_of(t, a, columns, column) + 2 + first + d, all);
+    }
+  }
+
+  /// Of what is not negative: one instruction.
+  FOREDRAFT_HOST_DEVICE static std::size_t product(int a, int b) {
+    return std::size_t{static_cast<unsigned>(a)} * static_cast<unsigned>(b);
+  }
+  FOREDRAFT_HOST_DEVICE static int max_of(int a, int b) { return a > b ? a : b; }
+  FOREDRAFT_HOST_DEVICE static int min_of(int a, int b) { return a < b ? a : b; }
 };
 
 /// `f.operator()<K>()` with the kernel that serves so many heads of one head of keys.
@@ -256,75 +515,5 @@ void with_attend_part(int heads_of_keys, F&& f) {
   if (heads_of_keys <= 4) return f.template operator()<AttendPart<4>>();
   f.template operator()<AttendPart<8>>();
 }
-
-/// The parts of each (row, head) added up in the order of positions, and divided by the sum of
-/// weights.
-struct MergeParts {
-  static constexpr const char* kName = "merge_parts";
-  static constexpr int kThreads = 128;
-  static constexpr int kAtOnce = 8;          // parts that are loaded together
-  static constexpr bool kLoadsAhead = true;  // what the host says
-  struct Args {
-    const RowPlace* rows;  // [n_rows]
-    int n_rows;
-    int n_heads;
-    int d_head;
-    int window;
-    int n_parts;
-    const float* parts;  // as in AttendPart
-    float* out;          // written [rows of the pass, n_heads, d_head]
-    int sinks[kSequences] = {};
-  };
-
-  static Grid grid(const Args& a) noexcept { return {a.n_rows, a.n_heads}; }
-
-  template <typename T>
-  FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
-    const RowPlace row = t.load(a.rows + t.block_x());
-    t.wait_for_kernels();
-    const Visible visible = visible_of(row.visible, a.window, a.sinks[row.sequence]);
-    const int first = visible.first / kPart;
-    const int of_sinks = parts_of(visible.sinks, kPart);
-    const int before = of_sinks < first ? of_sinks : first;  // parts of sinks alone
-    const int n = before + (visible.end - 1) / kPart - first + 1;
-    const auto size = idx(2 + a.d_head);
-    const float* const parts =
-        a.parts + (idx(t.block_x()) * idx(a.n_heads) + idx(t.block_y())) * idx(a.n_parts) * size;
-    float greatest = -kInfinity;
-    const auto part_of = [&](int i) {
-      return parts + idx(i < before ? i : first + i - before) * size;
-    };
-    for (int begin = 0; begin < n; begin += kAtOnce) {
-      FOREDRAFT_UNROLL
-      for (int i = 0; i < kAtOnce; ++i) {
-        if (begin + i < n) greatest = t.max(greatest, t.load(part_of(begin + i)));
-      }
-    }
-    for (int d = t.thread(); d < a.d_head; d += kThreads) {
-      float value = 0;
-      float sum = 0;
-      for (int begin = 0; begin < n; begin += kAtOnce) {
-        float of[kAtOnce][3];
-        FOREDRAFT_UNROLL
-        for (int i = 0; i < kAtOnce; ++i) {
-          if (begin + i >= n) break;
-          const float* const part = part_of(begin + i);
-          of[i][0] = t.load(part);
-          of[i][1] = t.load(part + 1);
-          of[i][2] = t.load(part + 2 + d);
-        }
-        FOREDRAFT_UNROLL
-        for (int i = 0; i < kAtOnce; ++i) {
-          if (begin + i >= n) break;
-          const float weight = t.exp(t.add(of[i][0], -greatest));
-          sum = t.fma(weight, of[i][1], sum);
-          value = t.fma(weight, of[i][2], value);
-        }
-      }
-      const auto at = idx(row.row) * idx(a.n_heads) + idx(t.block_y());
-      t.store(a.out + at * idx(a.d_head) + d, t.divide(value, sum));
-    }
-  }
-};
 
 }  // namespace foredraft::inline v0::cuda

@@ -10,9 +10,11 @@
 #ifdef __CUDACC__
 #define FOREDRAFT_DEVICE __device__
 #define FOREDRAFT_UNROLL _Pragma("unroll")
+#define FOREDRAFT_ROLLED _Pragma("unroll 1")
 #else
 #define FOREDRAFT_DEVICE
 #define FOREDRAFT_UNROLL
+#define FOREDRAFT_ROLLED
 #endif
 
 namespace foredraft::inline v0::cuda {
@@ -70,6 +72,7 @@ struct alignas(16) Words {
 ///     a.v[3]: A[g+8][2t+8, 2t+9]      of two in a word, the first is its low half
 ///
 /// Products are exact. The order of their sum is the hardware's own, and the same for all of D.
+/// mma_half() is the same with A and B in f16.
 /// @source mma.m16n8k16 of the PTX ISA
 template <typename T>
 concept KernelThread =
@@ -96,6 +99,7 @@ concept KernelThread =
       { t.warp_sum(d) } -> std::same_as<double>;  //
       { t.warp_max(x) } -> std::same_as<float>;   // likewise
       { t.and_or(bits, bits, bits) } -> std::same_as<std::uint32_t>;  // (x & y) | z
+      { t.halves(bits, bits, n) } -> std::same_as<std::uint32_t>;     // lower (n = 0) or upper ones
       { t.ballot(true) } -> std::same_as<std::uint32_t>;              // bit i: what lane i said
       { t.atomic_add(&n, n) } -> std::same_as<int>;                   // returns what was there
       { t.fma(x, x, x) } -> std::same_as<float>;                      // x * y + z, rounded once
@@ -111,7 +115,9 @@ concept KernelThread =
       { t.half_to_float(half) } -> std::same_as<float>;       // binary16, exact
       { t.float_to_half(x) } -> std::same_as<std::uint16_t>;  // to nearest even
       t.mma(four, words, bits, bits);                         // see above
+      t.mma_half(four, words, bits, bits);                    //
       { t.bf16_pair(x, x) } -> std::same_as<std::uint32_t>;   // to nearest even; the first one low
+      { t.half_pair(x, x) } -> std::same_as<std::uint32_t>;   // likewise
       { t.add_bf16(bits, bits) } -> std::same_as<std::uint32_t>;  // of pairs, likewise
     };
 

@@ -17,10 +17,10 @@ namespace foredraft::inline v0::cuda {
 /// checked here: HostThread runs the same kernels for that.
 class GpuThread {
  public:
-  __device__ int thread() const { return static_cast<int>(threadIdx.x); }
-  __device__ int block_x() const { return static_cast<int>(blockIdx.x); }
-  __device__ int block_y() const { return static_cast<int>(blockIdx.y); }
-  __device__ int block_z() const { return static_cast<int>(blockIdx.z); }
+  __device__ int thread() const { return counted(threadIdx.x); }
+  __device__ int block_x() const { return counted(blockIdx.x); }
+  __device__ int block_y() const { return counted(blockIdx.y); }
+  __device__ int block_z() const { return counted(blockIdx.z); }
 
   template <typename T>
   __device__ T* shared(int n) {
@@ -120,14 +120,30 @@ class GpuThread {
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a.v[0]), "r"(a.v[1]), "r"(a.v[2]), "r"(a.v[3]), "r"(b0), "r"(b1));
   }
+  __device__ void mma_half(float (&d)[4], const Words& a, std::uint32_t b0,
+                           std::uint32_t b1) const {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a.v[0]), "r"(a.v[1]), "r"(a.v[2]), "r"(a.v[3]), "r"(b0), "r"(b1));
+  }
   __device__ std::uint32_t and_or(std::uint32_t a, std::uint32_t b, std::uint32_t c) const {
     std::uint32_t result;  // the compiler makes two instructions of two constants
     asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(result) : "r"(a), "r"(b), "r"(c));
     return result;
   }
+  __device__ std::uint32_t halves(std::uint32_t low, std::uint32_t high, int upper) const {
+    return __byte_perm(low, high, upper == 0 ? 0x5410 : 0x7632);
+  }
   __device__ std::uint32_t bf16_pair(float low, float high) const {
     std::uint32_t pair;
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+  }
+  __device__ std::uint32_t half_pair(float low, float high) const {
+    std::uint32_t pair;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
     return pair;
   }
   __device__ std::uint32_t add_bf16(std::uint32_t a, std::uint32_t b) const {
@@ -138,6 +154,13 @@ class GpuThread {
   }
 
  private:
+  /// As an int of which the compiler knows that it is not negative: parts of it are shifts then.
+  __device__ static int counted(unsigned n) {
+    const auto count = static_cast<int>(n);
+    __builtin_assume(count >= 0);
+    return count;
+  }
+
   static constexpr unsigned kAll = 0xffffffffu;  // lanes of a warp
   int taken_ = 0;                                // bytes of shared memory
 };

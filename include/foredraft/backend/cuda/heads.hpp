@@ -53,6 +53,7 @@ struct FinishHeads {
     const float* const in = all + offset(0, 0, h, a.d_head);
     const Angle ahead = angle_of(t, a, row.row, t.thread());
     t.wait_for_kernels();
+    FOREDRAFT_ROLLED
     for (int d = t.thread(); d < a.d_head; d += kThreads) t.store(head + d, t.load(in + d));
     t.sync();
 
@@ -68,6 +69,7 @@ struct FinishHeads {
     const float* const v = query ? nullptr : a.v + offset(row.row, n_heads, h, a.d_head);
     const bool normed_values = !query && a.v_norm.weight != nullptr;
     const float v_scale = normed_values ? norm_scale(t, v, a.d_head, a.v_norm.epsilon) : 1.0f;
+    FOREDRAFT_ROLLED
     for (int d = t.thread(); d < a.d_head; d += kThreads) {
       const Angle angle = d == t.thread() ? ahead : angle_of(t, a, row.row, d);
       const float value = turned(t, a, angle, head, norm, scale, d);

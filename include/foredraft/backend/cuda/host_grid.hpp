@@ -128,38 +128,25 @@ class HostThread {
     return foredraft::float_to_half(value);
   }
 
-  /// Products and their sum are exact in double, and rounded once: a tensor core may differ from that
-  /// by some units of the last place of the greatest term.
   void mma(float (&d)[4], const Words& a, std::uint32_t b0, std::uint32_t b1,
            Where where = Where::current()) {
-    struct Operands {
-      Words a;
-      std::uint32_t b[2];
-    };
-    const Slots& lanes = exchange(Operands{a, {b0, b1}}, where);
-    const auto half_of = [](std::uint32_t word, int upper) {
-      return static_cast<double>(float_of_bits(upper != 0 ? word & 0xffff0000u : word << 16));
-    };
-    const int g = thread_ % kWarp / 4;
-    const int t = thread_ % 4;
-    for (int i = 0; i < 4; ++i) {
-      const int row = g + i / 2 * 8;
-      const int column = 2 * t + i % 2;
-      double sum = static_cast<double>(d[i]);
-      for (int k = 0; k < 16; ++k) {
-        const int pair = k % 8 / 2;
-        const auto of_a = lanes[idx(row % 8 * 4 + pair)].template get<Operands>().a;
-        const auto of_b = lanes[idx(column * 4 + pair)].template get<Operands>();
-        sum += half_of(of_a.v[row / 8 + k / 8 * 2], k % 2) * half_of(of_b.b[k / 8], k % 2);
-      }
-      d[i] = static_cast<float>(sum);
-    }
+    multiply<bf16>(d, a, b0, b1, where);
+  }
+  void mma_half(float (&d)[4], const Words& a, std::uint32_t b0, std::uint32_t b1,
+                Where where = Where::current()) {
+    multiply<f16>(d, a, b0, b1, where);
   }
   std::uint32_t and_or(std::uint32_t a, std::uint32_t b, std::uint32_t c) const noexcept {
     return (a & b) | c;
   }
+  std::uint32_t halves(std::uint32_t low, std::uint32_t high, int upper) const noexcept {
+    return upper == 0 ? (low & 0xffffu) | high << 16 : low >> 16 | (high & 0xffff0000u);
+  }
   std::uint32_t bf16_pair(float low, float high) const noexcept {
     return float_to_bfloat16(low) | static_cast<std::uint32_t>(float_to_bfloat16(high)) << 16;
+  }
+  std::uint32_t half_pair(float low, float high) const noexcept {
+    return float_to_half(low) | static_cast<std::uint32_t>(float_to_half(high)) << 16;
   }
   std::uint32_t add_bf16(std::uint32_t a, std::uint32_t b) const noexcept {
     return bf16_pair(low_of(a) + low_of(b), high_of(a) + high_of(b));
@@ -197,6 +184,45 @@ class HostThread {
   static float apart(float value) noexcept {
     asm volatile("" : "+m"(value));
     return value;
+  }
+
+  /// Products and their sum are exact in double, and rounded once: a tensor core may differ from that
+  /// by some units of the last place of the greatest term. @tparam S  of the factors
+  template <typename S>
+  void multiply(float (&d)[4], const Words& a, std::uint32_t b0, std::uint32_t b1, Where where) {
+    struct Operands {
+      Words a;
+      std::uint32_t b[2];
+    };
+    using Sums = std::array<double, 4>;
+    Slots& lanes = exchange(Operands{a, {b0, b1}}, where);
+    if (thread_ % kWarp == 0) {  // the first lane to go on does it for all, as in fold()
+      double rows[16][16], columns[8][16];
+      for (int lane = 0; lane < kWarp; ++lane) {
+        const auto operands = lanes[idx(lane)].template get<Operands>();
+        const auto halves_to = [&](std::uint32_t word, double* to) {
+          for (int i = 0; i < 2; ++i) {
+            S half;
+            half.bits = static_cast<std::uint16_t>(word >> 16 * i);
+            to[i] = static_cast<double>(static_cast<float>(half));
+          }
+        };
+        const int g = lane / 4, k = lane % 4 * 2;
+        for (int i = 0; i < 4; ++i) halves_to(operands.a.v[i], rows[g + i % 2 * 8] + k + i / 2 * 8);
+        for (int i = 0; i < 2; ++i) halves_to(operands.b[i], columns[g] + k + i * 8);
+      }
+      for (int lane = 0; lane < kWarp; ++lane) {
+        Sums sums = {};
+        for (int i = 0; i < 4; ++i) {
+          const double* const row = rows[lane / 4 + i / 2 * 8];
+          const double* const column = columns[lane % 4 * 2 + i % 2];
+          for (int k = 0; k < 16; ++k) sums[idx(i)] += row[k] * column[k];
+        }
+        lanes[idx(lane)].set(sums);
+      }
+    }
+    const auto sums = lanes[idx(thread_ % kWarp)].template get<Sums>();
+    for (int i = 0; i < 4; ++i) d[i] = static_cast<float>(static_cast<double>(d[i]) + sums[idx(i)]);
   }
 
   /// Halves of the warp's lanes are folded onto each other until one value is left. The first lane to

@@ -35,6 +35,17 @@ struct StoredRows {
   FOREDRAFT_HOST_DEVICE S* row(int head, int place) const {
     return reinterpret_cast<S*>(data + idx(head) * head_bytes + idx(place) * idx(row_bytes));
   }
+
+  /// Chunks of a row: see kInChunk.
+  FOREDRAFT_HOST_DEVICE int chunks(int d_head) const {
+    const int bits = format == RowFormat::kF32 ? 2 : 3;  // a division would take long
+    return (d_head + (1 << bits) - 1) >> bits;
+  }
+  /// Whether each lies where 16 bytes can be loaded at once.
+  FOREDRAFT_HOST_DEVICE bool aligned() const {
+    return format != RowFormat::kQ8_0 &&
+           (reinterpret_cast<std::uintptr_t>(data) | head_bytes | idx(row_bytes)) % 16 == 0;
+  }
 };
 
 /// Both, as kernels reach them.
@@ -84,67 +95,51 @@ FOREDRAFT_DEVICE void with_element_of(RowFormat format, F&& f) {
   f(Element<q8_0>());
 }
 
-/// f16 and bf16, by their bits.
+/// Values of a chunk: what a thread loads of a row at once, 16 bytes of it. Of q8_0 it is eight codes, in
+/// words 0 and 1, and their scale in word 2.
 template <typename S>
-concept TwoBytes = std::is_same_v<S, f16> || std::is_same_v<S, bf16>;
+inline constexpr int kInChunk = 16 / static_cast<int>(sizeof(S));
+template <>
+inline constexpr int kInChunk<q8_0> = 8;
 
-template <TwoBytes S, typename T>
-FOREDRAFT_DEVICE float float_of(T& t, std::uint16_t bits) {
-  if constexpr (std::is_same_v<S, bf16>) {
-    return low_of(bits);
-  } else {
-    return t.half_to_float(bits);
-  }
-}
-
-/// Value d of a row.
+/// Chunk i of a row whose chunks lie anywhere; zeros behind the row's end.
+/// @see StoredRows::aligned
 template <typename T>
-FOREDRAFT_DEVICE float load_element(T& t, const float* row, int d) {
-  return t.load(row + d);
-}
-template <TwoBytes S, typename T>
-FOREDRAFT_DEVICE float load_element(T& t, const S* row, int d) {
-  return float_of<S>(t, t.load(reinterpret_cast<const std::uint16_t*>(row) + d));
-}
-template <typename T>
-FOREDRAFT_DEVICE float load_element(T& t, const q8_0* row, int d) {
-  const q8_0* const block = row + d / q8_0::kValues;
-  const float scale = t.half_to_float(t.load(&block->scale.bits));
-  return t.mul(scale, static_cast<float>(t.load(block->codes + d % q8_0::kValues)));
-}
-/// Values d .. d + 3 of a row of n, as of a row of floats.
-template <TwoBytes S, typename T>
-FOREDRAFT_DEVICE Four load_elements(T& t, const S* row, int d, int n) {
-  struct alignas(8) Bits {
-    std::uint16_t v[4];
-  } bits = {};
-  const auto* const from = reinterpret_cast<const std::uint16_t*>(row) + d;
-  if (n % 4 == 0 && d < n) {
-    bits = t.load(reinterpret_cast<const Bits*>(from));
-  } else {
+FOREDRAFT_DEVICE Words load_apart(T& t, const StoredRows& rows, const std::byte* row, int i) {
+  Words chunk = {};
+  const auto load_half = [&](const std::byte* from, int at) {
+    const auto half = t.load(reinterpret_cast<const std::uint16_t*>(from + at));
+    chunk.v[at / 4] |= std::uint32_t{half} << at % 4 * 8;
+  };
+  if (rows.format == RowFormat::kQ8_0) {
+    const std::byte* const block = row + i / 4 * static_cast<int>(sizeof(q8_0));
     FOREDRAFT_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      if (d + i < n) bits.v[i] = t.load(from + i);
-    }
+    for (int at = 0; at < 8; at += 2) load_half(block + 2 + i % 4 * 8, at);
+    chunk.v[2] = t.load(reinterpret_cast<const std::uint16_t*>(block));
+    return chunk;
   }
-  Four four;
+  const int bytes = rows.row_bytes - i * 16;
   FOREDRAFT_UNROLL
-  for (int i = 0; i < 4; ++i) four.v[i] = float_of<S>(t, bits.v[i]);
-  return four;
+  for (int at = 0; at < 16; at += 2) {
+    if (at < bytes) load_half(row + i * 16, at);
+  }
+  return chunk;
 }
 
-/// A row in q8_0 is whole blocks, so d is in it. Codes are aligned like the scale: by two bytes.
-template <typename T>
-FOREDRAFT_DEVICE Four load_elements(T& t, const q8_0* row, int d, int /*n*/) {
-  const q8_0* const block = row + d / q8_0::kValues;
-  const float scale = t.half_to_float(t.load(&block->scale.bits));
-  const auto* const from = reinterpret_cast<const std::uint16_t*>(block->codes + d % q8_0::kValues);
-  const std::uint16_t pairs[2] = {t.load(from), t.load(from + 1)};
+/// Values 4 i .. 4 i + 3 of a chunk in f32 or q8_0.
+template <typename S, typename T>
+FOREDRAFT_DEVICE Four four_of(T& t, const Words& chunk, int i) {
   Four four;
   FOREDRAFT_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    const auto code = static_cast<std::int8_t>(pairs[i / 2] >> i % 2 * 8);
-    four.v[i] = t.mul(scale, static_cast<float>(code));
+  for (int j = 0; j < 4; ++j) {
+    if constexpr (std::is_same_v<S, float>) {
+      four.v[j] = float_of_bits(chunk.v[j]);
+    } else {
+      static_assert(std::is_same_v<S, q8_0>);
+      const auto code = static_cast<std::int8_t>(chunk.v[i] >> j * 8);
+      four.v[j] =
+          t.mul(t.half_to_float(static_cast<std::uint16_t>(chunk.v[2])), static_cast<float>(code));
+    }
   }
   return four;
 }

@@ -149,7 +149,8 @@ struct ExpertProduct {
     if (begin >= end) return;  // all threads of the block
     float* const sums = t.template shared<float>(kWarps * Tiles::kSums);
     Words* const rings = t.template shared<Words>(kWarps * Tiles::kRingWords);
-    const int split = split_of(a.n_out(), a.w.n_in);
+    const int split_bits = split_bits_of(a.n_out(), a.w.n_in);
+    const int split = 1 << split_bits;
     const int group = warp_of(t) / split;
     const int n_tiles = a.n_out() / kTileRows;  // of an expert
     const int tile = t.block_x() * (kWarps / split) + group;
@@ -157,7 +158,7 @@ struct ExpertProduct {
       return begin + i < end ? t.load(a.pairs + begin + i) / a.pairs_of_row : -1;
     });
     typename Tiles::Totals total = {};
-    Tiles::add_up(t, a.x, rows, a.w, expert * n_tiles + tile, warp_of(t) % split, split,
+    Tiles::add_up(t, a.x, rows, a.w, expert * n_tiles + tile, warp_of(t) % split, split_bits,
                   rings + warp_of(t) * Tiles::kRingWords, total, [] {});  // it has waited
     Tiles::store_sums(t, total[0][0], sums + warp_of(t) * Tiles::kSums);
     t.sync();

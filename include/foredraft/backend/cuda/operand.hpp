@@ -33,6 +33,49 @@ struct Operand {
   }
 };
 
+/// Where rows of an Operand are written.
+struct OperandRows {
+  Words* parts = nullptr;
+  float* sums = nullptr;
+  int n_in = 0;
+
+  Operand operand(int n_rows) const noexcept { return {parts, sums, n_rows, n_in}; }
+
+  /// Columns 4 four .. 4 four + 3, where mma() wants them, and of each 32 columns the sum. All threads of a
+  /// warp call it, with fours one behind the other; those behind the last are left out.
+  template <typename T>
+  FOREDRAFT_DEVICE void put(T& t, int row, int four, const Four& values) const {
+    const Words words = rounded(t, values);
+    float sum = t.add(t.add(low_of(words.v[0]), low_of(words.v[2])),
+                      t.add(high_of(words.v[0]), high_of(words.v[2])));
+    sum = t.add(sum, t.add(t.add(low_of(words.v[1]), low_of(words.v[3])),
+                           t.add(high_of(words.v[1]), high_of(words.v[3]))));
+    for (int mask = 1; mask < 8; mask *= 2) sum = t.add(sum, t.shuffle_xor(sum, mask));
+    const int n_parts = Operand::parts_in(n_in);
+    if (four >= n_parts * 4) return;
+    t.store(parts + (idx(row / Operand::kRows) * idx(n_parts) + idx(four / 4)) * kWarp +
+                row % Operand::kRows * 4 + four % 4,
+            words);
+    if (four % 8 == 0) t.store(sums + idx(row) * idx(n_parts / 2) + four / 8, sum);
+  }
+
+ private:
+  /// As two numbers in bf16. What is infinite has no second one, which would be NaN: a product with
+  /// weights of several planes still is.
+  template <typename T>
+  FOREDRAFT_DEVICE static Words rounded(T& t, const Four& values) {
+    const std::uint32_t high[2] = {t.bf16_pair(values.v[0], values.v[1]),
+                                   t.bf16_pair(values.v[2], values.v[3])};
+    float low[4];
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const float rest = i % 2 == 0 ? low_of(high[i / 2]) : high_of(high[i / 2]);
+      low[i] = rest - rest == 0.0f ? t.add(values.v[i], -rest) : 0.0f;
+    }
+    return {{high[0], high[1], t.bf16_pair(low[0], low[1]), t.bf16_pair(low[2], low[3])}};
+  }
+};
+
 /// What rows of an Operand are made of: rows of x, either activated and gated, or normed, or as they are.
 struct RowSource {
   const float* x = nullptr;  // [rows of the pass, n_in]
@@ -48,49 +91,50 @@ struct RowSource {
   FOREDRAFT_HOST_DEVICE int fours() const { return Operand::parts_in(n_in) * 4; }
 };
 
-/// Makes a row, by all threads of a block together, once.
-struct RowMaker {
-  static constexpr int kThreads = 256;
+/// Makes rows of an Operand. A block for each row where there is a norm, which needs all of it; else one for
+/// each 2048 columns. Code that runs once is kept short, here and in other kernels: fetching it takes longer
+/// than what it does.
+struct PrepareRows {
+  static constexpr const char* kName = "prepare_rows";
+  static constexpr int kThreads = 512;
   static constexpr int kWarps = kThreads / kWarp;
-  static constexpr int kHeld = 4;  // fours of a thread that wait for the norm's sum
-
-  /// Where a row goes, and the sums of its groups.
-  struct To {
-    Words* parts;
-    int part_words;  // between two parts
-    float* sums;
+  static constexpr int kHeld = 2;            // fours of a thread that wait for the norm's sum
+  static constexpr bool kLoadsAhead = true;  // weights of the norm, and which rows
+  struct Args {
+    RowSource from = {};
+    OperandRows to = {};
   };
 
-  /// Waits for the kernels before. Who reads the row waits for the block.
-  /// @param i      of the rows that are wanted
-  /// @param first  fours [first, end) of the row; with a norm they have to be all of it
-  /// @param of_warps  shared memory [kWarps]
+  static int shared() noexcept { return shared_bytes<float>(kWarps); }
+  static Grid grid(const Args& a, int n_rows) noexcept {
+    const bool whole = a.from.norm.weight != nullptr;
+    return {n_rows, whole ? 1 : parts_of(a.from.fours(), kThreads)};
+  }
+
   template <typename T>
-  FOREDRAFT_DEVICE static void make(T& t, const RowSource& a, int i, int first, int end,
-                                    float* of_warps, const To& to) {
-    const int row = a.rows == nullptr ? i : t.load(a.rows + i);
-    if (a.norm.weight == nullptr) {
+  FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
+    const int row = a.from.rows == nullptr ? t.block_x() : t.load(a.from.rows + t.block_x());
+    if (a.from.norm.weight == nullptr) {
       t.wait_for_kernels();
-      for (; first < end; first += kThreads) {
-        put(t, a, first + t.thread(), load_values(t, a, row, first + t.thread()), to);
-      }
-      return;
+      const int four = t.block_y() * kThreads + t.thread();
+      return a.to.put(t, t.block_x(), four, load_values(t, a.from, row, four));
     }
     Four weights[kHeld], values[kHeld];
     FOREDRAFT_UNROLL
-    for (int k = 0; k < kHeld; ++k) weights[k] = load_weights(t, a, t.thread() + k * kThreads);
+    for (int k = 0; k < kHeld; ++k) weights[k] = load_weights(t, a.from, t.thread() + k * kThreads);
     t.wait_for_kernels();
     FOREDRAFT_UNROLL
-    for (int k = 0; k < kHeld; ++k) values[k] = load_x(t, a, row, t.thread() + k * kThreads);
-    const float scale = scale_of(t, a, row, values, of_warps);
-    FOREDRAFT_UNROLL
-    for (int k = 0; k < kHeld; ++k) {
-      if (k * kThreads >= end) break;
-      put(t, a, t.thread() + k * kThreads, normed(t, values[k], scale, weights[k]), to);
-    }
-    for (int next = kHeld * kThreads; next < end; next += kThreads) {
-      const int four = next + t.thread();
-      put(t, a, four, normed(t, load_x(t, a, row, four), scale, load_weights(t, a, four)), to);
+    for (int k = 0; k < kHeld; ++k) values[k] = load_x(t, a.from, row, t.thread() + k * kThreads);
+    const float scale = scale_of(t, a.from, row, values);
+    FOREDRAFT_ROLLED
+    for (int first = 0; first < a.from.fours(); first += kThreads) {
+      const int four = first + t.thread();
+      a.to.put(t, t.block_x(), four, normed(t, values[0], scale, weights[0]));
+      values[0] = values[1];
+      weights[0] = weights[1];
+      if (first + kHeld * kThreads >= a.from.fours()) continue;
+      values[1] = load_x(t, a.from, row, four + kHeld * kThreads);
+      weights[1] = load_weights(t, a.from, four + kHeld * kThreads);
     }
   }
 
@@ -127,91 +171,20 @@ struct RowMaker {
     return result;
   }
 
-  /// Where mma() wants them, and of each 32 columns the sum. All threads of a warp call it.
-  template <typename T>
-  FOREDRAFT_DEVICE static void put(T& t, const RowSource& a, int four, const Four& values,
-                                   const To& to) {
-    const Words words = rounded(t, values);
-    float sum = t.add(t.add(low_of(words.v[0]), low_of(words.v[2])),
-                      t.add(high_of(words.v[0]), high_of(words.v[2])));
-    sum = t.add(sum, t.add(t.add(low_of(words.v[1]), low_of(words.v[3])),
-                           t.add(high_of(words.v[1]), high_of(words.v[3]))));
-    for (int mask = 1; mask < 8; mask *= 2) sum = t.add(sum, t.shuffle_xor(sum, mask));
-    if (four >= a.fours()) return;
-    t.store(to.parts + four / 4 * to.part_words + four % 4, words);
-    if (four % 8 == 0) t.store(to.sums + four / 8, sum);
-  }
-
   /// 1 / sqrt(mean(x^2) + epsilon), in every thread of the block. The order of the sum depends on the
-  /// length of a row alone. @param held  a thread's first fours
+  /// length of a row alone. @param held  a thread's first ones
   template <typename T>
   FOREDRAFT_DEVICE static float scale_of(T& t, const RowSource& a, int row,
-                                         const Four (&held)[kHeld], float* of_warps) {
+                                         const Four (&held)[kHeld]) {
+    float* const of_warps = t.template shared<float>(kWarps);
     float squares = 0;
     FOREDRAFT_UNROLL
     for (int i = 0; i < kHeld; ++i) squares = add_squares(t, held[i], squares);
+    FOREDRAFT_ROLLED
     for (int four = kHeld * kThreads + t.thread(); four * 4 < a.n_in; four += kThreads) {
       squares = add_squares(t, load_x(t, a, row, four), squares);
     }
-    squares = t.warp_sum(squares);
-    if (lane_of(t) == 0) t.store(of_warps + warp_of(t), squares);
-    t.sync();
-    squares = t.load(of_warps);
-    for (int warp = 1; warp < kWarps; ++warp) squares = t.add(squares, t.load(of_warps + warp));
-    return inverse_root(t, squares, a.n_in, a.norm.epsilon);
-  }
-  template <typename T>
-  FOREDRAFT_DEVICE static float add_squares(T& t, const Four& values, float squares) {
-    FOREDRAFT_UNROLL
-    for (int i = 0; i < 4; ++i) squares = t.fma(values.v[i], values.v[i], squares);
-    return squares;
-  }
-
-  /// As two numbers in bf16. What is infinite has no second one, which would be NaN: a product with
-  /// weights of several planes still is.
-  template <typename T>
-  FOREDRAFT_DEVICE static Words rounded(T& t, const Four& values) {
-    const std::uint32_t high[2] = {t.bf16_pair(values.v[0], values.v[1]),
-                                   t.bf16_pair(values.v[2], values.v[3])};
-    float low[4];
-    FOREDRAFT_UNROLL
-    for (int i = 0; i < 4; ++i) {
-      const float rest = i % 2 == 0 ? low_of(high[i / 2]) : high_of(high[i / 2]);
-      low[i] = rest - rest == 0.0f ? t.add(values.v[i], -rest) : 0.0f;
-    }
-    return {{high[0], high[1], t.bf16_pair(low[0], low[1]), t.bf16_pair(low[2], low[3])}};
-  }
-};
-
-/// Rows, and nothing else. A block for each row where there is a norm, which needs all of it; else one for
-/// each 1024 columns.
-struct PrepareRows {
-  static constexpr const char* kName = "prepare_rows";
-  static constexpr int kThreads = RowMaker::kThreads;
-  static constexpr bool kLoadsAhead = true;  // weights of the norm, and which rows
-  struct Args {
-    RowSource from = {};
-    Words* parts = nullptr;  // written, see Operand
-    float* sums = nullptr;   // likewise
-  };
-
-  static int shared() noexcept { return shared_bytes<float>(RowMaker::kWarps); }
-  static Grid grid(const Args& a, int n_rows) noexcept {
-    const bool whole = a.from.norm.weight != nullptr;
-    return {n_rows, whole ? 1 : parts_of(a.from.fours(), kThreads)};
-  }
-
-  template <typename T>
-  FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
-    float* const of_warps = t.template shared<float>(RowMaker::kWarps);
-    const int row = t.block_x();
-    const int n_parts = Operand::parts_in(a.from.n_in);
-    const RowMaker::To to{
-        a.parts + idx(row / Operand::kRows) * idx(n_parts) * kWarp + row % Operand::kRows * 4,
-        kWarp, a.sums + idx(row) * idx(n_parts / 2)};
-    const int first = t.block_y() * kThreads;
-    const int end = a.from.norm.weight != nullptr ? a.from.fours() : first + kThreads;
-    RowMaker::make(t, a.from, row, first, end, of_warps, to);
+    return norm_scale_of_block<kThreads>(t, squares, a.n_in, a.norm.epsilon, of_warps);
   }
 };
 

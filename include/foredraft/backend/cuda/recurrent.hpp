@@ -70,8 +70,8 @@ void Worker<D>::short_conv(const ShortConvArgs<Worker, V>& a) noexcept {
     upload_steps(a.common.sequences, a.common.states, a.common.kept);
     const int width = a.shape.width;
     float* const in = work_.mixer_in.reserve(area(a.common.n_rows, a.shape.d_in())).raw();
-    product(factors({.x = a.common.x.raw(), .n_in = a.in->n_in(), .norm = norm(a.common.norm)},
-                    a.common.n_rows, {a.in}),
+    product(prepared({.x = a.common.x.raw(), .n_in = a.in->n_in(), .norm = norm(a.common.norm)},
+                     a.common.n_rows),
             {{a.in, nullptr, in}});
     float* const mixed = work_.mixed.reserve(area(a.common.n_rows, width)).raw();
     for_each_group(a.common, [&](const StateSteps::Group& group, const StateLayers& layers) {
@@ -85,7 +85,8 @@ void Worker<D>::short_conv(const ShortConvArgs<Worker, V>& a) noexcept {
                                  .layers = layers};
       launch<ShortConv>(ShortConv::grid(args), 0, args);
     });
-    add_product(*a.out, {.x = mixed, .n_in = width}, a.common.n_rows, {}, 1.0f, a.common.x.raw());
+    add_product(*a.out, prepared({.x = mixed, .n_in = width}, a.common.n_rows), {}, 1.0f,
+                a.common.x.raw());
   });
 }
 
@@ -97,8 +98,8 @@ void Worker<D>::selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
     upload_steps(a.common.sequences, a.common.states, a.common.kept);
     const SelectiveScanShape& shape = a.shape;
     float* const in = work_.mixer_in.reserve(area(a.common.n_rows, shape.d_in())).raw();
-    product(factors({.x = a.common.x.raw(), .n_in = a.in->n_in(), .norm = norm(a.common.norm)},
-                    a.common.n_rows, {a.in}),
+    product(prepared({.x = a.common.x.raw(), .n_in = a.in->n_in(), .norm = norm(a.common.norm)},
+                     a.common.n_rows),
             {{a.in, nullptr, in}});
     float* const mixed = work_.mixed.reserve(area(a.common.n_rows, shape.width)).raw();
     for_each_group(a.common, [&](const StateSteps::Group& group, const StateLayers& layers) {
@@ -141,7 +142,7 @@ void Worker<D>::selective_scan(const SelectiveScanArgs<Worker, V>& a) noexcept {
                                 .gate_first = true,
                                 .norm = norm(a.group_norm)};
     launch<GatedNorm>(GatedNorm::grid(gated, a.common.n_rows), 0, gated);
-    add_product(*a.out, {.x = mixed, .n_in = shape.width}, a.common.n_rows, {}, 1.0f,
+    add_product(*a.out, prepared({.x = mixed, .n_in = shape.width}, a.common.n_rows), {}, 1.0f,
                 a.common.x.raw());
   });
 }
@@ -157,8 +158,8 @@ void Worker<D>::gated_delta_net(const GatedDeltaNetArgs<Worker, V>& a) noexcept 
     float* const gate = work_.mixer_gate.reserve(area(a.common.n_rows, shape.width)).raw();
     float* const beta = work_.beta.reserve(area(a.common.n_rows, shape.n_heads)).raw();
     float* const alpha = work_.alpha.reserve(area(a.common.n_rows, shape.n_heads)).raw();
-    product(factors({.x = a.common.x.raw(), .n_in = a.qkv->n_in(), .norm = norm(a.common.norm)},
-                    a.common.n_rows, {a.qkv, a.gate}),
+    product(prepared({.x = a.common.x.raw(), .n_in = a.qkv->n_in(), .norm = norm(a.common.norm)},
+                     a.common.n_rows),
             {{a.qkv, nullptr, qkv},
              {a.gate, nullptr, gate},
              {a.beta, nullptr, beta},
@@ -192,7 +193,7 @@ void Worker<D>::gated_delta_net(const GatedDeltaNetArgs<Worker, V>& a) noexcept 
                                 .gate_first = false,
                                 .norm = norm(a.head_norm)};
     launch<GatedNorm>(GatedNorm::grid(gated, a.common.n_rows), 0, gated);
-    add_product(*a.out, {.x = mixed, .n_in = shape.width}, a.common.n_rows, {}, 1.0f,
+    add_product(*a.out, prepared({.x = mixed, .n_in = shape.width}, a.common.n_rows), {}, 1.0f,
                 a.common.x.raw());
   });
 }

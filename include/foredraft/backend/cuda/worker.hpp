@@ -12,6 +12,7 @@
 #include <vector>
 
 #include <foredraft/backend/backend.hpp>
+#include <foredraft/backend/cuda/attended.hpp>
 #include <foredraft/backend/cuda/attention.hpp>
 #include <foredraft/backend/cuda/device.hpp>
 #include <foredraft/backend/cuda/embed.hpp>
@@ -26,6 +27,7 @@
 #include <foredraft/backend/cuda/rows.hpp>
 #include <foredraft/backend/cuda/state_steps.hpp>
 #include <foredraft/backend/cuda/states.hpp>
+#include <foredraft/backend/cuda/tile_product.hpp>
 #include <foredraft/backend/ops.hpp>
 #include <foredraft/backend/recurrent_ops.hpp>
 #include <foredraft/backend/row_format.hpp>
@@ -51,7 +53,6 @@ struct Scratch {
   Buffer<float> q;          // [n_rows, d_q] before heads are finished
   Buffer<float> k, v;       // [n_rows, d_kv] before they are stored
   Buffer<float> parts;      // of attention
-  Buffer<float> attended;   // [n_rows, d_q]
   Buffer<float> projected;  // what layers are given besides x, on its way
   Buffer<float> gate, up;   // [n_rows, d_ff]
   Buffer<float> y;          // [n_rows, d_model] before a norm
@@ -81,7 +82,7 @@ struct Scratch {
     places.reserve(idx(s.n_rows));
     for (Buffer<float>* buffer : {&k, &v}) buffer->reserve(area(s.n_rows, s.d_kv));
     for (Buffer<float>* buffer : {&gate, &up}) buffer->reserve(area(s.n_rows, s.d_ff));
-    for (Buffer<float>* buffer : {&q, &attended}) buffer->reserve(area(s.n_rows, s.d_q));
+    q.reserve(area(s.n_rows, s.d_q));
     y.reserve(area(s.n_rows, s.d_model));
     if (s.d_in == 0) return;
     mixer_in.reserve(area(s.n_rows, s.d_in));
@@ -129,8 +130,8 @@ class Worker {
       float* const q = work_.q.reserve(idx(a.n_rows) * d_q).raw();
       float* const k = work_.k.reserve(idx(a.n_rows) * d_kv).raw();
       float* const v = work_.v.reserve(idx(a.n_rows) * d_kv).raw();
-      const Factors x = factors({.x = a.x.raw(), .n_in = a.wq->n_in(), .norm = norm(a.norm)},
-                                a.n_rows, {a.wq, a.wk, a.wv});
+      const Operand x =
+          prepared({.x = a.x.raw(), .n_in = a.wq->n_in(), .norm = norm(a.norm)}, a.n_rows);
       const bool own_values = a.wv != nullptr;
       if (own_values) {
         product(x,
@@ -168,14 +169,9 @@ class Worker {
   void attend(const AttendArgs<Worker, R>& a) noexcept {
     guarded([&] {
       upload_places(a.sequences);
-      float* const attended =
-          work_.attended.reserve(idx(a.n_rows) * idx(a.n_heads) * idx(a.d_head)).raw();
+      const OperandRows attended = rows_for(a.n_rows, a.wo->n_in());
       for (const RowPlaces::Group& group : places_->groups) attend_group(a, group, attended);
-      RowSource in{.x = attended, .n_in = a.wo->n_in()};
-      if (a.gate) {
-        in = gated(a.gate.raw(), Activation::kSigmoid, attended, in.n_in);
-      }
-      add_product(*a.wo, in, a.n_rows, a.post_norm, a.residual, a.x.raw());
+      add_product(*a.wo, attended.operand(a.n_rows), a.post_norm, a.residual, a.x.raw());
     });
   }
 
@@ -183,8 +179,8 @@ class Worker {
     guarded([&] {
       const int d_ff = a.gate->n_out();
       float* const gate = work_.gate.reserve(area(a.n_rows, d_ff)).raw();
-      const Factors x = factors({.x = a.x.raw(), .n_in = a.gate->n_in(), .norm = norm(a.norm)},
-                                a.n_rows, {a.gate, a.up});
+      const Operand x =
+          prepared({.x = a.x.raw(), .n_in = a.gate->n_in(), .norm = norm(a.norm)}, a.n_rows);
       RowSource inner = gated(gate, a.activation, a.factor.raw(), d_ff);
       if (a.up == nullptr) {
         inner.by_stride = a.factor_stride;
@@ -194,7 +190,8 @@ class Worker {
         inner.by = up;
         product(x, {{a.gate, nullptr, gate}, {a.up, nullptr, up}});
       }
-      add_product(*a.down, inner, a.n_rows, a.post_norm, a.residual, a.x.raw(), a.output_scale);
+      add_product(*a.down, prepared(inner, a.n_rows), a.post_norm, a.residual, a.x.raw(),
+                  a.output_scale);
     });
   }
 
@@ -203,7 +200,7 @@ class Worker {
       const int n_rows = static_cast<int>(a.tokens.size());
       const int width = a.projection->n_out();
       float* const projected = work_.projected.reserve(area(n_rows, width)).raw();
-      product(factors({.x = a.x.raw(), .n_in = a.projection->n_in()}, n_rows, {a.projection}),
+      product(prepared({.x = a.x.raw(), .n_in = a.projection->n_in()}, n_rows),
               {{a.projection, nullptr, projected}});
       const int* const tokens = work_.tokens.write(a.tokens).raw();
       with_format(a.table->format(), [&]<WeightFormat F>() {
@@ -252,7 +249,7 @@ class Worker {
                          .n_in = a.w->n_in(),
                          .norm = norm(a.norm)};
       const float* const by_row = temperatures(a.sums);  // first: copies divide a graph
-      product(factors(in, n_rows, {a.w}), {{a.w, nullptr, logits}},
+      product(prepared(in, n_rows), {{a.w, nullptr, logits}},
               {.scale = a.scale, .softcap = a.softcap});
       const std::size_t all = idx(n_rows) * idx(n_runs);
       const HeadRuns::Args runs{.logits = logits,
@@ -336,50 +333,19 @@ class Worker {
             .n_in = n_in};
   }
 
-  /// Rows as products take them: made, or what each block of a product makes its one row of.
-  struct Factors {
-    Operand rows;
-    RowSource from = {};
-
-    Factors(const Operand& x) : rows(x) {}  // NOLINT(google-explicit-constructor)
-    /// Of one row.
-    Factors(const RowSource& source)  // NOLINT(google-explicit-constructor)
-        : rows{nullptr, nullptr, 1, source.n_in}, from(source) {}
-    bool made() const noexcept { return rows.parts != nullptr; }
-  };
-
-  /// @param matrices  of the launch that takes them: where some of its blocks have to wait for others, making a
-  ///     row in each takes longer than a kernel
-  Factors factors(const RowSource& from, int n_rows,
-                  std::initializer_list<const Matrix*> matrices) {
-    constexpr int kMultiprocessors = 132, kSharedOfEach = 227 << 10;  // of an H100 and an H200
-    if (n_rows != 1 || from.n_in > kMostMade) return prepared(from, n_rows);
-    int warps = 0;
-    for (const Matrix* w : matrices) {
-      if (w != nullptr) warps += parts_of(w->n_out(), kTileRows) * split_of(w->n_out(), w->n_in());
-    }
-    int at_once = 0;
-    with_format((*matrices.begin())->format(), [&]<WeightFormat F>() {
-      using K = Product<F, 1, 1, true>;
-      typename K::Args args;
-      args.x.n_in = from.n_in;
-      at_once = kMultiprocessors * (kSharedOfEach / K::shared(args)) * K::kWarps;
-    });
-    if (warps <= at_once) return from;
-    return prepared(from, n_rows);
+  /// Room for rows as products take them, until there are other ones.
+  OperandRows rows_for(int n_rows, int n_in) {
+    return {work_.factors.reserve(Operand::words_in(n_rows, n_in)).raw(),
+            work_.group_sums.reserve(Operand::sums_in(n_rows, n_in)).raw(), n_in};
   }
-  /// Until the next ones are.
   Operand prepared(const RowSource& from, int n_rows) {
-    const PrepareRows::Args args{
-        .from = from,
-        .parts = work_.factors.reserve(Operand::words_in(n_rows, from.n_in)).raw(),
-        .sums = work_.group_sums.reserve(Operand::sums_in(n_rows, from.n_in)).raw()};
+    const PrepareRows::Args args{from, rows_for(n_rows, from.n_in)};
     launch<PrepareRows>(PrepareRows::grid(args, n_rows), PrepareRows::shared(), args);
-    return {args.parts, args.sums, n_rows, from.n_in};
+    return args.to.operand(n_rows);
   }
 
   /// Matrices of one format that follow each other share a launch.
-  void product(const Factors& x, std::initializer_list<Output> outputs, const End& end = {}) {
+  void product(const Operand& x, std::initializer_list<Output> outputs, const End& end = {}) {
     for (auto next = outputs.begin(); next != outputs.end();) {
       const WeightFormat format = next->w->format();
       ProductPart parts[kMostParts] = {};
@@ -389,11 +355,12 @@ class Worker {
         ++next;
       }
       with_format(format, [&]<WeightFormat F>() {
-        const int n_rows = x.rows.n_rows;
-        if (!x.made()) return product_of<Product<F, 1, 1, true>>(x, parts, end);
+        const int n_rows = x.n_rows;
+        if (n_rows == 1) return product_of<Product<F, 1, 1, true>>(x, parts, end);
         if (n_rows <= 8) return product_of<Product<F, 1, 1>>(x, parts, end);
         if (n_rows <= 16) return product_of<Product<F, 1, 2>>(x, parts, end);
-        if constexpr (kShape<F>.biased) {  // biases take registers that more tiles would need
+        // Where rows come through the ring; and biases take registers that more tiles would need.
+        if constexpr (TileProduct<F, 1, 4>::kRowsInRing || kShape<F>.biased) {
           product_of<Product<F, 1, 4>>(x, parts, end);
         } else if (n_rows > 32) {
           product_of<Product<F, 1, 8>>(x, parts, end);
@@ -404,16 +371,15 @@ class Worker {
     }
   }
   template <typename K>
-  void product_of(const Factors& x, const ProductPart (&parts)[kMostParts], const End& end) {
-    typename K::Args args{.x = x.rows,
-                          .from = x.from,
+  void product_of(const Operand& x, const ProductPart (&parts)[kMostParts], const End& end) {
+    typename K::Args args{.x = x,
                           .parts = {},
                           .add = end.add,
                           .scale = end.scale,
                           .softcap = end.softcap,
                           .output_scale = end.output_scale};
     std::copy_n(parts, kMostParts, args.parts);
-    launch<K>(K::grid(args), K::shared(args), args);
+    launch<K>(K::grid(args), K::shared(), args);
   }
 
   // backend/cuda/experts.hpp
@@ -431,17 +397,15 @@ class Worker {
                       const StateLayers& layers, float* out);
 
   /// to += w * x, or the norm of that, times `residual`; then to times `output_scale`.
-  void add_product(const Matrix& w, const RowSource& from, int n_rows,
-                   const RmsNorm<Worker>& post_norm, float residual, float* to,
-                   float output_scale = 1.0f) {
-    const Factors x = factors(from, n_rows, {&w});
+  void add_product(const Matrix& w, const Operand& x, const RmsNorm<Worker>& post_norm,
+                   float residual, float* to, float output_scale = 1.0f) {
     if (!post_norm.weight) {
       return product(x, {{&w, nullptr, to}},
                      {.add = true, .scale = residual, .output_scale = output_scale});
     }
-    float* const y = work_.y.reserve(idx(n_rows) * idx(w.n_out())).raw();
+    float* const y = work_.y.reserve(idx(x.n_rows) * idx(w.n_out())).raw();
     product(x, {{&w, nullptr, y}});
-    launch<AddNorm>(AddNorm::grid(n_rows), 0,
+    launch<AddNorm>(AddNorm::grid(x.n_rows), AddNorm::shared(),
                     {y, to, w.n_out(), norm(post_norm), residual, output_scale});
   }
 
@@ -466,7 +430,7 @@ class Worker {
   /// that a text that grows has few graphs, and its memory few sizes.
   template <typename R>
   void attend_group(const AttendArgs<Worker, R>& a, const RowPlaces::Group& group,
-                    float* attended) {
+                    const OperandRows& attended) {
     const int n_parts = parts_of(group.visible, kPart);
     const std::size_t of_row = idx(a.n_heads) * idx(n_parts) * idx(2 + a.d_head);
     const std::size_t room = work_.attention_bytes / sizeof(float);
@@ -480,7 +444,7 @@ class Worker {
                         .nodes = work_.nodes.reserve(0).raw(),
                         .q = a.q.raw(),
                         .n_heads = a.n_heads,
-                        .n_kv_heads = a.n_kv_heads,
+                        .heads_of_keys = a.n_heads / a.n_kv_heads,
                         .d_head = a.d_head,
                         .scale = a.scale,
                         .softcap = a.softcap,
@@ -488,21 +452,22 @@ class Worker {
                         .n_parts = n_parts,
                         .parts = parts,
                         .layers = layers_of(group, a.kv)};
-    MergeParts::Args merge{.rows = args.rows,
-                           .n_rows = 0,
-                           .n_heads = a.n_heads,
-                           .d_head = a.d_head,
-                           .window = a.window,
-                           .n_parts = n_parts,
-                           .parts = parts,
-                           .out = attended};
-    for (int i = 0; i < group.n_sequences; ++i) merge.sinks[i] = args.layers.of[i].sinks;
+    PrepareAttended::Args merged{.from = {.rows = args.rows,
+                                          .n_rows = 0,
+                                          .n_heads = a.n_heads,
+                                          .d_head = a.d_head,
+                                          .window = a.window,
+                                          .n_parts = n_parts,
+                                          .parts = parts},
+                                 .gate = a.gate.raw(),
+                                 .to = attended};
+    for (int i = 0; i < group.n_sequences; ++i) merged.from.sinks[i] = args.layers.of[i].sinks;
     for (int done = 0; done < group.n_rows; done += most) {
-      args.n_rows = merge.n_rows = std::min(most, group.n_rows - done);
-      with_attend_part(args.heads_of_keys(),
+      args.n_rows = merged.from.n_rows = std::min(most, group.n_rows - done);
+      with_attend_part(args.heads_of_keys,
                        [&]<typename K>() { launch<K>(K::grid(args), K::shared(a.d_head), args); });
-      launch<MergeParts>(MergeParts::grid(merge), 0, merge);
-      args.rows = merge.rows = args.rows + most;
+      launch<PrepareAttended>(PrepareAttended::grid(merged), 0, merged);
+      args.rows = merged.from.rows = args.rows + most;
     }
   }
 
