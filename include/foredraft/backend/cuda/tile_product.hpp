@@ -81,10 +81,10 @@ struct TileProduct {
 
   // A stage of the ring is a burst: some steps that a warp waits for together, because what it does for one
   // takes less time than the latencies in it.
-  static constexpr int kParallel = kTiles * kColumns > 1 ? 1 : kOneRow ? 4 : 2;
-  static constexpr int kBurst = kParallel / kParts >= 4 && 12 * kAllWords <= kMostRingWords  ? 4
-                                : kParallel / kParts >= 2 && 6 * kAllWords <= kMostRingWords ? 2
-                                                                                             : 1;
+  static constexpr int kBurst = kTiles * kColumns > 1                             ? 1
+                                : kParts == 1 && 12 * kAllWords <= kMostRingWords ? 4
+                                : 6 * kAllWords <= kMostRingWords                 ? 2
+                                                                                  : 1;
   static constexpr int kStageWords = kBurst * kAllWords;
   static constexpr int kMostStages = 16 / kBurst;
   static constexpr int kStages =  // one of them is multiplied
