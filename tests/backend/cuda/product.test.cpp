@@ -32,9 +32,9 @@ constexpr Case kCases[] = {
     {TensorType::kQ6_K, 18, 1024}, {TensorType::kBF16, 270, 64}, {TensorType::kF32, 3, 4100}};
 
 /// Rows of x as factors, and where they are.
-struct Factors {
-  Factors(const on_device::Array<float>& x, int first, int n_rows, int n_in,
-          const on_device::Array<float>* norm)
+struct PreparedRows {
+  PreparedRows(const on_device::Array<float>& x, int first, int n_rows, int n_in,
+               const on_device::Array<float>* norm)
       : which(numbers(first, n_rows)),
         parts(Operand::words_in(n_rows, n_in)),
         sums(Operand::sums_in(n_rows, n_in)),
@@ -63,8 +63,8 @@ std::vector<float> product(const Matrix& w, const on_device::Array<float>& x, in
                            const on_device::Array<float>* norm) {
   using K = Product<F, kTiles, kColumns, kOneRow>;
   const on_device::Array<float> y(fd::idx(n_rows * w.n_out()));
-  const Factors factors(x, first, n_rows, w.n_in(), norm);
-  const typename K::Args args{.x = factors.operand, .parts = {{w.view(), nullptr, y.data()}}};
+  const PreparedRows rows(x, first, n_rows, w.n_in(), norm);
+  const typename K::Args args{.x = rows.operand, .parts = {{w.view(), nullptr, y.data()}}};
   on_device::launch<K>(K::grid(args), K::shared(), args);
   return y.read();
 }
@@ -134,8 +134,8 @@ TEST_CASE("matrices that share an input share a launch") {
   const Matrix a(first.view()), b(second.view());
   const on_device::Array<float> y(6);
   const on_device::Array<float> z(std::vector<float>(300, 100.0f));
-  const Factors factors(x, 0, 2, 6, nullptr);
-  K::Args args{.x = factors.operand,
+  const PreparedRows rows(x, 0, 2, 6, nullptr);
+  K::Args args{.x = rows.operand,
                .parts = {{a.view(), bias.data(), y.data()}, {b.view(), nullptr, z.data()}}};
   CHECK(K::grid(args).x == 3);  // one tile, and ten, eight a block
   on_device::launch<K>(K::grid(args), K::shared(), args);
