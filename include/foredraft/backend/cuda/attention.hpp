@@ -364,6 +364,7 @@ struct AttendPart {
     FOREDRAFT_ROLLED
     for (int first = 0; first < n_chunks; first += kRound) {
       if (first > 0) load_chunks(t, a, stored, head, of, first + lane_of(t) % 4, keys);
+      float of_round[2][4] = {};  // tensor cores cut sums off, so they get short ones
       FOREDRAFT_UNROLL
       for (int i = 0; i < kAtOnce / 2; ++i) {
         if (i == 2 && first + 8 >= n_chunks) break;
@@ -379,10 +380,13 @@ struct AttendPart {
           for (int row = 0; row < 2; ++row) {
             typename F::Pairs planes[F::kPlanes];
             F::planes_of(t, keys[2 * i + row], four, planes);
-            F::multiply(t, sums[row], factors, planes);
+            F::multiply(t, of_round[row], factors, planes);
           }
         }
       }
+      FOREDRAFT_UNROLL
+      for (int i = 0; i < 8; ++i)
+        sums[i / 4][i % 4] = t.add(sums[i / 4][i % 4], of_round[i / 4][i % 4]);
     }
     const float scale = F::kHalf ? t.mul(a.scale, 1 / kOfQuery) : a.scale;
     float* const to = scores + lane_of(t) / 4 * kScores + warp_of(t) * kOfWarp + lane_of(t) % 4 * 2;
