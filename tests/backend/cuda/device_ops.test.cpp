@@ -203,3 +203,44 @@ TEMPLATE_TEST_CASE("a tensor core multiplies what lies where the PTX ISA says", 
     }
   }
 }
+
+TEMPLATE_TEST_CASE("a tensor core cuts off what lies far below the greatest term", "", fd::bf16,
+                   fd::f16) {
+  struct Case {
+    float c;
+    float term;  // times 2^-26
+    int terms;
+    float sum;
+  };
+  const Case cases[] = {{1.0f, 1, 16, 1.0f},                // below the 25th place
+                        {1.0f, 4, 16, 1.0f + 0x1p-20f},     // above it
+                        {1.0f, 3, 16, 1.0f + 0x1p-21f},     // in part
+                        {-1.0f, -3, 16, -1.0f - 0x1p-21f},  // towards zero
+                        {1.0f, 2, 1, 1.0f},                 // the sum, behind 24 digits
+                        {0.0f, 3, 16, 3 * 0x1p-22f},  // without a greater term nothing is lost
+                        {1.0f, -1, 16, 1.0f}};
+  std::vector<Words> a(32);
+  std::vector<std::uint32_t> b(64);
+  std::vector<float> c(128);
+  for (int row = 0; row < 7; ++row) {
+    const Case& one = cases[row];
+    for (int t = 0; t < 4; ++t) {
+      const auto at = [&](int k) { return k < one.terms ? one.term * 0x1p-13f : 0.0f; };
+      const auto lane = fd::idx(row * 4 + t);
+      a[lane].v[0] = pair<TestType>(at(2 * t), at(2 * t + 1));
+      a[lane].v[2] = pair<TestType>(at(2 * t + 8), at(2 * t + 9));
+      for (std::size_t i = 0; i < 2; ++i) c[lane * 4 + i] = one.c;
+    }
+  }
+  for (std::uint32_t& word : b) word = pair<TestType>(0x1p-13f, 0x1p-13f);
+  const on_device::Array<Words> in_a(a);
+  const on_device::Array<std::uint32_t> in_b(b);
+  const on_device::Array<float> in_c(c), out(128);
+  on_device::launch<Multiply<TestType>>({}, 0, {in_a.data(), in_b.data(), in_c.data(), out.data()});
+  const std::vector<float> found = out.read();
+  for (int row = 0; row < 7; ++row) {
+    CAPTURE(row);
+    for (int i = 0; i < 8; ++i)
+      CHECK(found[fd::idx(row * 16 + i / 2 * 4 + i % 2)] == cases[row].sum);
+  }
+}

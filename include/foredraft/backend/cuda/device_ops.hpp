@@ -71,7 +71,8 @@ struct alignas(16) Words {
 ///     a.v[2]: A[g][2t+8, 2t+9]
 ///     a.v[3]: A[g+8][2t+8, 2t+9]      of two in a word, the first is its low half
 ///
-/// Products are exact. The order of their sum is the hardware's own, and the same for all of D.
+/// Products are exact. Their sum is the hardware's own, and the same for all of D: a Hopper cuts terms off 25
+/// binary places behind the first digit of the greatest one, and so does the host.
 /// mma_half() is the same with A and B in f16.
 /// @source mma.m16n8k16 of the PTX ISA
 template <typename T>

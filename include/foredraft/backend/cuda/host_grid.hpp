@@ -327,7 +327,7 @@ static_assert(KernelThread<HostThread>);
 /// never reaches, or that two threads reach at different lines, more shared memory than was asked for,
 /// a copy that is read before it has arrived, and what a kernel does before it has waited for others.
 ///
-/// Not found: what depends on the hardware's own order within one instruction. Races are found
+/// Not found: what tensor cores of other generations than Hopper's cut off their sums. Races are found
 /// whether they would have done harm or not, and whatever the order of threads.
 /// @cost an access some 20 ns, a shuffle some 10 ns for each thread
 class HostGrid {
