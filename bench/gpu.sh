@@ -6,8 +6,8 @@
 # Builds bench.gpu into build/gpu and runs it, for random weights in the shapes of real models: passes of 2 to 64 rows
 # against one of one row (G2), and the bytes of weights that a pass of one row reads in a second against those that a copy
 # on the GPU reads and writes (G1), in turns; then its operators alone, and whole rounds of decoding. FOLDER gets gpu.json,
-# and gpu.log as it goes; without a MODEL chains.json, too: what kernels cost besides what they do. Where python3 has torch and transformers, the same models in PyTorch follow (G3,
-# gpu-torch.json). `build` and `run` do one of both, as in tests/gpu.sh. Nothing else may use the GPU meanwhile.
+# and gpu.log as it goes; without a MODEL chains.json, too: what kernels cost besides what they do. Where python3 has
+# torch and transformers, the same models in PyTorch follow (G3, gpu-torch.json). `build` and `run` do one of both, as in tests/gpu.sh. Nothing else may use the GPU meanwhile.
 set -euo pipefail
 if (( $# == 0 )) || [[ $1 == -* ]]; then
   sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//p}' "$0" >&2

@@ -5,7 +5,6 @@
 
 #include <foredraft/backend/cuda/gpu_check.cuh>
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <iostream>
@@ -17,6 +16,8 @@
 
 #include <foredraft/core/index.hpp>
 #include <nlohmann/json.hpp>
+
+#include "../support/summary.hpp"
 
 namespace {
 
@@ -59,30 +60,38 @@ __global__ void __launch_bounds__(kThreads, 1) barriers(unsigned* arrived, unsig
   }
 }
 
-double seconds_a_barrier(int blocks, unsigned* arrived) {
-  unsigned times = 1000;
-  void* args[] = {&arrived, &times};
-  std::vector<float> all;
+/// Of the GPU, the median of some turns.
+template <typename F>
+double seconds_of(F&& work) {
   cudaEvent_t begin = nullptr, end = nullptr;
   check(cudaEventCreate(&begin), "an event");
   check(cudaEventCreate(&end), "an event");
+  std::vector<double> all;
   for (int turn = 0; turn < kTurns; ++turn) {
-    check(cudaMemset(arrived, 0, sizeof(unsigned)), "memory");
     check(cudaEventRecord(begin), "an event");
-    check(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(&barriers),
-                                      dim3(static_cast<unsigned>(blocks)), dim3(kThreads), args, 0,
-                                      nullptr),
-          "a kernel");
+    work();
     check(cudaEventRecord(end), "an event");
-    check(cudaDeviceSynchronize(), "a kernel");
+    check(cudaDeviceSynchronize(), "what is measured");
     float milliseconds = 0;
     check(cudaEventElapsedTime(&milliseconds, begin, end), "an event");
-    all.push_back(milliseconds);
+    all.push_back(1e-3 * static_cast<double>(milliseconds));
   }
-  (void)cudaEventDestroy(begin);
-  (void)cudaEventDestroy(end);
-  std::sort(all.begin(), all.end());
-  return 1e-3 * static_cast<double>(all[all.size() / 2]) / times;
+  check(cudaEventDestroy(begin), "an event");
+  check(cudaEventDestroy(end), "an event");
+  return bench::median(all);
+}
+
+double seconds_a_barrier(int blocks, unsigned* arrived) {
+  unsigned times = 1000;
+  void* args[] = {&arrived, &times};
+  return seconds_of([&] {
+           check(cudaMemsetAsync(arrived, 0, sizeof(unsigned)), "memory");
+           check(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(&barriers),
+                                             dim3(static_cast<unsigned>(blocks)), dim3(kThreads),
+                                             args, 0, nullptr),
+                 "a kernel");
+         }) /
+         times;
 }
 
 #if CUDART_VERSION >= 13000
@@ -123,36 +132,20 @@ class Chain {
       before = node;
     }
     check(cudaGraphInstantiate(&started_, graph_, 0), "a graph");
-    check(cudaEventCreate(&begin_), "an event");
-    check(cudaEventCreate(&end_), "an event");
   }
   ~Chain() {
-    (void)cudaEventDestroy(begin_);
-    (void)cudaEventDestroy(end_);
     (void)cudaGraphExecDestroy(started_);
     (void)cudaGraphDestroy(graph_);
   }
   Chain(const Chain&) = delete;
 
   double seconds_a_kernel() const {
-    std::vector<float> all;
-    for (int turn = 0; turn < kTurns; ++turn) {
-      check(cudaEventRecord(begin_), "an event");
-      check(cudaGraphLaunch(started_, nullptr), "a graph");
-      check(cudaEventRecord(end_), "an event");
-      check(cudaDeviceSynchronize(), "a graph");
-      float milliseconds = 0;
-      check(cudaEventElapsedTime(&milliseconds, begin_, end_), "an event");
-      all.push_back(milliseconds);
-    }
-    std::sort(all.begin(), all.end());
-    return 1e-3 * static_cast<double>(all[all.size() / 2]) / kKernels;
+    return seconds_of([&] { check(cudaGraphLaunch(started_, nullptr), "a graph"); }) / kKernels;
   }
 
  private:
   cudaGraph_t graph_ = nullptr;
   cudaGraphExec_t started_ = nullptr;
-  cudaEvent_t begin_ = nullptr, end_ = nullptr;
 };
 
 template <int kLength>

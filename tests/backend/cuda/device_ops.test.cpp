@@ -77,6 +77,16 @@ struct Multiply {
   }
 };
 
+template <typename S>
+std::vector<float> multiplied(const std::vector<Words>& a, const std::vector<std::uint32_t>& b,
+                              const std::vector<float>& c) {
+  const on_device::Array<Words> in_a(a);
+  const on_device::Array<std::uint32_t> in_b(b);
+  const on_device::Array<float> in_c(c), out(c.size());
+  on_device::launch<Multiply<S>>({}, 0, {in_a.data(), in_b.data(), in_c.data(), out.data()});
+  return out.read();
+}
+
 /// Numbers of few bits, so that all sums are exact.
 float element(int row, int column) { return static_cast<float>((row * 7 + column * 5) % 23 - 11); }
 
@@ -188,11 +198,7 @@ TEMPLATE_TEST_CASE("a tensor core multiplies what lies where the PTX ISA says", 
     }
     for (int i = 0; i < 4; ++i) c[fd::idx(lane * 4 + i)] = static_cast<float>(lane * 4 + i);
   }
-  const on_device::Array<Words> in_a(a);
-  const on_device::Array<std::uint32_t> in_b(b);
-  const on_device::Array<float> in_c(c), out(128);
-  on_device::launch<Multiply<TestType>>({}, 0, {in_a.data(), in_b.data(), in_c.data(), out.data()});
-  const std::vector<float> found = out.read();
+  const std::vector<float> found = multiplied<TestType>(a, b, c);
   for (int lane = 0; lane < 32; ++lane) {
     for (int i = 0; i < 4; ++i) {
       const int row = (lane >> 2) + (i < 2 ? 0 : 8);
@@ -233,11 +239,7 @@ TEMPLATE_TEST_CASE("a tensor core cuts off what lies far below the greatest term
     }
   }
   for (std::uint32_t& word : b) word = pair<TestType>(0x1p-13f, 0x1p-13f);
-  const on_device::Array<Words> in_a(a);
-  const on_device::Array<std::uint32_t> in_b(b);
-  const on_device::Array<float> in_c(c), out(128);
-  on_device::launch<Multiply<TestType>>({}, 0, {in_a.data(), in_b.data(), in_c.data(), out.data()});
-  const std::vector<float> found = out.read();
+  const std::vector<float> found = multiplied<TestType>(a, b, c);
   for (int row = 0; row < 7; ++row) {
     CAPTURE(row);
     for (int i = 0; i < 8; ++i)

@@ -60,7 +60,6 @@ struct MergeParts {
   }
 
  private:
-  template <typename T>
   FOREDRAFT_DEVICE static const float* parts_of_head(const AttendedArgs& a, int i, int head) {
     return a.parts + (idx(i) * idx(a.n_heads) + idx(head)) * idx(a.n_parts) * idx(2 + a.d_head);
   }
@@ -71,7 +70,7 @@ struct MergeParts {
                                     int k) {
     const auto size = idx(2 + a.d_head);
     const int head = k / a.d_head;
-    const float* const parts = parts_of_head<T>(a, i, head);
+    const float* const parts = parts_of_head(a, i, head);
     float greatest = -kInfinity;
     FOREDRAFT_ROLLED
     for (int part = 0; part < seen.n; ++part) {
@@ -95,7 +94,7 @@ struct MergeParts {
     const auto size = idx(2 + a.d_head);
     const int head = k / a.d_head;
     const int d = k - head * a.d_head;
-    const float* const parts = parts_of_head<T>(a, i, head);
+    const float* const parts = parts_of_head(a, i, head);
     const auto pair = [&](int part, int at) {
       return t.load(reinterpret_cast<const Two*>(parts + idx(seen.part(part)) * size + at));
     };

@@ -188,7 +188,7 @@ class HostThread {
     return value;
   }
 
-  /// The bits of a Hopper's tensor core: see sum_of_tensor_core(). @tparam S  of the factors
+  /// Added up as by a Hopper's tensor core: see sum_of_tensor_core(). @tparam S  of the factors
   template <typename S>
   void multiply(float (&d)[4], const Words& a, std::uint32_t b0, std::uint32_t b1, Where where) {
     struct Operands {

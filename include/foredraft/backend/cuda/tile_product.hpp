@@ -12,7 +12,8 @@ namespace foredraft::inline v0::cuda {
 
 /// Warps that share the tiles of a matrix by its columns, by its shape alone: so a sum is divided in
 /// one way, whatever the number of rows. Enough warps to keep a device loading, no step too few for one of
-/// them, and no more blocks than a device holds at once, also where a matrix has a sister: a wide one has.
+/// them, and so few blocks that an H200 holds all of a launch at once, for models up to 8B: a wide matrix has a
+/// sister in its launch.
 FOREDRAFT_HOST_DEVICE constexpr int split_of(int n_out, int n_in) noexcept {
   const int enough = n_in > 2 * n_out ? 1536 : 768;  // warps
   const int parts = parts_of(n_in, kTileColumns);
