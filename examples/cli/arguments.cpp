@@ -56,6 +56,7 @@ class Formatter : public CLI::Formatter {
  public:
   Formatter() { column_width(kColumn); }
 
+  /// Behind llama.cpp's short name, where it has one.
   std::string make_option_name(const CLI::Option* option, bool positional) const override {
     std::string name = CLI::Formatter::make_option_name(option, positional);
     for (const auto& [theirs, ours] : kSpellings) {
@@ -105,6 +106,7 @@ std::string joined(const std::vector<std::string>& names, const std::string& bet
 /// Another program's option such as -ngl, which CLI11 would take for -n with the value "gl".
 /// Behind an option there may stand its value, whatever it looks like.
 void refuse_foreign_option(std::string_view argument, std::string_view before) {
+  // The short options with a number: behind -p or -m any text is a value.
   constexpr std::string_view kWithNumber = "cnrst";  // no number begins with a letter
   const bool foreign = argument.size() > 2 && argument[0] == '-' &&
                        kWithNumber.find(argument[1]) != std::string_view::npos &&
@@ -166,8 +168,10 @@ UsageError usage_error(const CLI::ParseError& complaint, const CLI::App& app) {
   const std::string command = chosen.empty() ? program : program + " " + chosen[0]->get_name();
   const std::string hint = command + " --help";
   const std::vector<std::string> left = app.remaining(true);
+  // Whatever CLI11 complains about then, what is missing is a command.
   if (chosen.empty()) {
     std::vector<std::string> names;
+    // An empty filter lets all pass that were added; without it, only what was chosen comes.
     for (const CLI::App* known : app.get_subcommands({})) names.push_back(known->get_name());
     return {left.empty() ? "no command" : "'" + left.front() + "', which is no command",
             "one of " + joined(names, ", "), hint};
@@ -194,6 +198,7 @@ CLI::Option* limit(CLI::Option* option, std::int64_t first, std::uint64_t last) 
       const auto [stop, error] = std::from_chars(text.data(), end, value);
       return error == std::errc() && stop == end;
     };
+    // Two types: limits reach from below 0 up to 2^64 - 1.
     std::uint64_t natural = 0;
     std::int64_t negative = 0;
     // Without leading zeros: CLI11 would take 010 for 8.
@@ -246,6 +251,7 @@ void TextArgument::add_to(CLI::App& app, const std::string& what) {
 }
 
 void TextArgument::check() const {
+  // Counted and not looked at, because an empty text is one that was given.
   const bool text = text_option_->count() > 0;
   const bool file = file_option_->count() > 0;
   if (text && file) throw UsageError("both -p and -f", "one of them", "give the text once");

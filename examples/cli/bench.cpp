@@ -49,6 +49,8 @@ std::vector<int> parse_sizes(const std::string& option, const std::string& text)
   const auto number = [&] {
     std::size_t length = 0;
     int value = 0;
+    // As many digits as kMost has, so that value does not overflow. One more is refused as what
+    // stands behind the number.
     while (at + length < text.size() && length < 7 && text[at + length] >= '0' &&
            text[at + length] <= '9') {
       value = 10 * value + (text[at + length++] - '0');
@@ -63,6 +65,7 @@ std::vector<int> parse_sizes(const std::string& option, const std::string& text)
     const int last = take('-') ? number() : first;
     const bool multiplies = take('*');
     const int step = multiplies || take('+') ? number() : 1;
+    // Times 1, or from 0, a product would never come to its end.
     if (last < first || step < (multiplies ? 2 : 1) || (multiplies && first == 0)) refuse();
     for (std::int64_t size = first; size <= last; size = multiplies ? size * step : size + step) {
       if (size > 0) sizes.push_back(static_cast<int>(size));
@@ -164,6 +167,7 @@ int run(const Arguments& a) {
   a.machine.check_device();
   const auto isa = a.machine.isa();
   const auto path = find_model(a.model);
+  // All tests take turns in one cache.
   const int longest = std::ranges::max_element(tests, {}, &BenchTest::n)->n;
   Models models({.target = path,
                  .threads = a.machine.threads,

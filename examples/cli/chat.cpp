@@ -82,9 +82,11 @@ class Chat {
         options_(facts.asked.options) {
     options_.cancelled = [] { return InterruptGuard::interrupted(); };
     session_.use_store(std::size_t(asked.store_mib) << 20);
+    // What the model is told before the first message is not to be forgotten.
     if (facts.asked.context_shift) {
       const int opening = static_cast<int>(conversation_.opening().size());
-      session_.shift_context({facts.asked.keep.value_or(std::max(4, opening))});
+      const int least = fd::ContextShift().keep;
+      session_.shift_context({facts.asked.keep.value_or(std::max(least, opening))});
     }
   }
 
@@ -106,6 +108,7 @@ class Chat {
       // Without somebody who could go on, the signal is meant for all of it.
       if (!input_.interactive() && InterruptGuard::interrupted()) return kExitInterrupt;
     }
+    // At a terminal the user has seen the errors; a script looks at the status.
     return failed_ && !input_.interactive() ? kExitFailure : 0;
   }
 
@@ -147,6 +150,7 @@ class Chat {
 
   void answer(const std::string& message) {
     try {
+      // Else a message that is sent again, behind /undo, would be answered with the same draws.
       options_.sequence = static_cast<std::uint32_t>(answers_++) << 16;  // shifts count up from it
       InterruptGuard::forget();
       Printer print;
@@ -157,6 +161,7 @@ class Chat {
       if (error.code() == fd::ErrorCode::kIo) throw;  // nobody reads the answers
       return complain(error);
     }
+    // Of an answer that was cancelled, what was written of it.
     conversation_.answered(session_.tokens());
     session_.keep();
     all_.add(last_);
@@ -176,11 +181,12 @@ class Chat {
     std::istringstream words(text);
     std::string name, file;
     words >> name;
+    // All that is left: names of files may hold blanks.
     std::getline(words >> std::ws, file);
     file.erase(file.find_last_not_of(" \t") + 1);
     const bool takes_file = name == "/save" || name == "/load";
     try {
-      if (takes_file == file.empty() && (takes_file || !file.empty())) {
+      if (takes_file == file.empty()) {
         throw UsageError(takes_file ? name + " without a file" : "'" + text + "'",
                          takes_file ? name + " FILE" : name + " alone", "/help lists the commands");
       }
@@ -209,7 +215,7 @@ class Chat {
   }
 
   std::string stats() const {
-    if (answers_ == 0 || last_.stats.prompt_tokens == 0) return "no answer yet\n";
+    if (last_.stats.prompt_tokens == 0) return "no answer yet\n";
     const fd::Stats& s = last_.stats;
     // The anchor is read with the first round, as the decoder counts.
     std::string text = formatted(
@@ -249,7 +255,8 @@ class Chat {
     }
     conversation_.restore(session_.tokens(), std::move(note_of_file.turns));
     session_.keep();
-    // What drafts are worth; what they cost is known better here, or is another machine's.
+    // What drafts are worth; what they cost is known better here, or is another machine's. Not
+    // behind answers, from which this controller has learned itself.
     if (loaded.drafters && answers_ == 0 && !note_of_file.controller.empty()) {
       std::istringstream in(note_of_file.controller);
       fd::ControllerState controller = fd::ControllerState::load(in, vocabulary_);
@@ -302,10 +309,12 @@ int run(ChatArguments& asked) {
   if (const auto text = models.note(); !text.empty()) std::cerr << "foredraft: " << text << '\n';
   const RunFacts facts{a, method, models};
   int status = 0;
+  // Before and behind the conversation Ctrl-C ends the program.
   {
     const InterruptGuard guard(InterruptGuard::Second::kToo);
     status = Chat(asked, facts, what, *session, std::move(conversation)).run();
   }
+  // The last text has no successor, which would have made it enter the n-grams written below.
   session->learn();
   state.keep(*session);
   if (method.ngrams.dynamic) {

@@ -39,6 +39,7 @@ std::string marker_bytes(std::string_view text, const fd::Tokenizer& tokenizer) 
     controls = controls || tokenizer.piece(token).empty();
     bytes += bytes_of(token, tokenizer);
   }
+  // Without control tokens the text itself: what is encoded may spell other bytes.
   return controls ? bytes : std::string(text);
 }
 
@@ -109,6 +110,7 @@ fd::AnyConstraint ConstraintArguments::constraint(const fd::Tokenizer& tokenizer
       static_cast<int>(tokenizer.vocabulary().size()),
       [&](fd::TokenId token) { return bytes_of(token, tokenizer); });
   fd::Grammar grammar = *grammar_;
+  // Before a trigger all is free, and thoughts need no place of their own.
   if (!triggers_.empty()) {
     fd::Trigger trigger{.repeat = repeat_};
     for (const auto& text : triggers_) trigger.texts.push_back(marker_bytes(text, tokenizer));

@@ -33,9 +33,9 @@ std::vector<fd::TokenId> Conversation::opening() const {
   return {one.begin(), std::ranges::mismatch(one, other).in1};
 }
 
-/// The turns as later ones see them: all that stands between the mark of the last answer and what is
-/// said behind its thoughts may be gone. Thoughts whose marks are no tokens of their own are not found,
-/// and stay.
+/// The turns as later ones see them: all that stands between the mark of the last answer and what
+/// is said behind its thoughts may be gone. Thoughts whose marks are no tokens of their own are not
+/// found, and stay.
 std::vector<fd::TokenId> Conversation::settled() const {
   const ThinkingMarkers* const thinking = thinking_markers(tokenizer_);
   if (!chat_.forgets_thoughts || thinking == nullptr) return tokens_;
@@ -57,12 +57,11 @@ std::vector<fd::TokenId> Conversation::settled() const {
 std::vector<fd::TokenId> Conversation::prompt(const std::string& message) const {
   if (tokens_.empty()) return encode(first_turn(message), true);
   std::vector<fd::TokenId> all = settled();
-  const std::size_t n_settled = all.size();
   const auto reply = encode(fd::format_reply(chat_, message), false);
   // The answer may have closed itself, with the mark of the format or with another end token.
   const bool ended = tokenizer_.is_end(all.back());
-  if (ended && (reply.empty() || reply.front() != all.back())) all.pop_back();
-  const bool closed = ended && all.size() == n_settled;
+  const bool closed = ended && !reply.empty() && reply.front() == all.back();
+  if (ended && !closed) all.pop_back();
   all.insert(all.end(), reply.begin() + (closed ? 1 : 0), reply.end());
   return all;
 }

@@ -25,6 +25,7 @@ fd::Error corrupt(const std::string& found) {
                    "one pair a line, or JSON {\"id\": count}");
 }
 
+/// Counts as they come, of ids in any order.
 class Counts {
  public:
   void add(std::int64_t id, std::int64_t count, const std::string& where) {
@@ -59,6 +60,7 @@ std::int64_t number(std::string_view text, const std::string& where) {
 }
 
 std::int64_t number(const Json& value) {
+  // What is beyond the type would wrap around when it is read.
   if (!value.is_number_integer() ||
       (value.is_number_unsigned() &&
        value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max())) {
@@ -68,7 +70,7 @@ std::int64_t number(const Json& value) {
 }
 
 std::vector<std::int64_t> parse_json(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = Json::parse(text, nullptr, false);  // damaged: neither object nor array
   Counts counts;
   if (json.is_object()) {
     for (const auto& [id, count] : json.items()) {

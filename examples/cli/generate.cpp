@@ -34,6 +34,7 @@ namespace {
 /// -c, or a default with room for the prompt and what is asked for, as far as the model reaches.
 int resolve_context(const GenerateArguments& a, int trained, std::size_t prompt) {
   if (a.n_ctx > 0) return a.n_ctx;
+  // -n -1 names no number: the default has to do then.
   const std::int64_t wanted = static_cast<std::int64_t>(prompt) + std::max(1, a.options.max_tokens);
   return static_cast<int>(std::clamp<std::int64_t>(wanted, default_context(trained), trained));
 }
@@ -110,10 +111,11 @@ int run(GenerateArguments& a) {
 
   const RunFacts facts{a, method, models};
   Summary summary;
+  // Ctrl-C ends the text; before, while the models are loaded, it ends the program.
   {
     const InterruptGuard guard;
     const auto session = make_session(models, method);
-    if (a.context_shift) session->shift_context(fd::ContextShift{a.keep.value_or(4)});
+    if (a.context_shift) session->shift_context({a.keep.value_or(fd::ContextShift().keep)});
     const StateFile::Run what{settings.target, settings.draft, a.draft_load, a.maps_draft(),
                               method};
     StateFile state(a.state, models, what);
@@ -129,6 +131,7 @@ int run(GenerateArguments& a) {
       read = read_through(a.prompt_cache, {models, what, *session}, *session, prompt, a.options);
     }
     summary = write_texts(*session, prompt, read, facts, trace);
+    // The last text has no successor, which would have made it enter the n-grams written below.
     session->learn();
     state.keep(*session);
   }

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -20,9 +19,10 @@ namespace cli {
 
 namespace {
 
-constexpr int kMostDepth = fd::DraftTree::kMaxNodes - 1;
+constexpr int kMostDepth = fd::DraftTree::kMaxNodes - 1;  // the anchor is a node, too
 constexpr int kMostInt = std::numeric_limits<int>::max();
 
+/// All but raw, which is --raw.
 std::vector<std::string> chat_format_names() {
   std::vector<std::string> names;
   for (const fd::ChatMarks& marks : fd::kChatMarks) {
@@ -35,6 +35,7 @@ std::vector<std::string> chat_format_names() {
 void limit_list(CLI::Option* option, const std::vector<std::string>& types) {
   option->check([name = option->get_name(), types](const std::string& text) {
     const std::vector<std::string> parts = parts_of(text);
+    // Rows and not names: an alias is no second drafter.
     std::vector<const DrafterKind*> seen;
     for (const std::string& part : parts) {
       const DrafterKind* kind = drafter_named(part);
@@ -57,14 +58,18 @@ void limit_list(CLI::Option* option, const std::vector<std::string>& types) {
 /// fd::check, when the markers of a thinking part are not known yet.
 void check_without_vocabulary(const fd::Options& options) {
   fd::Options known = options;
-  if (known.sampling.reasoning.tokens >= 0) known.sampling.reasoning.open = {0};
-  if (known.sampling.reasoning.tokens >= 0) known.sampling.reasoning.close = {0};
+  if (known.sampling.reasoning.tokens >= 0) {
+    known.sampling.reasoning.open = {0};
+    known.sampling.reasoning.close = {0};
+  }
   fd::check(known);
 }
 
 }  // namespace
 
 // What has no effect is refused, not ignored: whoever asks for it believes that it does something.
+// The order matters: most checks ask `method` who drafts, samples count on from a seed that is set,
+// and the draft model's sampling is made of the target's, which is complete then.
 Method GenerateArguments::resolve() {
   Method method{.speculation = chosen_speculation(),
                 .rule = acceptance ? rule_named(*acceptance) : rules().front(),
@@ -115,6 +120,7 @@ void GenerateArguments::check_device(const Method& method) const {
     throw UsageError("--device-draft without a draft model", "a draft model", "add -md FILE");
   }
   machine.check_device(!draft.empty() && !draft_on_gpu());
+  // Layers that draft are run by the processor: see Models::target_on_cpu.
   if (!machine.on_gpu() || !method.asks(*drafter_named(kSelf))) return;
   throw UsageError("--spec-type " + kSelf + " with --device cuda", "a target on the processor",
                    "leave one of them out");
@@ -131,6 +137,7 @@ std::string GenerateArguments::chosen_speculation() const {
       break;
     }
     uses_model = uses_model || kind->needs_model;
+    // Never the alias: Method::asks compares names.
     names += (names.empty() ? "" : ",") + kind->name;
   }
   if (uses_model && spec_type != kAuto && !with_model) {
@@ -234,8 +241,7 @@ std::vector<int> GenerateArguments::chosen_tree(const Method& method) const {
         "a rule for trees", "use " + rules().front().name);
   }
   std::vector<int> children;
-  std::istringstream in(tree);
-  for (std::string part; std::getline(in, part, ',');) {
+  for (const std::string& part : parts_of(tree)) {
     int n = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), n);
     const bool whole = error == std::errc() && end == part.data() + part.size();
@@ -245,7 +251,7 @@ std::vector<int> GenerateArguments::chosen_tree(const Method& method) const {
     }
     children.push_back(n);
   }
-  if (children.empty() || tree.back() == ',') {
+  if (children.empty()) {
     throw UsageError(found, "numbers from 1 to 63 with commas between",
                      "3,2,1: three tokens, two behind each of them, one behind each of those");
   }
@@ -367,6 +373,7 @@ void GenerateArguments::add_to(CLI::App& command) {
 }
 
 void GenerateArguments::add_to_chat(CLI::App& command) {
+  // An answer takes what it takes. Set before add_limits(), which tells the default.
   options.max_tokens = -1;
   add_model_option(command, model);
   add_turns(command);

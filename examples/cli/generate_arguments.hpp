@@ -37,7 +37,7 @@ struct GenerateArguments {
   TextArgument prompt;
   MachineArguments machine;
   bool raw = false;
-  std::string chat_format;  ///< of kChatFormats; empty: what the model's template says
+  std::string chat_format;  ///< of fd::kChatMarks; empty: what the model's template says
   bool json = false;
   int n_ctx = 0;
   std::string cache_type_k = kCacheFormats[0];

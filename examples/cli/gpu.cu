@@ -27,6 +27,7 @@ std::string megabytes(double bytes) {
   return std::to_string(static_cast<long>(bytes / 1e6)) + " MB";
 }
 
+/// A base, so that the backend is there before the model that refers to it.
 struct GpuBackend {
   fd::Cuda cuda;
 };
@@ -53,6 +54,7 @@ class GpuTarget final : public GpuModelAs<Target> {
   using GpuModelAs::GpuModelAs;
 
   std::unique_ptr<Session> make_session(Models& models, const Method& method) override {
+    // All that a text takes of the processor's memory: the target's cache is on the GPU.
     if (const double bytes = draft_cache_bytes(models, method); bytes > 0) {
       require_memory(bytes, "the draft model's context", "a smaller context (-c)");
     }

@@ -23,6 +23,7 @@ namespace {
 
 void require_gpu(std::span<const GpuNeed> needs) { refuse(needs); }
 
+// Nobody comes as far as this: require_gpu() is asked before a model is loaded.
 std::unique_ptr<Target> load_on_gpu(const fd::Gguf&, const fd::LoadOptions&) {
   refuse(std::array{GpuNeed{}});
 }

@@ -103,6 +103,7 @@ std::string types_in_use(const fd::Gguf& file) {
   return list;
 }
 
+/// How its tokenizer works, for people.
 std::string_view kind_of(const fd::Vocabulary& v) {
   switch (v.type()) {
     case fd::VocabularyType::kByteLevel: return "byte-level";
@@ -166,6 +167,7 @@ Json metadata_to_json(const fd::Gguf& file) {
   for (const fd::GgufEntry& entry : file.metadata()) {
     const Json first = first_elements(entry.value);
     Json& value = object[std::string(entry.key)];
+    // A scalar lies in the file like an array of one.
     if (!entry.value.is_array()) {
       value = first.at(0);
     } else if (entry.value.count <= kMostShown) {

@@ -27,6 +27,7 @@ struct Findings {
 
   bool runs() const { return why_not.empty(); }
   double cache_bytes() const { return survey->cache_bytes(n_ctx); }
+  /// With a pass as a prompt is read: of its rows, the last one alone has logits.
   double total_bytes() const {
     return static_cast<double>(survey->weight_bytes) + cache_bytes() + survey->pass_bytes(512, 1);
   }

@@ -27,6 +27,7 @@ InterruptGuard::InterruptGuard(Second second) {
 
 InterruptGuard::~InterruptGuard() {
   struct sigaction now{};
+  // Behind a first signal the default may be there already.
   if (sigaction(SIGINT, nullptr, &now) != 0 || now.sa_handler != take_note) return;
   now.sa_handler = SIG_DFL;
   sigaction(SIGINT, &now, nullptr);

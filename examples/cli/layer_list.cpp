@@ -12,6 +12,7 @@ namespace cli {
 
 namespace {
 
+// No model comes near it; a mistyped range does not ask for gigabytes.
 constexpr int kMostLayers = 1 << 16;
 
 std::optional<int> layer_number(std::string_view text) {

@@ -24,6 +24,7 @@ namespace cli {
 namespace {
 
 /// Wait for the standard input. @return false where SIGINT came first
+/// read() alone would go on behind it, as InterruptGuard asks for (SA_RESTART).
 bool wait_for_input() {
   // The signal may come just before poll(), or to another thread: so it looks again and again.
   constexpr int kMilliseconds = 50;
@@ -80,7 +81,7 @@ class LineReader::Editor {
 
   Line read(const std::string& prompt, std::string& text) {
     prompt_ = prompt;
-    el_resize(edit_);
+    el_resize(edit_);  // without EL_SIGNAL nobody tells it that the window has another size
     el_set(edit_, EL_PREP_TERM, 1);  // before the prompt invites anybody to type
     int count = 0;
     const char* const line = el_gets(edit_, &count);
@@ -150,6 +151,7 @@ LineReader::Line LineReader::read(const std::string& prompt, std::string& text) 
 #endif
   if (interactive_) write_out(prompt);
   const Line line = read_plain(text);
+  // Ctrl-C and Ctrl-D leave the cursor behind the prompt.
   if (interactive_ && line != Line::kText) write_out("\n");
   return line;
 }
@@ -172,7 +174,7 @@ LineReader::Line LineReader::read_plain(std::string& text) {
     char block[1 << 16];
     const auto got = read_bytes(block, sizeof block);
     if (!got) {
-      pending_.clear();
+      pending_.clear();  // a line that was broken off is no message
       return Line::kInterrupted;
     }
     if (*got == 0) {

@@ -8,6 +8,7 @@ namespace cli {
 
 namespace {
 
+/// A token and its value, in a table.
 std::string entry(const fd::Tokenizer& tokenizer, const fd::TokenLogprob& token) {
   return "  " + excerpt(tokenizer.piece(token.token, true), 30) +
          formatted(" %.4f", static_cast<double>(token.logprob));

@@ -18,7 +18,6 @@ namespace {
 namespace fd = foredraft;
 
 int complain(int status, const std::string& what) {
-  std::cout.flush();
   std::cerr << "foredraft: error: " << cli::visible(what) << '\n';
   return status;
 }

@@ -32,11 +32,13 @@ std::optional<double> read_number(const std::filesystem::path& path, const std::
   return std::nullopt;
 }
 
+/// What `ulimit -v` leaves.
 double left_of_address_space() {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
     return std::numeric_limits<double>::infinity();
   }
+  // Its first word: pages of all that is mapped.
   const double used =
       read_number("/proc/self/statm").value_or(0) * static_cast<double>(sysconf(_SC_PAGESIZE));
   return std::max(0.0, static_cast<double>(limit.rlim_cur) - used);
@@ -48,6 +50,7 @@ double left_in_group(const std::filesystem::path& root) {
   struct Version {
     const char *limit, *used, *statistics, *files[2];
   };
+  // What version 1 calls used includes the groups below, and so do its keys with total_.
   constexpr Version kVersions[] = {
       {"memory.max", "memory.current", "memory.stat", {"active_file", "inactive_file"}},
       {"memory/memory.limit_in_bytes",
@@ -64,6 +67,7 @@ double left_in_group(const std::filesystem::path& root) {
     for (const char* key : version.files) {
       files += read_number(root / version.statistics, key).value_or(0);
     }
+    // The files are not read in one moment: pages of files may be more than all that is used.
     left = std::min(left, std::max(0.0, *limit - std::max(0.0, *used - files)));
   }
   return left;

@@ -19,6 +19,7 @@ std::filesystem::path environment(const char* name) {
 
 /// Where models lie: the folders that examples/fetch_model.py writes to.
 std::vector<std::filesystem::path> model_folders() {
+  // With a slash at the end of each: a folder that is named in two ways is searched once.
   std::vector<std::filesystem::path> folders;
   if (const auto chosen = environment("FOREDRAFT_MODELS"); !chosen.empty()) {
     folders.push_back((chosen / "").lexically_normal());

@@ -70,6 +70,7 @@ auto load(const ModelFile& file, fd::LoadOptions options, Load load) {
 Model load_on_cpu(fd::Cpu& cpu, const ModelFile& file, bool keep_packed) {
   fd::LoadOptions options = file.options;
   const bool changed = options.requantize || options.head_tokens != 0;
+  // A packed file holds weights as the model's file has them: fd::load refuses it for others.
   if (keep_packed && !changed) options.packed_files = fd::packed_file_places(file.path);
   return load(file, options,
               [&](const fd::LoadOptions& asked) { return fd::load(cpu, file.gguf, asked); });
@@ -114,6 +115,7 @@ class Room {
     check_cache_formats(need.formats, survey.config, need.of, on_gpu);
     if (on_gpu) check_gpu_limits(survey.config, need.of);
     need.pass_bytes = survey.pass_bytes(fd::Options().prefill_block, logit_rows);
+    // On a GPU, too: what a pass hands over comes into the memory of the processor.
     bytes_ += need.pass_bytes;
     if (!on_gpu) {
       ++n_models_;
@@ -149,10 +151,12 @@ void require_room(const ModelFile& target, const std::optional<ModelFile>& draft
   if (settings.check) settings.check(need.config);
   const int n_ctx = context_of(settings, need.config);
   Room room;
+  // A verification may ask for the logits of every node.
   room.add(
       need, fd::DraftTree::kMaxNodes, settings.on_gpu,
       {.formats = settings.cache, .n_ctx = n_ctx, .sinks = settings.sinks, .rows = settings.rows});
   if (draft) {
+    // Its context as draft_context() has it, which asks the loaded model.
     const Survey extra = draft->survey(settings.draft_on_gpu);
     room.add(extra, 1, settings.draft_on_gpu,
              {.formats = settings.draft_cache,
@@ -185,11 +189,12 @@ struct Models::Files {
     }
   }
 
-  Clock::time_point begin = Clock::now();
+  Clock::time_point begin = Clock::now();  // first: to open files is a part of loading
   ModelFile target;
   std::optional<ModelFile> draft;
 };
 
+// The files are closed behind it: all weights are in memory then.
 Models::Models(const ModelSettings& settings) : Models(settings, Files(settings)) {}
 
 std::string Models::note() const {
@@ -217,6 +222,7 @@ bool Models::same_vocabulary() const {
 }
 
 // The draft model first: it is the smaller one, and the one whose options its file may refuse.
+// Where no model runs on the processor, more threads than one would only wait.
 Models::Models(const ModelSettings& settings, const Files& files)
     : cpu({.threads = settings.on_cpu() ? settings.threads : 1, .isa = settings.isa}),
       draft(load_draft(cpu, files.draft, settings)),

@@ -18,6 +18,7 @@ namespace {
 std::string scaled(double value, const char* const (&units)[4]) {
   int unit = 0;
   for (; value >= 1000 && unit < 3; ++unit) value /= 1000;
+  // %.3g would write 999.6 as 1e+03.
   return formatted(unit == 0 || value >= 100 ? "%.0f %s" : "%.3g %s", value, units[unit]);
 }
 

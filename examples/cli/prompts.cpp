@@ -89,6 +89,7 @@ std::vector<std::string> read_prompts(const std::string& file) {
   const std::string text = read_text_file(file);
   std::vector<std::string> prompts;
   try {
+    // A zero byte is valid UTF-8, but a file that has one is no text.
     const std::size_t valid = fd::valid_utf8_prefix(text);
     const std::size_t bad = std::min(valid, text.find('\0'));
     if (bad < text.size()) {

@@ -131,6 +131,7 @@ std::string Summary::ends() const {
 
 std::string Summary::text(const RunFacts& facts) const {
   const fd::Stats& s = stats_;
+  // What %lld wants: std::int64_t may be another type.
   const auto n = [](std::int64_t count) { return static_cast<long long>(count); };
   std::string text = formatted("prompt: %lld tokens, %.1f t/s\n", n(s.prompt_tokens),
                                finite(s.prompt_tokens_per_second()));

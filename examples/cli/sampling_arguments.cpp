@@ -16,6 +16,7 @@ namespace {
 constexpr int kMostCount = std::numeric_limits<int>::max();
 
 using Named = std::pair<std::string_view, fd::Sampler>;
+/// In the order of fd::Sampler, which is the default: --help shows it as such.
 constexpr std::array kSamplerNames{Named{"penalties", fd::Sampler::kPenalties},
                                    Named{"dry", fd::Sampler::kDry},
                                    Named{"temperature", fd::Sampler::kTemperature},
@@ -169,6 +170,7 @@ void SamplingArguments::complete(fd::Options& options, const fd::Tokenizer& toke
   fd::SamplingOptions& sampling = options.sampling;
   std::vector<std::vector<fd::TokenId>> words;
   for (const std::string& text : bad_words_) {
+    // Within a text a word begins with its space, which makes other tokens of it.
     for (const std::string& spelled : {text, " " + text}) {
       auto tokens = encoded(spelled, tokenizer);
       if (!tokens.empty()) words.push_back(std::move(tokens));
@@ -186,6 +188,7 @@ void SamplingArguments::complete(fd::Options& options, const fd::Tokenizer& toke
   }
   if (sampling.reasoning.tokens < 0) return;
   const ThinkingMarkers* markers = thinking_markers(tokenizer);
+  // A format that is named counts even where its markers are several tokens each.
   for (const ThinkingMarkers& known : kThinkingMarkers) {
     if (known.format == reasoning_format_) markers = &known;
   }

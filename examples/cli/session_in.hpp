@@ -76,7 +76,8 @@ class SessionIn final : public Session {
  private:
   using Decoder = fd::Decoder<M, C, Drafters<S>, Rule>;
 
-  /// Tokens between two states of recurrent layers that are kept of a prompt.
+  /// Tokens between two states of recurrent layers that are kept of a prompt: another prompt that
+  /// parts from it reads fewer than that again.
   static constexpr int kStatesEvery = 512;
 
   /// What was read while looking for what is known of the prompt.
@@ -86,6 +87,7 @@ class SessionIn final : public Session {
     store_->recall(decoder_, prompt);
     return {};
   }
+  /// What recall() read was in the cache when the decoder came to it, and would count as reused.
   static void add(const fd::Stats& read, fd::Stats& stats) noexcept {
     if (read.prompt_tokens == 0) return;
     stats.reused_tokens = read.reused_tokens;

@@ -16,6 +16,7 @@ namespace cli {
 
 SnapshotFile::SnapshotFile(const Models& models, const StateFile::Run& run, Session& session)
     : session_(session) {
+  // Opened again: a model that is loaded has no file any more.
   const auto print = fd::model_fingerprint(fd::Gguf::open(run.target));
   owner_.vocabulary = fingerprint(models.target.tokenizer());
   // What a user can change comes first: a message shows the beginning alone.

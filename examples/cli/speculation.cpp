@@ -54,6 +54,7 @@ TreeDrafter model_drafter(Models& models, const Method& method) {
 }
 
 TreeDrafter self_drafter(Models& models, const Method& method) {
+  // Not null: options refuse kSelf with a target elsewhere, and `tune` asks only_attends().
   return fd::SelfDrafter<fd::Cpu, Cache>{*models.target_on_cpu(), self_layers(models, method)};
 }
 bool only_attends(const Models& models) {
@@ -75,6 +76,7 @@ TreeDrafter make(Models&, const Method&) {
   return D{};
 }
 
+// name, alias, needs_model, in_auto, make, fits
 const DrafterKind kDrafters[] = {
     {"lookup", "", false, true, lookup},
     {"ngram-simple", "", false, false, make<fd::NgramSimple>},
@@ -99,6 +101,7 @@ fd::AnyTreeAcceptance trees() {
   return A{};
 }
 
+// name, about, greedy, make, make_for_trees
 const RuleKind kRules[] = {
     {"match", "a seed gives one text, drafted or not", true, chains<fd::SampleAndMatch>,
      trees<fd::SampleAndMatch>},
@@ -159,12 +162,15 @@ template <fd::Shape S>
 Drafters<S> make_drafters(Models& models, const Method& method) {
   Drafters<S> chosen;
   if (method.constrained && method.speculation != kNone) chosen.add("forced", fd::ForcedTokens{});
+  // In the order of the table, whatever that of the list. A list that names the draft model was
+  // refused without one; auto does without.
   for (const DrafterKind& kind : kDrafters) {
     const bool lacks_model = kind.needs_model && !models.draft && method.speculation == kAuto;
     if (method.asks(kind) && !lacks_model) chosen.add(kind.name, kind.make(models, method));
   }
   return chosen;
 }
+// For session_over(), which every backend compiles in a file of its own.
 template Drafters<fd::Shape::kChain> make_drafters(Models&, const Method&);
 template Drafters<fd::Shape::kTree> make_drafters(Models&, const Method&);
 

@@ -37,6 +37,7 @@ std::string StateFile::describe_draft(const Models& models, const Run& run) {
     text += ", " + kTranslations[static_cast<std::size_t>(method.translation)];
   }
   if (!load.format.empty()) text += ", " + load.format;
+  // Without options a model that is mapped stays as it is, while another one is made smaller.
   if (load.format.empty() && load.n_vocab == 0 && run.maps_draft) text += ", as it is";
   if (load.n_vocab > 0) text += ", " + std::to_string(load.n_vocab) + " tokens";
   if (!load.counts_file.empty()) text += " by " + describe(load.counts_file);
@@ -71,6 +72,7 @@ StateFile::StateFile(std::string file, const Models& models, const Run& run)
   known_.forget_costs();
 }
 
+/// A drafter with a model is told from one with another model.
 std::string StateFile::name_in_file(const std::string& drafter) const {
   if (drafter == kSelf) return self_;
   const DrafterKind* kind = drafter_named(drafter);
@@ -83,8 +85,9 @@ void StateFile::give_to(Session& session) const {
   own.drafters.clear();
   for (const std::string& name : session.drafter_names()) {
     const auto* drafter = known_.drafter(name_in_file(name));
-    own.drafters.push_back(drafter != nullptr ? *drafter : fd::ControllerState::Drafter{});
-    own.drafters.back().name = name;
+    if (drafter == nullptr) continue;
+    own.drafters.push_back(*drafter);
+    own.drafters.back().name = name;  // by which the session knows it
   }
   session.restore(own);
 }
@@ -94,6 +97,7 @@ void StateFile::keep(Session& session) const {
   fd::ControllerState state = session.controller_state();
   state.setup = setup_;
   for (auto& drafter : state.drafters) drafter.name = name_in_file(drafter.name);
+  // Those that did not take part stay in the file, as far as it has room.
   for (const auto& drafter : known_.drafters) {
     const bool room = state.drafters.size() < fd::ControllerState::kMostDrafters;
     if (room && state.drafter(drafter.name) == nullptr) state.drafters.push_back(drafter);

@@ -64,7 +64,7 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options, bool on_gpu)
     throw fd::Error(fd::ErrorCode::kUnsupportedModel, "no tokenizer in the file",
                     "tokenizer.ggml.tokens", "convert the model again with its tokenizer");
   }
-  // More than that is refused when the tokenizer is read.
+  // A model has it from its tokenizer, which is not read here. More than kMost is refused there.
   found.config.n_vocab =
       static_cast<int>(std::min<std::uint64_t>(tokens->count, std::uint64_t{fd::Dim::kMost}));
   MeasuringBackend backend{.on_gpu = on_gpu};
@@ -86,6 +86,7 @@ double Survey::cache_bytes(std::int64_t n_ctx, fd::RowFormats formats, int sinks
 }
 
 double Survey::pass_bytes(int rows, int logit_rows) const {
+  // Layers share what they work in, so the widest one counts.
   double widest = 0;
   for (const fd::LayerShape& layer : config.layers) {
     widest = std::max(widest, 2.0 * layer.attention.d_q + layer.feed_forward.d_ff);

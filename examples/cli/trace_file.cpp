@@ -50,6 +50,7 @@ void check_round(const Json& round) {
   for (const Json& node : round.at("nodes")) {
     check_token(node);
     const auto parent = node.at("parent").get<std::int64_t>();
+    // From 1; 0 is the anchor.
     if (parent < 0 || parent >= nodes++) throw std::out_of_range("a node before its parent");
     node.at("drafter").get_ref<const std::string&>();
     for (const char* key : {"confidence", "q", "p"}) {
@@ -59,9 +60,11 @@ void check_round(const Json& round) {
   }
   for (const Json& token : round.at("emitted")) {
     check_token(token);
+    // check_token() takes a token without text, as prompts may have them; what is emitted has one.
     token.at("text");
     accepted -= token.at("from_draft").get<bool>() ? 1 : 0;
   }
+  // The page finds the node of an emitted token by counting both.
   if (accepted != 0) throw std::out_of_range("accepted nodes that are not those of the text");
 }
 
@@ -124,6 +127,7 @@ Json counter(const std::string& name, std::size_t process, double begin, std::in
 
 /// How deep a draft was, and how many of its tokens were accepted.
 std::pair<std::int64_t, std::int64_t> depth_and_accepted(const Json& nodes) {
+  // Parents come first: check_round() has seen to it.
   std::vector<std::int64_t> depths{0};
   std::int64_t accepted = 0;
   for (const Json& node : nodes) {
@@ -213,6 +217,7 @@ Json chrome_trace(const std::vector<Json>& texts) {
       const auto [depth, accepted] = depth_and_accepted(round["nodes"]);
       events.push_back(counter("depth", i, begin, depth));
       events.push_back(counter("accepted", i, begin, accepted));
+      // Only their lengths are known: the steps of a round follow each other as in kRows.
       for (std::size_t row = 1; row < kRows.size(); ++row) {
         const double length = seconds[kRows[row]];
         if (length > 0) events.push_back(slice(kRows[row], i, row, begin, length));

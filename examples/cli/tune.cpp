@@ -49,6 +49,7 @@ double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+/// What `generate` would make of its options.
 Method method_of(const Way& way, int n_ctx) {
   std::string names = way.plain ? kNone : way.drafters.empty() ? kAuto : "";
   for (const std::string& name : way.drafters) names += (names.empty() ? "" : ",") + name;
@@ -78,6 +79,7 @@ class Laboratory {
     };
     std::vector<Running> running;
     for (const Way& way : ways) {
+      // Of the draft model that auto may do without, options() says nothing.
       const std::string name = way.options() + (way.with_model ? "" : " without model");
       running.push_back({make_session(models_, method_of(way, n_ctx_)), name});
       if (const auto known = learned_.find(name); known != learned_.end()) {
@@ -127,7 +129,7 @@ class Laboratory {
                           (way.options().empty() ? " auto" : way.options()),
                       "that of plain decoding", "drafts must not change a text: please report it");
     }
-    return std::max(seconds, 1e-9);
+    return std::max(seconds, 1e-9);  // ratios divide by it
   }
 
   Models& models_;
@@ -223,6 +225,7 @@ int run(const Arguments& a) {
   const int expected = most_answers(space, n_prompts, a.rounds) + n_prompts;
   Laboratory laboratory(models, std::move(encoded.prompts), encoded.n_ctx, a.max_tokens);
   const double begin = seconds_now();
+  // How long all of it will take is told by the first answer, before the user waits for the rest.
   const double first = laboratory.plain(0, 1);
   std::cerr << "foredraft: " << n_prompts << " of " << there << " prompts, at most " << expected
             << " answers, some " << duration(expected * first) << '\n';

@@ -24,7 +24,7 @@ Json to_json(const Ratio& ratio) {
 std::string options_of(const Way& way) {
   if (way == Way{}) return "auto";
   if (way == Way{.with_model = false}) return "auto, without the draft model";
-  return way.options().substr(1);
+  return way.options().substr(1);  // without the space that it begins with
 }
 
 }  // namespace

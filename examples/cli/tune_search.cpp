@@ -55,6 +55,7 @@ class Halving {
       std::stable_sort(left.begin(), left.end(), [](const Candidate& a, const Candidate& b) {
         return median(a.ratios) > median(b.ratios);
       });
+      // The slower half goes in front of those that left before: at the end the best comes first.
       const std::size_t keep = left.size() / 2;
       out.insert(out.begin(), left.begin() + static_cast<std::ptrdiff_t>(keep), left.end());
       left.resize(keep);
@@ -70,6 +71,7 @@ class Halving {
  private:
   void measure(std::vector<Candidate>& candidates, const std::vector<int>& prompts) {
     next_ = (prompts.back() + 1) % n_prompts_;
+    // Auto answers each time, candidate or not: all ratios are to it.
     std::vector<Way> ways{Way{}};
     for (const Candidate& candidate : candidates) {
       if (candidate.way != Way{}) ways.push_back(candidate.way);
@@ -103,6 +105,7 @@ std::string Way::options() const {
   return text;
 }
 
+// As Method::asks, and only where the model is there.
 bool Space::asks(const Way& way, const Kind& kind) const {
   if (way.plain || (kind.needs_model && !draft_model)) return false;
   if (way.drafters.empty()) return kind.in_auto && (!kind.needs_model || way.with_model);
@@ -135,6 +138,7 @@ std::vector<Way> Space::other_drafters(const Way&) const {
     for (const Kind& kind : kinds) {
       if (asks({}, kind) && kind.name != without.name) way.drafters.push_back(kind.name);
     }
+    // One alone is there already, and none would be auto.
     if (way.drafters.size() > 1) ways.push_back(std::move(way));
   }
   return ways;
@@ -224,6 +228,7 @@ Found search(const Space& space, int n_prompts, int rounds, const Measure& measu
 }
 
 int most_answers(const Space& space, int n_prompts, int rounds) {
+  // In the end plain decoding, auto and the best way.
   int answers = 3 * n_prompts * rounds;
   Way most{};  // it has all of what a later coordinate changes
   for (const Space::Coordinate& coordinate : Space::coordinates()) {

@@ -2,9 +2,11 @@
 
 #include <string>
 #include <type_traits>
+#include <vector>
 
 #include "concepts/remote_backend.hpp"
 #include "support/catch.hpp"
+#include "support/forward.hpp"
 #include "support/load_reference.hpp"
 #include "support/tiny_model.hpp"
 
@@ -12,17 +14,47 @@ namespace fd = foredraft;
 
 namespace {
 
-template <typename S, typename B>
+const std::vector<fd::TokenId> kPrompt{10, 20, 30, 10, 20};
+
+/// Of 16 staged nodes, so that layers with a window are rings where there are any.
+template <typename C, typename B>
+C new_cache(const fd::Model<B>& model) {
+  return C{model.shape(), 100, 16};
+}
+
+template <typename C, typename B>
 fd::Result text_of(fd::Model<B>& model, auto drafter) {
-  fd::Decoder decoder{model, fd::LinearCache<S>{model.shape(), 100}, std::move(drafter),
-                      fd::SampleAndMatch{}};
-  const std::vector<fd::TokenId> prompt{10, 20, 30, 10, 20};
-  (void)decoder.generate(prompt,
+  fd::Decoder decoder{model, new_cache<C>(model), std::move(drafter), fd::SampleAndMatch{}};
+  (void)decoder.generate(kPrompt,
                          {.max_tokens = 10, .n_draft = 8, .sampling = {.temperature = 1.0f}});
   const auto before = decoder.snapshot();
   (void)decoder.resume({.max_tokens = 10, .n_draft = 8, .sampling = {.temperature = 1.0f}});
   decoder.restore(before);
   return decoder.resume({.max_tokens = 40, .n_draft = 8, .sampling = {.temperature = 1.0f}});
+}
+
+template <typename C, typename B>
+std::vector<std::vector<float>> logits_of(fd::Model<B>& model) {
+  C cache = new_cache<C>(model);
+  cache.stage(chain_nodes(kPrompt));
+  return forward_rows(model, cache, 0, static_cast<int>(kPrompt.size()));
+}
+
+/// Logits and text, plain and drafted, over backend B are those over Reference.
+/// @tparam C  a cache in the memory of B, and H the same in the host's
+template <typename B, typename C, typename H>
+void check_same_text(const fd::Gguf& file) {
+  B remote;
+  fd::Reference reference;
+  auto there = fd::load(remote, file);
+  auto here = fd::load(reference, file);
+  CHECK(logits_of<C>(there) == logits_of<H>(here));
+  const fd::Result expected = text_of<H>(here, fd::NoDraft{});
+  CHECK(text_of<C>(there, fd::NoDraft{}).tokens == expected.tokens);
+  using Trees = fd::ModelTreeDrafter<fd::Model<B>, C>;
+  const fd::Result drafted = text_of<C>(there, Trees{there, {}, 100});
+  CHECK(drafted.tokens == expected.tokens);
+  CHECK(drafted.stats.accepted > 10);
 }
 
 // Near misses of what a backend is.
@@ -35,7 +67,7 @@ struct NoBuffer : archetype::RemoteBackend {
   using Buffer = void;
 };
 struct WorkerWithoutTap : archetype::RemoteWorker {
-  void tap(const fd::TapArgs<archetype::RemoteWorker>&) = delete;
+  void tap(const auto&) = delete;
 };
 struct NoTap : archetype::RemoteBackend {
   using Worker = WorkerWithoutTap;
@@ -83,17 +115,27 @@ TEST_CASE("a model asks of a cache what the concept says, and no more") {
 TEST_CASE("a model asks nothing of its backend's memory that only the host's can do") {
   // Of softcaps, of factors, of norms over all heads.
   const std::string family = GENERATE(as<std::string>{}, "qwen2", "gemma2", "granite", "olmo2");
-  const TinyModel tiny{.family = family, .type = fd::TensorType::kF32};
-  const auto bytes = tiny.file();
-  archetype::RemoteBackend remote;
-  fd::Reference reference;
-  auto there = fd::load(remote, fd::Gguf::parse(bytes));
-  auto here = fd::load(reference, fd::Gguf::parse(bytes));
-  using Rows = archetype::RemoteRows;
-  const fd::Result expected = text_of<float>(here, fd::NoDraft{});
-  CHECK(text_of<Rows>(there, fd::NoDraft{}).tokens == expected.tokens);
-  using Trees = fd::ModelTreeDrafter<Remote, fd::LinearCache<Rows>>;
-  const fd::Result drafted = text_of<Rows>(there, Trees{there, {}, 100});
-  CHECK(drafted.tokens == expected.tokens);
-  CHECK(drafted.stats.accepted > 10);
+  const auto bytes = TinyModel{.family = family, .type = fd::TensorType::kF32}.file();
+  check_same_text<archetype::RemoteBackend, fd::LinearCache<archetype::RemoteRows>,
+                  fd::LinearCache<float>>(fd::Gguf::parse(bytes));
+}
+
+TEST_CASE("likewise with mixtures, embeddings of layers, and recurrent layers") {
+  const auto check = [](const fd::Gguf& file) {
+    check_same_text<archetype::FullRemoteBackend,
+                    fd::HybridCache<archetype::RemoteRings, archetype::RemoteStates<fd::Replay>>,
+                    fd::HybridCache<float>>(file);
+  };
+  for (const char* const family : {"qwen3moe", "gemma4", "qwen3next"}) {
+    CAPTURE(family);
+    // Four layers, so that those of gemma4 read keys of others.
+    const TinyModel tiny{.family = family, .type = fd::TensorType::kF32, .n_layers = 4};
+    const auto bytes = tiny.file();
+    check(fd::Gguf::parse(bytes));
+  }
+  for (const std::string family : {"lfm2", "mamba2"}) {
+    CAPTURE(family);
+    const std::string folder = std::string(FOREDRAFT_TEST_DATA) + "/golden/recurrent/";
+    check(fd::Gguf::open(folder + family + ".gguf"));
+  }
 }

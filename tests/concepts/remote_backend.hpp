@@ -1,23 +1,30 @@
 #pragma once
 
+#include <algorithm>
+#include <bit>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include <foredraft/backend/backend.hpp>
 #include <foredraft/backend/cpu/rows.hpp>
+#include <foredraft/backend/host_states.hpp>
 #include <foredraft/backend/reference/reference.hpp>
+#include <foredraft/backend/row_storage.hpp>
+#include <foredraft/backend/state_storage.hpp>
+#include <foredraft/cache/hybrid.hpp>
 #include <foredraft/cache/key_value_cache.hpp>
 #include <foredraft/cache/linear.hpp>
+#include <foredraft/cache/state_cache.hpp>
 
 #include "concepts/remote_pointer.hpp"
 
-/// A backend whose memory only its own operators can read: weights, activations, keys and values
-/// are behind pointers that nobody else can follow. A model that looks into one of them does not
-/// compile. The operators are those of Reference, so what a model computes over it can be compared.
+/// Backends whose memory only their own operators can read: weights, activations, keys, values and
+/// states are behind pointers that nobody else can follow. A model that looks into one of them does
+/// not compile. The operators are those of Reference, so what a model computes can be compared.
 namespace archetype {
 
 namespace fd = foredraft;
@@ -30,9 +37,9 @@ class RemoteMatrix {
   RemoteMatrix& operator=(RemoteMatrix&&) = default;
 
  private:
-  friend RemoteWorker;
   fd::Reference::Matrix values_;
 };
+static_assert(sizeof(RemoteMatrix) == sizeof(fd::Reference::Matrix));
 
 class RemoteVector {
  public:
@@ -64,20 +71,20 @@ class RemoteBuffer {
 /// Storage of keys and values. What of it is copied to the host is numbers without a meaning there.
 class RemoteRows {
  public:
+  using Stored = fd::cpu::Rows<float>;
   enum class value_type : std::uint32_t {
   };
 
   class Layer {
     friend RemoteRows;
-    friend RemoteWorker;
-    fd::cpu::Rows<float>::Layer layer_;
+    Stored::Layer layer_;
   };
 
   RemoteRows() = default;
   RemoteRows(const fd::CacheShape& shape, int n_rows, bool at_once)
       : rows_(shape, n_rows, at_once) {}
   static double bytes(const fd::CacheShape& shape, int n_rows) {
-    return fd::cpu::Rows<float>::bytes(shape, n_rows);
+    return Stored::bytes(shape, n_rows);
   }
   int size() const noexcept { return rows_.size(); }
   void commit(int n) noexcept { rows_.commit(n); }
@@ -97,7 +104,7 @@ class RemoteRows {
     rows_.copy_to(begin, end, keys, values);
     const auto numbers = [](const std::vector<std::byte>& from, std::vector<value_type>& to) {
       to.resize(from.size() / sizeof(value_type));
-      std::memcpy(to.data(), from.data(), from.size());
+      std::ranges::copy(from, std::as_writable_bytes(std::span(to)).begin());
     };
     numbers(keys, k);
     numbers(values, v);
@@ -106,132 +113,141 @@ class RemoteRows {
     rows_.append(n, std::as_bytes(k), std::as_bytes(v));
   }
 
- private:
-  fd::cpu::Rows<float> rows_;
+ protected:
+  explicit RemoteRows(Stored rows) : rows_(std::move(rows)) {}
+  Stored rows_;
 };
 static_assert(fd::RowStorage<RemoteRows>);
 
-/// The operators of Reference, with arguments that lead them to the memory.
-class RemoteWorker {
-  using Here = fd::Reference::Worker;
-  using Stored = fd::cpu::Rows<float>;
+/// The same, where layers with a window are rings.
+class RemoteRings : public RemoteRows {
+ public:
+  RemoteRings() = default;
+  RemoteRings(const fd::CacheShape& shape, int n_rows, bool at_once, int max_staged = 0)
+      : RemoteRows(Stored(shape, n_rows, at_once, max_staged)) {}
+  static double bytes(const fd::CacheShape& shape, int n_rows, int max_staged = 0) {
+    return Stored::bytes(shape, n_rows, max_staged);
+  }
+  void stage(int n) noexcept { rows_.stage(n); }
+  bool holds(int n) const noexcept { return rows_.holds(n); }
+  bool keeps_all() const noexcept { return rows_.keeps_all(); }
+};
+static_assert(fd::RingStorage<RemoteRings>);
 
+/// Storage of states, which are kept as V keeps them.
+template <typename V>
+class RemoteStates : V {
+ public:
+  using Stored = V;
+  class Layer {
+    friend RemoteStates;
+    typename V::Layer layer_;
+  };
+
+  using V::bytes, V::copy_to, V::elements, V::replays, V::restore, V::V;
+  Layer layer(int i) noexcept {
+    Layer layer;
+    layer.layer_ = V::layer(i);
+    return layer;
+  }
+};
+static_assert(fd::StateStorage<RemoteStates<fd::Replay>>);
+static_assert(fd::StateStorage<RemoteStates<fd::Slots>>);
+
+/// The operators that every model asks for. Their arguments are of a worker W, this one or one that
+/// is made from it.
+class RemoteWorker {
  public:
   using Matrix = RemoteMatrix;
   template <typename T>
   using Pointer = Remote<T>;
 
-  explicit RemoteWorker(Here& here) : here_(here) {}
+  explicit RemoteWorker(fd::Reference::Worker& here) : here_(here) {}
 
   int index() const noexcept { return 0; }
   int count() const noexcept { return 1; }
   void barrier() noexcept {}
 
-  void embed(const fd::EmbedArgs<RemoteWorker>& a) noexcept {
-    here_.embed({.table = matrix(a.table), .tokens = a.tokens, .scale = a.scale, .x = a.x.place_});
+  template <typename W>
+  void embed(const fd::EmbedArgs<W>& args) noexcept {
+    here_.embed(opened(args));
   }
-  void qkv(const fd::QkvArgs<RemoteWorker, RemoteRows>& a) noexcept {
-    const auto kv = layers(a.kv);
-    here_.qkv(fd::QkvArgs<Here, Stored>{.x = a.x.place_,
-                                        .n_rows = a.n_rows,
-                                        .norm = norm(a.norm),
-                                        .wq = matrix(a.wq),
-                                        .wk = matrix(a.wk),
-                                        .wv = matrix(a.wv),
-                                        .q_bias = a.q_bias.place_,
-                                        .k_bias = a.k_bias.place_,
-                                        .v_bias = a.v_bias.place_,
-                                        .n_heads = a.n_heads,
-                                        .n_kv_heads = a.n_kv_heads,
-                                        .d_head = a.d_head,
-                                        .rope = {.kind = a.rope.kind,
-                                                 .n_rot = a.rope.n_rot,
-                                                 .cos = a.rope.cos.place_,
-                                                 .sin = a.rope.sin.place_},
-                                        .sequences = a.sequences,
-                                        .kv = kv,
-                                        .q = a.q.place_,
-                                        .q_norm = norm(a.q_norm),
-                                        .k_norm = norm(a.k_norm),
-                                        .norms_all_heads = a.norms_all_heads,
-                                        .v_norm = norm(a.v_norm),
-                                        .w_gate = matrix(a.w_gate),
-                                        .gate = a.gate.place_});
+  template <typename W, std::derived_from<RemoteRows> R>
+  void qkv(const fd::QkvArgs<W, R>& args) noexcept {
+    here_.qkv(opened(args));
   }
-  void attend(const fd::AttendArgs<RemoteWorker, RemoteRows>& a) noexcept {
-    const auto kv = layers(a.kv);
-    here_.attend(fd::AttendArgs<Here, Stored>{.q = a.q.place_,
-                                              .n_rows = a.n_rows,
-                                              .n_heads = a.n_heads,
-                                              .n_kv_heads = a.n_kv_heads,
-                                              .d_head = a.d_head,
-                                              .scale = a.scale,
-                                              .sequences = a.sequences,
-                                              .kv = kv,
-                                              .wo = matrix(a.wo),
-                                              .x = a.x.place_,
-                                              .window = a.window,
-                                              .post_norm = norm(a.post_norm),
-                                              .softcap = a.softcap,
-                                              .residual = a.residual,
-                                              .gate = a.gate.place_});
+  template <typename W, std::derived_from<RemoteRows> R>
+  void attend(const fd::AttendArgs<W, R>& args) noexcept {
+    here_.attend(opened(args));
   }
-  void feed_forward(const fd::FeedForwardArgs<RemoteWorker>& a) noexcept {
-    here_.feed_forward({.x = a.x.place_,
-                        .n_rows = a.n_rows,
-                        .norm = norm(a.norm),
-                        .activation = a.activation,
-                        .gate = matrix(a.gate),
-                        .up = matrix(a.up),
-                        .down = matrix(a.down),
-                        .post_norm = norm(a.post_norm),
-                        .residual = a.residual,
-                        .factor = a.factor.place_,
-                        .factor_stride = a.factor_stride,
-                        .output_scale = a.output_scale});
+  template <typename W>
+  void feed_forward(const fd::FeedForwardArgs<W>& args) noexcept {
+    here_.feed_forward(opened(args));
   }
-  void tap(const fd::TapArgs<RemoteWorker>& a) noexcept {
-    here_.tap({.x = a.x.place_, .d_model = a.d_model, .taps = a.taps});
+  template <typename W>
+  void tap(const fd::TapArgs<W>& args) noexcept {
+    here_.tap(opened(args));
   }
-  void head(const fd::HeadArgs<RemoteWorker>& a) noexcept {
-    here_.head({.x = a.x.place_,
-                .rows = a.rows,
-                .norm = norm(a.norm),
-                .w = matrix(a.w),
-                .argmax = a.argmax,
-                .logits = a.logits,
-                .maxima = a.maxima,
-                .sums = a.sums,
-                .scale = a.scale,
-                .softcap = a.softcap});
+  template <typename W>
+  void head(const fd::HeadArgs<W>& args) noexcept {
+    here_.head(opened(args));
   }
 
- private:
-  static const Here::Matrix* matrix(const RemoteMatrix* matrix) {
-    return matrix == nullptr ? nullptr : &matrix->values_;
-  }
-  static fd::RmsNorm<Here> norm(const fd::RmsNorm<RemoteWorker>& norm) {
-    return {.weight = norm.weight.place_, .epsilon = norm.epsilon};
-  }
-  static std::vector<Stored::Layer> layers(std::span<const RemoteRows::Layer> kv) {
-    std::vector<Stored::Layer> layers;
-    for (const RemoteRows::Layer& layer : kv) layers.push_back(layer.layer_);
-    return layers;
+ protected:
+  /// The arguments as Reference takes them. Pointers, matrices and layers hold nothing but what they
+  /// hide, so both have the same bytes; and no member can be forgotten.
+  template <template <typename...> typename Args, typename W, typename... S>
+  static auto opened(const Args<W, S...>& args) noexcept {
+    static_assert(((sizeof(typename S::Layer) == sizeof(typename S::Stored::Layer)) && ...));
+    return std::bit_cast<Args<fd::Reference::Worker, typename S::Stored...>>(args);
   }
 
-  Here& here_;
+  fd::Reference::Worker& here_;
 };
 
-class RemoteBackend {
+/// A worker with all operators there are.
+class FullRemoteWorker : public RemoteWorker {
  public:
-  using Worker = RemoteWorker;
+  template <typename T>
+  using Pointer = MovingRemote<T>;
+  static constexpr bool partial_layers = true;
+
+  using RemoteWorker::RemoteWorker;
+
+  template <typename W>
+  void embed_layers(const fd::EmbedLayersArgs<W>& args) noexcept {
+    here_.embed_layers(opened(args));
+  }
+  template <typename W>
+  void mixture(const fd::MixtureArgs<W>& args) noexcept {
+    here_.mixture(opened(args));
+  }
+  template <typename W, typename V>
+  void short_conv(const fd::ShortConvArgs<W, RemoteStates<V>>& args) noexcept {
+    here_.short_conv(opened(args));
+  }
+  template <typename W, typename V>
+  void selective_scan(const fd::SelectiveScanArgs<W, RemoteStates<V>>& args) noexcept {
+    here_.selective_scan(opened(args));
+  }
+  template <typename W, typename V>
+  void gated_delta_net(const fd::GatedDeltaNetArgs<W, RemoteStates<V>>& args) noexcept {
+    here_.gated_delta_net(opened(args));
+  }
+};
+
+/// @tparam W  its worker
+template <typename W>
+class RemoteBackendOf {
+ public:
+  using Worker = W;
   using Matrix = RemoteMatrix;
   using Vector = RemoteVector;
   template <typename T>
   using Buffer = RemoteBuffer<T>;
 
-  RemoteBackend() = default;
-  RemoteBackend(RemoteBackend&&) = delete;
+  RemoteBackendOf() = default;
+  RemoteBackendOf(RemoteBackendOf&&) = delete;
 
   Matrix pack(const fd::TensorView& weights) { return Matrix(reference_.pack(weights)); }
   Vector vector(const fd::TensorView& weights) { return Vector(reference_.vector(weights)); }
@@ -246,9 +262,17 @@ class RemoteBackend {
  private:
   fd::Reference reference_;
 };
+using RemoteBackend = RemoteBackendOf<RemoteWorker>;
 static_assert(fd::Backend<RemoteBackend>);
 static_assert(fd::AttendsOver<RemoteWorker, RemoteRows>);
 static_assert(!fd::AttendsOver<RemoteWorker, fd::cpu::Rows<float>>);
 static_assert(fd::KeyValueCache<fd::LinearCache<RemoteRows>>);
+
+using FullRemoteBackend = RemoteBackendOf<FullRemoteWorker>;
+static_assert(fd::Backend<FullRemoteBackend>);
+static_assert(fd::MixesExperts<FullRemoteWorker> && fd::EmbedsLayers<FullRemoteWorker>);
+static_assert(fd::RecursOver<FullRemoteWorker, RemoteStates<fd::Replay>>);
+static_assert(!fd::RecursOver<FullRemoteWorker, fd::Replay>);
+static_assert(fd::StateCache<fd::HybridCache<RemoteRings, RemoteStates<fd::Replay>>>);
 
 }  // namespace archetype

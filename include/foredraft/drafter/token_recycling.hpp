@@ -198,7 +198,8 @@ class TokenRecycling : public DrafterBase {
     matrix_.reserve(static_cast<int>(block.tokens.size()));
     for (std::size_t i = 0; i < block.tokens.size(); ++i) {
       if (block.scores != nullptr && block.scores->need() >= RowNeed::kLogits) {
-        learn(block.tokens[i], *block.scores, static_cast<int>(i));
+        const auto row = static_cast<int>(i);
+        learn(block.tokens[i], *block.scores, row, find_runs(*block.scores, row));
       } else if (i + 1 < block.tokens.size()) {
         learn(block.tokens[i], block.tokens[i + 1]);
       }
@@ -210,12 +211,18 @@ class TokenRecycling : public DrafterBase {
       learn_rank(round.draft.token(round.path[i]), round.tokens[i]);
     }
     if (round.scores.need() < RowNeed::kLogits) return;
+    std::array<Runs, DraftTree::kMaxNodes> runs;
+    for (NodeIndex node = 0; node < round.draft.size(); ++node) {
+      if (node + 1 < round.draft.size()) fetch(round.scores.runs(node + 1).maxima);
+      runs[idx(node)] = find_runs(round.scores, node);
+    }
     // Of several rows behind one token that of the text counts most: it comes last.
     std::array<bool, DraftTree::kMaxNodes> on_path = {};
     for (const NodeIndex node : round.path) on_path[idx(node)] = true;
     for (const bool final_rows : {false, true}) {
       for (NodeIndex node = 0; node < round.draft.size(); ++node) {
-        if (on_path[idx(node)] == final_rows) learn(round.draft.token(node), round.scores, node);
+        if (on_path[idx(node)] != final_rows) continue;
+        learn(round.draft.token(node), round.scores, node, runs[idx(node)]);
       }
     }
   }
@@ -280,13 +287,34 @@ class TokenRecycling : public DrafterBase {
     std::push_heap(open_.begin(), open_.end());
   }
 
+  using Runs = BestRuns<RecyclingMatrix::kSuccessors>;
+
+  /// Ask for memory that a pass has left in a far cache.
+  static void fetch(std::span<const float> values) noexcept {
+    constexpr std::size_t kLine = 64 / sizeof(float);
+    for (std::size_t i = 0; i < values.size(); i += kLine) __builtin_prefetch(&values[i]);
+  }
+
+  /// Where a row's greatest logits lie, if the target says so; they are on their way then.
+  static Runs find_runs(const Scores& scores, int row) noexcept {
+    const std::span<const float> logits = scores.logits(row);
+    const Runs runs = best_runs<RecyclingMatrix::kSuccessors>(scores.runs(row).maxima);
+    for (int i = 0; i < runs.size; ++i) {
+      const std::size_t begin = idx(runs.ids[idx(i)]) * Scores::kRun;
+      fetch(logits.subspan(begin, std::min(Scores::kRun, logits.size() - begin)));
+    }
+    return runs;
+  }
+
   /// The target's successors of a token.
-  void learn(TokenId token, const Scores& scores, int row) noexcept {
+  void learn(TokenId token, const Scores& scores, int row, const Runs& runs) noexcept {
     if (scores.argmax(row) < 0) return;  // no row of logits
     RecyclingMatrix::Row* successors = matrix_.make(token);
     if (successors == nullptr) return;
-    const int n = top_tokens<RecyclingMatrix::kSuccessors>(scores.logits(row),
-                                                           scores.runs(row).maxima, *successors);
+    const std::span<const float> logits = scores.logits(row);
+    constexpr int kBest = RecyclingMatrix::kSuccessors;
+    const int n = scores.runs(row).maxima.empty() ? top_tokens<kBest>(logits, *successors)
+                                                  : top_tokens<kBest>(logits, runs, *successors);
     std::fill(successors->begin() + n, successors->end(), RecyclingMatrix::kNone);
   }
 

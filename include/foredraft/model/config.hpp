@@ -91,7 +91,9 @@ struct ModelConfig {
   float logit_softcap = 0.0f;  ///< logits are softcap * tanh(logit / softcap); 0: as they are
   std::vector<RopeShape> ropes = {};  ///< each kind of turning that a layer uses
   std::vector<LayerShape> layers = {};
-  Dim d_input = 0;  ///< of the embedding that each layer has besides; 0: there are none
+  Dim d_input = 0;           ///< of the embedding that each layer has besides; 0: there are none
+  float input_scale = 1.0f;  ///< of these embeddings. @see EmbedLayersArgs
+  float input_norm_epsilon = 0.0f;  ///< of what is added to them
   bool needs_rope_factors = false;  ///< a file without them is not whole
   int n_left_layers = 0;            ///< behind them, whose tensors are left unread
   /// The tensor of factors that frequencies are divided by, if the file has it, and one with the

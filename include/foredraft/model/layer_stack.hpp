@@ -75,6 +75,14 @@ struct LayerWeights {
   float output_scale = 1.0f;  // on x behind all of the layer
 };
 
+/// An embedding for each layer. @see EmbedLayersArgs
+template <typename B>
+struct LayerInputWeights {
+  typename B::Matrix table;       // [n_vocab, n_layers * d_input]
+  typename B::Matrix projection;  // [n_layers * d_input, d_model]
+  typename B::Vector norm;        // [d_input]
+};
+
 namespace detail {
 
 /// What a cache without states has of them.

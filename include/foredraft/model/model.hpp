@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -189,18 +188,15 @@ class Model {
                     Out<Worker> inputs) const noexcept {
     if constexpr (EmbedsLayers<Worker>) {
       if (!weights_.layer_inputs) return;
-      // The family divides projections by sqrt(d_model) before their norm.
       const auto& [table, projection, norm] = *weights_.layer_inputs;
-      const float epsilon = config_.norm_epsilon * static_cast<float>(config_.d_model);
-      worker.embed_layers(
-          EmbedLayersArgs<Worker>{.x = x,
-                                  .tokens = tokens,
-                                  .table = &table,
-                                  .projection = &projection,
-                                  .norm = {norm.data(), epsilon},
-                                  .d_input = config_.d_input,
-                                  .scale = std::sqrt(static_cast<float>(config_.d_input)),
-                                  .inputs = inputs});
+      worker.embed_layers(EmbedLayersArgs<Worker>{.x = x,
+                                                  .tokens = tokens,
+                                                  .table = &table,
+                                                  .projection = &projection,
+                                                  .norm = {norm.data(), config_.input_norm_epsilon},
+                                                  .d_input = config_.d_input,
+                                                  .scale = config_.input_scale,
+                                                  .inputs = inputs});
     }
   }
 

@@ -29,14 +29,6 @@
 
 namespace foredraft::inline v0 {
 
-/// An embedding for each layer. @see EmbedLayersArgs
-template <typename B>
-struct LayerInputWeights {
-  typename B::Matrix table;       // [n_vocab, n_layers * d_input]
-  typename B::Matrix projection;  // [n_layers * d_input, d_model]
-  typename B::Vector norm;        // [d_input]
-};
-
 template <typename B>
 struct ModelWeights {
   typename B::Matrix embedding;         // [n_vocab, d_model]
@@ -347,19 +339,14 @@ ModelWeights<B> read_weights(B& backend, const Gguf& file, const ModelConfig& c,
                 "the file contradicts its own metadata");
   }
   reader.leave_layers(n_layers, n_layers + c.n_left_layers);
-  if (c.d_input > 0) {
-    const Dim all = detail::ConfigReader::all_heads(static_cast<int>(c.layers.size()), c.d_input);
-    weights.layer_inputs = {
-        .table = reader.unchanged("per_layer_token_embd.weight", c.n_vocab, all),
-        .projection = reader.matrix("per_layer_model_proj.weight", all, c.d_model),
-        .norm = reader.vector("per_layer_proj_norm.weight", c.d_input)};
-  }
   weights.layers = family::All::visit<std::vector<LayerWeights<B>>>(c.family, [&](auto family) {
+    using Family = decltype(family);
+    if constexpr (requires { Family::kEmbedsLayers; }) {
+      if (c.d_input > 0) weights.layer_inputs = Family::template layer_inputs<B>(reader, c);
+    }
     std::vector<LayerWeights<B>> layers;
     layers.reserve(c.layers.size());
-    for (int n = 0; n < n_layers; ++n) {
-      layers.push_back(decltype(family)::template layer<B>(reader, c, n));
-    }
+    for (int n = 0; n < n_layers; ++n) layers.push_back(Family::template layer<B>(reader, c, n));
     return layers;
   });
   reader.require_all_read();

@@ -40,43 +40,62 @@ struct Greatest {
 
 }  // namespace detail
 
-/// The K tokens with the greatest logits, best first, ties to the lower id. Tokens of logit -inf
-/// and NaN are left out; the rest of `best` is not touched. With the maxima of runs K runs are
-/// looked into, without them all.
-/// @shape logits [n_vocab], maxima [n_runs] or empty
-/// @return how many were found
-/// @cost O(n_runs + K * Scores::kRun), no allocation; without maxima O(n_vocab)
+/// Runs in which the K greatest logits of a row are to be found.
 template <int K>
-int top_tokens(std::span<const float> logits, std::span<const float> maxima,
-               std::array<TokenId, idx(K)>& best) noexcept {
-  const std::size_t n_runs = (logits.size() + Scores::kRun - 1) / Scores::kRun;
-  const auto run_at = [&](std::size_t run) {
-    const std::size_t begin = run * Scores::kRun;
-    return logits.subspan(begin, std::min(Scores::kRun, logits.size() - begin));
-  };
-  detail::Greatest<K> tokens;
+struct BestRuns {
+  int size = 0;
+  std::array<int, idx(K)> ids;  ///< ascending, so that ties go to the lower token
+  float bar;                    ///< what each of the K tokens reaches
+};
+
+/// A token outside of the K best runs has K better ones, the best of those runs.
+/// @shape maxima [n_runs]
+/// @cost O(n_runs), no allocation
+template <int K>
+BestRuns<K> best_runs(std::span<const float> maxima) noexcept {
+  detail::Greatest<K> runs;
   float bar = std::numeric_limits<float>::lowest();
-  const auto look_into = [&](std::size_t run) {
-    for_each_at_least(run_at(run), bar, [&](std::size_t i) {
-      const std::size_t token = run * Scores::kRun + i;
-      tokens.offer(logits[token], static_cast<int>(token));
+  for_each_at_least(maxima, bar, [&](std::size_t run) {
+    runs.offer(maxima[run], static_cast<int>(run));
+    bar = std::max(bar, runs.least());
+  });
+  std::sort(runs.ids.begin(), runs.ids.begin() + runs.size);
+  return {runs.size, runs.ids, bar};
+}
+
+/// The K tokens with the greatest logits, best first, ties to the lower id. Tokens of logit -inf
+/// and NaN are left out; the rest of `best` is not touched.
+/// @shape logits [n_vocab]
+/// @param runs  of these logits
+/// @return how many were found
+/// @cost O(K * Scores::kRun), no allocation
+template <int K>
+int top_tokens(std::span<const float> logits, const BestRuns<K>& runs,
+               std::array<TokenId, idx(K)>& best) noexcept {
+  detail::Greatest<K> tokens;
+  float bar = runs.bar;
+  for (int i = 0; i < runs.size; ++i) {
+    const std::size_t begin = idx(runs.ids[idx(i)]) * Scores::kRun;
+    const auto run = logits.subspan(begin, std::min(Scores::kRun, logits.size() - begin));
+    for_each_at_least(run, bar, [&](std::size_t k) {
+      tokens.offer(run[k], static_cast<int>(begin + k));
       bar = std::max(bar, tokens.least());
     });
-  };
-  if (maxima.empty()) {
-    for (std::size_t run = 0; run < n_runs; ++run) look_into(run);
-  } else {
-    // A token outside of the K best runs has K better ones, the best of those runs; so has one that is
-    // less than each of these.
-    detail::Greatest<K> runs;
-    for_each_at_least(maxima, bar, [&](std::size_t run) {
-      runs.offer(maxima[run], static_cast<int>(run));
-      bar = std::max(bar, runs.least());
-    });
-    std::sort(runs.ids.begin(), runs.ids.begin() + runs.size);  // ties go to the lower id
-    for (int i = 0; i < runs.size; ++i) look_into(idx(runs.ids[idx(i)]));
   }
-  for (int i = 0; i < tokens.size; ++i) best[idx(i)] = TokenId{tokens.ids[idx(i)]};
+  std::copy(tokens.ids.begin(), tokens.ids.begin() + tokens.size, best.begin());
+  return tokens.size;
+}
+
+/// Likewise, of all logits. @cost O(n_vocab)
+template <int K>
+int top_tokens(std::span<const float> logits, std::array<TokenId, idx(K)>& best) noexcept {
+  detail::Greatest<K> tokens;
+  float bar = std::numeric_limits<float>::lowest();
+  for_each_at_least(logits, bar, [&](std::size_t token) {
+    tokens.offer(logits[token], static_cast<int>(token));
+    bar = std::max(bar, tokens.least());
+  });
+  std::copy(tokens.ids.begin(), tokens.ids.begin() + tokens.size, best.begin());
   return tokens.size;
 }
 

@@ -186,6 +186,37 @@ struct Tile {
     return S::widen_u8(scales);
   }
 
+  /// The scales of a K-quant's block, and its minima.
+  [[gnu::always_inline]] static void add_scaled(const std::byte* w, const Block& a, int part,
+                                                const I (&total)[M], F (&sums)[M][kFloatSums]) {
+    if constexpr (!has_min(type)) {
+      const F d = S::load_float(reinterpret_cast<const float*>(w + kLayout.d) + part * S::kLanes);
+      unroll<M>([&](auto m) __attribute__((always_inline)) {
+        const F y = S::multiply(d, S::to_float(total[m]));
+        sums[m][0] = S::fma(y, S::broadcast(a.per_256(m).scale), sums[m][0]);
+      });
+    } else {
+      const F d = S::load_half(w + kLayout.d + 2 * part * S::kLanes);
+      const F min = S::load_half(w + kLayout.m + 2 * part * S::kLanes);
+      I mins[4];
+      unroll<4>([&](auto j) __attribute__((always_inline)) {
+        mins[j] = S::widen_u8_pairs(w + kLayout.mins + 2 * (j * kPanelRows + part * S::kLanes));
+      });
+      unroll<M>([&](auto m) __attribute__((always_inline)) {
+        const ScalesPer256& row = a.per_256(m);
+        I total_min = S::zero();
+        unroll<4>([&](auto j) __attribute__((always_inline)) {
+          std::int32_t two_sums;
+          __builtin_memcpy(&two_sums, row.sums + 2 * j, sizeof two_sums);
+          total_min = S::dot_pairs(total_min, mins[j], S::broadcast(two_sums));
+        });
+        F y = S::multiply(d, S::to_float(total[m]));
+        y = S::fnma(min, S::to_float(total_min), y);
+        sums[m][0] = S::fma(y, S::broadcast(row.scale), sums[m][0]);
+      });
+    }
+  }
+
   /// 256 k of the K-quants: sub-blocks are scaled and summed as integers (at most 2^28), then once
   /// as floats.
   [[gnu::always_inline]] static void add_block_per_256(const std::byte* w, const Block& a, int part,
@@ -224,32 +255,7 @@ struct Tile {
       high += kUnitBytes;
       scales += kPanelRows;
     }
-    if constexpr (!has_min(type)) {
-      const F d = S::load_float(reinterpret_cast<const float*>(w + kLayout.d) + part * S::kLanes);
-      unroll<M>([&](auto m) __attribute__((always_inline)) {
-        const F y = S::multiply(d, S::to_float(total[m]));
-        sums[m][0] = S::fma(y, S::broadcast(a.per_256(m).scale), sums[m][0]);
-      });
-    } else {
-      const F d = S::load_half(w + kLayout.d + 2 * part * S::kLanes);
-      const F min = S::load_half(w + kLayout.m + 2 * part * S::kLanes);
-      I mins[4];
-      unroll<4>([&](auto j) __attribute__((always_inline)) {
-        mins[j] = S::widen_u8_pairs(w + kLayout.mins + 2 * (j * kPanelRows + part * S::kLanes));
-      });
-      unroll<M>([&](auto m) __attribute__((always_inline)) {
-        const ScalesPer256& row = a.per_256(m);
-        I total_min = S::zero();
-        unroll<4>([&](auto j) __attribute__((always_inline)) {
-          std::int32_t two_sums;
-          __builtin_memcpy(&two_sums, row.sums + 2 * j, sizeof two_sums);
-          total_min = S::dot_pairs(total_min, mins[j], S::broadcast(two_sums));
-        });
-        F y = S::multiply(d, S::to_float(total[m]));
-        y = S::fnma(min, S::to_float(total_min), y);
-        sums[m][0] = S::fma(y, S::broadcast(row.scale), sums[m][0]);
-      });
-    }
+    add_scaled(w, a, part, total, sums);
   }
 
   /// 16 k of the float formats. Even and odd k have sums of their own, which halves the chain of

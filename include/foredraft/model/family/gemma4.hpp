@@ -33,6 +33,7 @@ namespace foredraft::inline v0::family {
 /// @source transformers 5.17, models/gemma4; llama.cpp's converter
 struct Gemma4 : Llama {
   static constexpr std::string_view kName = "gemma4";
+  static constexpr bool kEmbedsLayers = true;
 
   static ModelConfig config(const ConfigReader& reader) {
     constexpr std::string_view kLogits = "final_logit_softcapping";
@@ -48,7 +49,12 @@ struct Gemma4 : Llama {
     const std::string_view known[] = {kLogits};
     refuse_unknown_steps(reader, 1, known);  // scores have the factor 1
     config.d_input = optional_size(reader, "embedding_length_per_layer_input");
-    if (config.d_input > 0) (void)ConfigReader::all_heads(n_layers, config.d_input);
+    if (config.d_input > 0) {
+      (void)ConfigReader::all_heads(n_layers, config.d_input);
+      config.input_scale = std::sqrt(static_cast<float>(config.d_input));
+      // What is projected is divided by sqrt(d_model) before its norm: the same with a greater epsilon.
+      config.input_norm_epsilon = config.norm_epsilon * static_cast<float>(config.d_model);
+    }
 
     const AttentionShape full = read_heads(reader, "");
     AttentionShape near = read_heads(reader, "_swa");
@@ -71,6 +77,15 @@ struct Gemma4 : Llama {
     }
     share_keys(reader, config.layers);
     return config;
+  }
+
+  /// @pre c.d_input > 0
+  template <typename B, typename Reader>
+  static LayerInputWeights<B> layer_inputs(Reader& reader, const ModelConfig& c) {
+    const Dim all = ConfigReader::all_heads(static_cast<int>(c.layers.size()), c.d_input);
+    return {.table = reader.unchanged("per_layer_token_embd.weight", c.n_vocab, all),
+            .projection = reader.matrix("per_layer_model_proj.weight", all, c.d_model),
+            .norm = reader.vector("per_layer_proj_norm.weight", c.d_input)};
   }
 
   template <typename B, typename Reader>
