@@ -61,6 +61,31 @@ TEST_CASE("a row holds what was wanted of it, and nothing else") {
   CHECK(scores.logits(0).empty());
 }
 
+TEST_CASE("best tokens come from a target that finds them, and in logits from others") {
+  fd::Scores scores;
+  scores.reset({fd::RowNeed::kTop, {}}, 2, 300);
+  CHECK(scores.need() == fd::RowNeed::kLogits);
+  CHECK(scores.logits(1).size() == 300);
+  CHECK(std::as_const(scores).top(1).empty());
+
+  scores.reset({fd::RowNeed::kTop, {}}, 2, 300, 0, true);
+  CHECK(scores.need() == fd::RowNeed::kTop);
+  CHECK(scores.logits(1).empty());
+  CHECK(scores.hand_over_maxima(1).empty());
+  scores.top(1)[0] = 7;
+  const std::vector<fd::TokenId> of_1{7, -1, -1, -1, -1, -1, -1, -1};
+  CHECK(std::ranges::equal(std::as_const(scores).top(1), of_1));
+  CHECK(std::as_const(scores).top(0)[0] == -1);
+  scores.reset({fd::RowNeed::kTop, {}}, 2, 300, 0, true);
+  CHECK(scores.top(1)[0] == -1);  // nothing of the pass before is left
+
+  for (const auto other : {fd::RowNeed::kArgmax, fd::RowNeed::kLogits, fd::RowNeed::kSums}) {
+    scores.reset({other, {}}, 2, 300, 0, true);
+    CHECK(scores.need() == other);
+    CHECK(scores.top(1).empty());
+  }
+}
+
 TEST_CASE("a tap that was not asked for is refused") {
   fd::Scores scores;
   const std::vector<int> layers{3};

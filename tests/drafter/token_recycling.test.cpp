@@ -29,15 +29,31 @@ std::vector<float> row(const Tokens& best) {
   return logits;
 }
 
+/// What a target hands over of its rows beside or in place of logits.
+enum class HandsOver {
+  kLogits,
+  kMaxima,
+  kTop
+};
+
 fd::Scores scores_of(const std::vector<Tokens>& best, fd::RowNeed need = fd::RowNeed::kLogits,
-                     bool with_maxima = false) {
+                     HandsOver what = HandsOver::kLogits) {
   fd::Scores scores;
+  if (what == HandsOver::kTop) {
+    scores.reset({fd::RowNeed::kTop, {}}, static_cast<int>(best.size()), kVocab, 0, true);
+    for (std::size_t i = 0; i < best.size(); ++i) {
+      scores.argmax()[i] = best[i][0];
+      const auto top = scores.top(static_cast<int>(i));
+      std::copy_n(best[i].begin(), std::min(best[i].size(), top.size()), top.begin());
+    }
+    return scores;
+  }
   scores.reset({need, {}}, static_cast<int>(best.size()), kVocab);
   for (std::size_t i = 0; i < best.size(); ++i) {
     const auto logits = row(best[i]);
     const int at = static_cast<int>(i);
     scores.set_row(at, logits);
-    if (!with_maxima) continue;
+    if (what != HandsOver::kMaxima) continue;
     const auto maxima = scores.hand_over_maxima(at);
     for (std::size_t run = 0; run < maxima.size(); ++run) {
       const auto begin = logits.begin() + static_cast<std::ptrdiff_t>(run * fd::Scores::kRun);
@@ -92,7 +108,8 @@ Tokens successors(const Matrix& matrix, fd::TokenId token) {
 }  // namespace
 
 TEST_CASE("the best tokens of every row of a round are kept, of rejected rows too") {
-  for (const bool with_maxima : {false, true}) {
+  for (const HandsOver what : {HandsOver::kLogits, HandsOver::kMaxima, HandsOver::kTop}) {
+    CAPTURE(static_cast<int>(what));
     auto chain = attached<Chain>();
     fd::DraftTree draft;
     draft.reset(1);
@@ -101,7 +118,7 @@ TEST_CASE("the best tokens of every row of a round are kept, of rejected rows to
     const std::vector<fd::NodeIndex> path{0};
     const Tokens made{9};
     const Tokens of_1{9, 2, 3, 4, 5, 6, 7, 8, 10};
-    const auto scores = scores_of({of_1, {20, 21}, {30, 250}}, fd::RowNeed::kLogits, with_maxima);
+    const auto scores = scores_of({of_1, {20, 21}, {30, 250}}, fd::RowNeed::kLogits, what);
     chain.commit({draft, path, made, scores, 0});
     CHECK(successors(chain.matrix(), 1) == Tokens(of_1.begin(), of_1.begin() + 8));
     CHECK(successors(chain.matrix(), 2)[0] == 20);
@@ -222,7 +239,7 @@ TEST_CASE("rows that nobody computed are not learnt from") {
   damaged.set_row(0, std::vector<float>(kVocab, std::nanf("")));
   chain.commit({draft, path, made, damaged, 0});
   CHECK(chain.matrix().size() == 0);
-  CHECK(chain.needs() == fd::RowNeed::kLogits);
+  CHECK(chain.needs() == fd::RowNeed::kTop);
   Chain alone;  // not attached: it knows no vocabulary
   alone.commit({draft, path, made, scores_of({{2}}), 0});
   CHECK(drafted(alone, 1, {4, 4}).drafted() == 0);
@@ -250,7 +267,8 @@ TEST_CASE("the matrix stays within its bound, for a million rows") {
   fd::DraftTree draft;
   const std::vector<fd::NodeIndex> path{0};
   const Tokens made{2};
-  const auto scores = scores_of(std::vector<Tokens>(64, Tokens{2}), fd::RowNeed::kLogits, true);
+  const auto scores =
+      scores_of(std::vector<Tokens>(64, Tokens{2}), fd::RowNeed::kLogits, HandsOver::kMaxima);
   constexpr std::size_t kBound = 4 * (Matrix::kSuccessors + 1) * kVocab;
   CHECK(chain.matrix().bytes() < kBound);  // rows are made for tokens that were seen
   for (int round = 0; round < (1 << 20) / 64; ++round) {

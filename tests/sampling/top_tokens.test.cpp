@@ -32,7 +32,8 @@ std::vector<fd::TokenId> sorted(const std::vector<float>& logits, std::size_t k)
 template <int K>
 std::vector<fd::TokenId> top(const std::vector<float>& logits, const std::vector<float>& maxima) {
   std::array<fd::TokenId, K> best;
-  const int n = fd::top_tokens<K>(logits, maxima, best);
+  const int n = maxima.empty() ? fd::top_tokens<K>(logits, best)
+                               : fd::top_tokens<K>(logits, fd::best_runs<K>(maxima), best);
   return {best.begin(), best.begin() + n};
 }
 

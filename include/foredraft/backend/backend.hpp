@@ -99,6 +99,11 @@ concept EmbedsLayers = RunsPartialLayers<W> && requires(W& worker, const EmbedLa
   { inputs + n } -> std::convertible_to<Out<W>>;
 };
 
+/// A worker whose head finds the best tokens of a row, because its logits lie far from who would look for
+/// them there.
+template <typename W>
+concept FindsTop = requires { requires W::finds_top; };
+
 /// A worker with recurrent layers over states that are stored as V stores them.
 template <typename W, typename V>
 concept RecursOver = requires(W& worker, const ShortConvArgs<W, V>& short_conv,

@@ -18,12 +18,13 @@ namespace foredraft::inline v0 {
 enum class RowNeed : std::uint8_t {
   kNothing,  ///< only keys, values and states are wanted (prefill)
   kArgmax,   ///< the best token
+  kTop,      ///< the Scores::kTop best, which are in the logits where the target does not name them
   kLogits,   ///< all n_vocab logits
   kSums,     ///< and, if the target can, the sums of their weights at Want::temperature
 };
 
 /// What a forward pass has to produce for its rows: the union over acceptance, drafter and
-/// logprobs.
+/// logprobs. A target asks Scores::need(), behind reset(), how much of it is left to do.
 struct Want {
   RowNeed rows = RowNeed::kArgmax;
   /// Layers whose output (the residual stream after that layer) is exposed; a tap costs one copy a
@@ -50,20 +51,23 @@ struct Runs {
 class Scores {
  public:
   static constexpr std::size_t kRun = 128;
+  static constexpr int kTop = 8;
 
-  /// Make room. The target's forward() calls it first. @cost O(n_rows * n_vocab) memory, kept
-  /// across calls
-  void reset(const Want& want, int n_rows, int n_vocab, int d_model = 0) {
+  /// Make room. The target's forward() calls it first.
+  /// @param finds_top  the target fills top() where it is wanted; otherwise it is asked for logits
+  /// @cost O(n_rows * n_vocab) memory, kept across calls
+  void reset(const Want& want, int n_rows, int n_vocab, int d_model = 0, bool finds_top = false) {
     n_vocab_ = idx(n_vocab);
     d_model_ = idx(d_model);
     layers_.assign(want.taps.begin(), want.taps.end());
     std::sort(layers_.begin(), layers_.end());
     layers_.erase(std::unique(layers_.begin(), layers_.end()), layers_.end());
     rows_ = n_rows;
-    need_ = want.rows;
+    need_ = want.rows == RowNeed::kTop && !finds_top ? RowNeed::kLogits : want.rows;
     const auto rows = idx(n_rows);
     argmax_.assign(need_ == RowNeed::kNothing ? 0 : rows, TokenId{-1});
     if (has_logits() && logits_.size() < rows * n_vocab_) logits_.resize(rows * n_vocab_);
+    top_.assign(need_ == RowNeed::kTop ? rows * idx(kTop) : 0, TokenId{-1});
     temperature_ = want.temperature;
     has_maxima_ = false;
     has_sums_ = false;
@@ -77,6 +81,13 @@ class Scores {
   /// Greatest logit of a row, ties to the lowest id; -1 where the row holds a NaN, +inf, or nothing
   /// but -inf.
   TokenId argmax(int row) const noexcept { return argmax_[idx(row)]; }
+
+  /// The tokens with the greatest logits, best first, ties to the lower id; -1 behind the last that is
+  /// above -inf. @shape [kTop]; empty unless need() is kTop: with more, logits() tells
+  std::span<const TokenId> top(int row) const noexcept {
+    if (top_.empty()) return {};
+    return {top_.data() + idx(row) * idx(kTop), idx(kTop)};
+  }
 
   /// @shape [n_vocab]; empty unless kLogits or more was wanted
   std::span<const float> logits(int row) const noexcept {
@@ -103,6 +114,10 @@ class Scores {
 
   // For targets.
   std::span<TokenId> argmax() noexcept { return argmax_; }
+  std::span<TokenId> top(int row) noexcept {
+    if (top_.empty()) return {};
+    return {top_.data() + idx(row) * idx(kTop), idx(kTop)};
+  }
   std::span<float> logits(int row) noexcept {
     if (!has_logits()) return {};
     return {logits_.data() + idx(row) * n_vocab_, n_vocab_};
@@ -180,6 +195,7 @@ class Scores {
   int rows_ = 0;
   RowNeed need_ = RowNeed::kNothing;
   std::vector<TokenId> argmax_;  // [rows]
+  std::vector<TokenId> top_;     // [rows, kTop]
   std::vector<float> logits_;    // [rows, n_vocab]
   bool has_maxima_ = false;
   bool has_sums_ = false;

@@ -25,7 +25,7 @@ namespace foredraft::inline v0 {
 /// 151936 tokens.
 class RecyclingMatrix {
  public:
-  static constexpr int kSuccessors = 8;
+  static constexpr int kSuccessors = Scores::kTop;
   static constexpr TokenId kNone = -1;
   using Row = std::array<TokenId, idx(kSuccessors)>;  ///< kNone behind the last
 
@@ -167,7 +167,7 @@ class TokenRecycling : public DrafterBase {
   }
 
   int max_depth() const noexcept { return settings_.max_nodes; }
-  RowNeed needs() const noexcept { return RowNeed::kLogits; }
+  RowNeed needs() const noexcept { return RowNeed::kTop; }
 
   void attach(const TargetInfo& target) {
     if (matrix_.n_vocab() != target.n_vocab) matrix_.reset(target.n_vocab);
@@ -197,7 +197,7 @@ class TokenRecycling : public DrafterBase {
   void absorb(const PromptBlock& block) {
     matrix_.reserve(static_cast<int>(block.tokens.size()));
     for (std::size_t i = 0; i < block.tokens.size(); ++i) {
-      if (block.scores != nullptr && block.scores->need() >= RowNeed::kLogits) {
+      if (block.scores != nullptr && block.scores->need() >= RowNeed::kTop) {
         const auto row = static_cast<int>(i);
         learn(block.tokens[i], *block.scores, row, find_runs(*block.scores, row));
       } else if (i + 1 < block.tokens.size()) {
@@ -210,7 +210,7 @@ class TokenRecycling : public DrafterBase {
     for (std::size_t i = 0; i < round.path.size(); ++i) {
       learn_rank(round.draft.token(round.path[i]), round.tokens[i]);
     }
-    if (round.scores.need() < RowNeed::kLogits) return;
+    if (round.scores.need() < RowNeed::kTop) return;
     std::array<Runs, DraftTree::kMaxNodes> runs;
     for (NodeIndex node = 0; node < round.draft.size(); ++node) {
       if (node + 1 < round.draft.size()) fetch(round.scores.runs(node + 1).maxima);
@@ -291,8 +291,8 @@ class TokenRecycling : public DrafterBase {
 
   /// Ask for memory that a pass has left in a far cache.
   static void fetch(std::span<const float> values) noexcept {
-    constexpr std::size_t kLine = 64 / sizeof(float);
-    for (std::size_t i = 0; i < values.size(); i += kLine) __builtin_prefetch(&values[i]);
+    constexpr std::size_t kOfLine = 64 / sizeof(float);
+    for (std::size_t i = 0; i < values.size(); i += kOfLine) __builtin_prefetch(&values[i]);
   }
 
   /// Where a row's greatest logits lie, if the target says so; they are on their way then.
@@ -311,6 +311,10 @@ class TokenRecycling : public DrafterBase {
     if (scores.argmax(row) < 0) return;  // no row of logits
     RecyclingMatrix::Row* successors = matrix_.make(token);
     if (successors == nullptr) return;
+    if (const auto top = scores.top(row); !top.empty()) {
+      std::copy(top.begin(), top.end(), successors->begin());
+      return;
+    }
     const std::span<const float> logits = scores.logits(row);
     constexpr int kBest = RecyclingMatrix::kSuccessors;
     const int n = scores.runs(row).maxima.empty() ? top_tokens<kBest>(logits, *successors)

@@ -141,6 +141,7 @@ class Model {
                                    .norm = {weights_.output_norm.data(), config_.norm_epsilon},
                                    .w = &weights_.output(),
                                    .argmax = head.argmax,
+                                   .top = head.top,
                                    .logits = head.logits,
                                    .maxima = head.maxima,
                                    .sums = head.sums,
@@ -170,6 +171,7 @@ class Model {
   struct HeadRows {
     std::vector<std::int32_t> rows = {};
     std::vector<TokenId> argmax = {};   // [rows]
+    std::vector<TokenId> top = {};      // [rows, Scores::kTop], or empty where nobody wants them
     std::vector<float*> logits = {};    // [rows], null where only the argmax is read
     std::vector<float*> maxima = {};    // [rows], likewise; empty for a trimmed head
     std::vector<SumsOfRuns> sums = {};  // [rows], likewise
@@ -207,7 +209,8 @@ class Model {
     Rows rows;
     for (Request<C>& request : requests) {
       check_taps(request.want.taps);
-      request.scores->reset(request.want, request.count, config_.n_vocab, config_.d_model);
+      request.scores->reset(request.want, request.count, config_.n_vocab, config_.d_model,
+                            FindsTop<Worker>);
       for (int i = 0; i < request.count; ++i) {
         const int row = static_cast<int>(rows.tokens.size());
         rows.tokens.push_back(checked(request.cache->token(request.first + i)));
@@ -220,6 +223,11 @@ class Model {
       }
     }
     head.argmax.resize(head.rows.size());
+    const auto wants_top = [](const Request<C>& request) {
+      return request.scores->need() == RowNeed::kTop;
+    };
+    if (std::any_of(requests.begin(), requests.end(), wants_top))
+      head.top.resize(head.rows.size() * idx(Scores::kTop));
     return rows;
   }
 
@@ -267,11 +275,17 @@ class Model {
   void hand_out(std::span<Request<C>> requests, const HeadRows& head) noexcept {
     // Rows of a trimmed head become tokens. They ascend, so the first of equals is the lowest id.
     const std::vector<TokenId>& kept = weights_.head_tokens;
-    const TokenId* best = head.argmax.data();
+    const auto token_of = [&](TokenId row) {
+      return kept.empty() || row < 0 ? row : kept[idx(row)];
+    };
+    std::size_t at = 0;  // in head.rows
     for (Request<C>& request : requests) {
-      for (TokenId& argmax : request.scores->argmax()) {
-        argmax = kept.empty() || *best < 0 ? *best : kept[idx(*best)];
-        ++best;
+      const std::span<TokenId> argmax = request.scores->argmax();
+      for (int i = 0; i < static_cast<int>(argmax.size()); ++i, ++at) {
+        argmax[idx(i)] = token_of(head.argmax[at]);
+        const auto top = request.scores->top(i);
+        for (std::size_t k = 0; k < top.size(); ++k)
+          top[k] = token_of(head.top[at * idx(Scores::kTop) + k]);
       }
     }
     if (kept.empty()) return;

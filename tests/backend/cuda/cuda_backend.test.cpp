@@ -12,15 +12,18 @@
 #endif
 
 #include <algorithm>
+#include <array>
 #include <future>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <foredraft/backend/reference/reference.hpp>
+#include <foredraft/sampling/top_tokens.hpp>
 
 #include "backend/cuda/on_device.hpp"
 #include "support/catch.hpp"
+#include "support/forward.hpp"
 #include "support/load_reference.hpp"
 #include "support/oracle_drafter.hpp"
 #include "support/throws.hpp"
@@ -288,6 +291,55 @@ TEST_CASE("a draft model that was made smaller on its way to the device") {
       fd::Greedy{}, 3, 20);
   CHECK(drafted.tokens == plain);
   CHECK(drafted.stats.accepted > 0);
+}
+
+TEST_CASE("best tokens come without logits, and are those of the logits") {
+  const auto bytes = TinyModel{}.file();
+  for (const fd::LoadOptions& options : {fd::LoadOptions{}, fd::LoadOptions{.head_tokens = 200}}) {
+    Backend cuda;
+    auto model = fd::load(cuda, fd::Gguf::parse(bytes), options);
+    using C = fd::LinearCache<Rows<float>>;
+    C one{model.shape(), 120}, other{model.shape(), 120};
+    for (C* cache : {&one, &other}) cache->stage(chain_nodes(kPrompt));
+    // Both in one pass, in which other rows want more, or less.
+    fd::Scores best, all;
+    std::vector<fd::Request<C>> requests{{&other, 0, 4, {fd::RowNeed::kLogits, {}}, &all},
+                                         {&one, 0, 4, {fd::RowNeed::kTop, {}}, &best}};
+    model.forward(std::span(requests));
+    CHECK(best.need() == fd::RowNeed::kTop);
+    CHECK(best.logits(0).empty());
+    CHECK(all.top(0).empty());
+    for (int i = 0; i < 4; ++i) {
+      std::array<fd::TokenId, fd::idx(fd::Scores::kTop)> expected;
+      fd::top_tokens<fd::Scores::kTop>(std::as_const(all).logits(i), expected);
+      CHECK(std::ranges::equal(std::as_const(best).top(i), expected));
+      CHECK(best.argmax(i) == expected[0]);
+    }
+  }
+}
+
+TEST_CASE("tokens are recycled without a row of logits") {
+  struct WithoutLogits : fd::TokenRecycling<> {
+    void commit(const fd::Round& round) noexcept {
+      without = without && round.scores.logits(0).empty();
+      fd::TokenRecycling<>::commit(round);
+    }
+    bool without = true;
+  };
+  const auto bytes = TinyModel{}.file();
+  Backend cuda;
+  auto model = fd::load(cuda, fd::Gguf::parse(bytes));
+  const auto plain = text_of<Rows<float>>(model, fd::NoDraft{}, fd::Greedy{}, 0, 40).tokens;
+  fd::Decoder decoder{model, fd::LinearCache<Rows<float>>{model.shape(), 120}, WithoutLogits{},
+                      fd::Greedy{}};
+  const fd::Options options{.max_tokens = 40, .n_draft = 3, .ignore_end = true};
+  const fd::Result first = decoder.generate(kPrompt, options);
+  CHECK(first.tokens == plain);
+  // What was learnt of the first text drafts for the second.
+  const fd::Result second = decoder.generate(kPrompt, options);
+  CHECK(second.tokens == plain);
+  CHECK(second.stats.accepted > 20);
+  CHECK(decoder.drafter().without);
 }
 
 #ifndef __CUDACC__

@@ -133,4 +133,88 @@ struct HeadArgmax {
   }
 };
 
+/// The kTop best tokens of each row, as Scores::top() has them: they lie in the kTop runs with the
+/// greatest maxima. A block for each row takes the best run kTop times, each behind the one before, and
+/// then the best logit of these runs.
+struct HeadTop {
+  static constexpr const char* kName = "head_top";
+  static constexpr int kThreads = 256;
+  static constexpr int kWarps = kThreads / kWarp;
+  static constexpr int kTop = Scores::kTop;
+  static constexpr int kRun = HeadRuns::kRun;
+  static constexpr int kOwn = kTop * kRun / kThreads;  // logits of a thread
+  struct Args {
+    const float* logits;  // [n_rows, n_vocab]
+    int n_vocab;
+    const float* maxima;  // [n_rows, n_runs]
+    int n_runs;
+    const int* argmax;  // [n_rows]: of a row without one there are no best tokens either
+    int* top;           // written [n_rows, kTop]
+  };
+
+  static int shared() noexcept { return shared_bytes<Best>(2 * kWarps) + shared_bytes<int>(kTop); }
+  static Grid grid(int n_rows) noexcept { return {n_rows}; }
+
+  template <typename T>
+  FOREDRAFT_DEVICE static void run(T& t, const Args& a) {
+    Best* const of_warps = t.template shared<Best>(2 * kWarps);
+    int* const runs = t.template shared<int>(kTop);
+    int* const top = a.top + t.block_x() * kTop;
+    if (t.load(a.argmax + t.block_x()) < 0) {  // all threads
+      if (t.thread() < kTop) t.store(top + t.thread(), -1);
+      return;
+    }
+    const float* const maxima = a.maxima + idx(t.block_x()) * idx(a.n_runs);
+    Best last = kFirst;
+    for (int k = 0; k < kTop; ++k) {
+      Best best = kNone;
+      for (int run = t.thread(); run < a.n_runs; run += kThreads)
+        best = better_behind(last, best, t.load(maxima + run), run);
+      last = best_of_block(t, best, of_warps + (k % 2) * kWarps);
+      if (t.thread() == 0) t.store(runs + k, last.id);
+    }
+    t.sync();
+
+    const float* const logits = a.logits + idx(t.block_x()) * idx(a.n_vocab);
+    float values[kOwn];
+    int ids[kOwn];
+    FOREDRAFT_UNROLL
+    for (int i = 0; i < kOwn; ++i) {
+      const int place = t.thread() + i * kThreads;
+      const int run = t.load(runs + place / kRun);
+      ids[i] = run == Best::kNobody ? a.n_vocab : run * kRun + place % kRun;
+      values[i] = ids[i] < a.n_vocab ? t.load(logits + ids[i]) : -kInfinity;
+    }
+    last = kFirst;
+    for (int k = 0; k < kTop; ++k) {
+      Best best = kNone;
+      FOREDRAFT_UNROLL
+      for (int i = 0; i < kOwn; ++i) best = better_behind(last, best, values[i], ids[i]);
+      last = best_of_block(t, best, of_warps + (k % 2) * kWarps);
+      if (t.thread() == 0) t.store(top + k, last.id == Best::kNobody ? -1 : last.id);
+    }
+  }
+
+ private:
+  static constexpr Best kFirst{kInfinity, -1, 0};  // before all others
+  static constexpr Best kNone{-kInfinity, Best::kNobody, 0};
+
+  /// The better of `best` and a value that comes behind `last` in the order of better_of().
+  FOREDRAFT_DEVICE static Best better_behind(const Best& last, const Best& best, float value,
+                                             int id) {
+    const bool behind = value < last.value || (value == last.value && id > last.id);
+    return behind && value > -kInfinity ? better_of(best, {value, id, 0}) : best;
+  }
+
+  /// The best of all threads, in each of them. @param of_warps [kWarps], not those of the call before
+  template <typename T>
+  FOREDRAFT_DEVICE static Best best_of_block(T& t, Best best, Best* of_warps) {
+    best = best_of_warp(t, best);
+    if (lane_of(t) == 0) t.store(of_warps + warp_of(t), best);
+    t.sync();
+    for (int warp = 0; warp < kWarps; ++warp) best = better_of(best, t.load(of_warps + warp));
+    return best;
+  }
+};
+
 }  // namespace foredraft::inline v0::cuda

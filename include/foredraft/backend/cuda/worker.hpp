@@ -72,7 +72,7 @@ struct Scratch {
   Buffer<Best> best;          // [head rows, runs]
   Buffer<float> maxima, temperatures;
   Buffer<double> sums;
-  Buffer<int> argmax;
+  Buffer<int> argmax, top;
   std::size_t attention_bytes = kAttentionBytes;  // that `parts` may have, but for one row
 
   /// @errors kOutOfMemory
@@ -102,6 +102,7 @@ class Worker {
 
   /// Layers may lack matrices: see RunsPartialLayers.
   static constexpr bool partial_layers = true;
+  static constexpr bool finds_top = true;
 
   Worker(D& device, Scratch<D>& scratch) : device_(device), work_(scratch) {}
   Worker(Worker&&) = delete;
@@ -265,6 +266,16 @@ class Worker {
                                   .argmax = work_.argmax.reserve(idx(n_rows)).raw(),
                                   .maxima = work_.maxima.reserve(all).raw()};
       launch<HeadArgmax>(HeadArgmax::grid(n_rows), HeadArgmax::shared(), best);
+      if (!a.top.empty()) {
+        const HeadTop::Args top{.logits = logits,
+                                .n_vocab = n_vocab,
+                                .maxima = best.maxima,
+                                .n_runs = n_runs,
+                                .argmax = best.argmax,
+                                .top = work_.top.reserve(a.top.size()).raw()};
+        launch<HeadTop>(HeadTop::grid(n_rows), HeadTop::shared(), top);
+        download(top.top, a.top);
+      }
       download(best.argmax, a.argmax);
       for (std::size_t i = 0; i < a.rows.size(); ++i) {
         hand_out(a.logits, i, logits, n_vocab);
