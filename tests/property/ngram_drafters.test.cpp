@@ -7,11 +7,13 @@
 #include <functional>
 #include <memory>
 #include <random>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "property/controlled_texts.hpp"
+#include "property/law_setup.hpp"
 #include "support/catch.hpp"
 #include "support/counted_memory.hpp"
 #include "support/drafted.hpp"
@@ -114,6 +116,37 @@ TEST_CASE("greedy and matched text is the plain text, whatever was learnt before
 TEST_CASE("so it is where a controller decides how much is drafted") {
   for (const Named& named : drafters())
     check_controlled_texts<fd::Shape::kChain>(named.name, named.make);
+}
+
+TEST_CASE(
+    "sampled text has the target's law, at a fixed depth and with a controller that decides at "
+    "random") {
+  toy::Target target(2, 0, 1.0, 9);
+  const auto sampling = law::law_transforms()[2];
+  constexpr int kTokens = 7;
+  const auto expected = setup::expected(target, setup::kPeriodic, sampling, kTokens);
+  const std::size_t n = drafters().size();
+  for (std::size_t i = 0; i < n; ++i) {
+    for (const bool controlled : {false, true}) {
+      CAPTURE(drafters()[i].name, controlled);
+      fd::Options options{.max_tokens = kTokens, .sampling = sampling};
+      if (!controlled) options.n_draft = 3;
+      std::set<int> sizes;
+      options.observer = [&](const fd::RoundEvent& round) { sizes.insert(round.draft.drafted()); };
+      const auto found = law::law_of([&](fd::Rng& rng) {
+        given::reading = 0;
+        given::Chain<fd::Shape::kChain> chain;
+        chain.add("only", drafters()[i].make());  // with tables of its own: each path learns anew
+        fd::Decoder decoder{target, toy::TokenCache{32, 16}, std::move(chain),
+                            fd::RejectionSampling{}};
+        decoder.use_rng(&rng);
+        decoder.generate(setup::kPeriodic, options);
+        return Tokens(decoder.tokens().begin(), decoder.tokens().end());
+      });
+      CHECK(sizes.size() > 1);  // it drafts, and not always as much
+      CHECK(law::total_variation(found, expected) <= setup::kExact);
+    }
+  }
 }
 
 TEST_CASE("a decoder chooses among all of them and none of them") {
