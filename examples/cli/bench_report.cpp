@@ -53,7 +53,7 @@ std::string BenchReport::csv() const {
   std::string out = "cpu,version,model,model_bytes,isa,threads,test,n,tokens_per_second,stddev\n";
   for (const BenchTest& test : tests) {
     out += field(cpu) + "," + version() + "," + field(model) + "," + std::to_string(model_bytes) +
-           "," + isa + "," + std::to_string(threads) + "," + test.name() +
+           "," + field(isa) + "," + std::to_string(threads) + "," + test.name() +
            formatted(",%d,%.4f,%.4f\n", test.n, test.mean(), test.deviation());
   }
   return out;

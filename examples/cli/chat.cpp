@@ -97,17 +97,9 @@ class Chat {
            " tokens; /help lists the commands");
     }
     read_opening();
-    for (std::string text; read(text);) {
-      if (text.starts_with("//")) {
-        answer(text.substr(1));
-      } else if (text.starts_with("/")) {
-        if (!command(text)) break;
-      } else if (text.find_first_not_of(" \t\n") != std::string::npos) {
-        answer(text);
-      }
-      // Without somebody who could go on, the signal is meant for all of it.
-      if (!input_.interactive() && InterruptGuard::interrupted()) return kExitInterrupt;
-    }
+    std::string text;
+    while (read(text) && !ended_by_interrupt() && follow(text)) continue;
+    if (ended_by_interrupt()) return kExitInterrupt;
     // At a terminal the user has seen the errors; a script looks at the status.
     return failed_ && !input_.interactive() ? kExitFailure : 0;
   }
@@ -119,16 +111,35 @@ class Chat {
     note(std::string("error: ") + visible(error.what()));
   }
 
-  /// The next message or command, of one line or several. @return false at the end
+  /// Without somebody who could go on, the signal is meant for all of it, whenever it came.
+  bool ended_by_interrupt() const { return !input_.interactive() && InterruptGuard::interrupted(); }
+  void forget_interrupt() const {
+    if (input_.interactive()) InterruptGuard::forget();
+  }
+
+  /// A message or a command. @return false for the command that ends the program
+  bool follow(const std::string& text) {
+    if (text.starts_with("//")) {
+      answer(text.substr(1));
+    } else if (text.starts_with("/")) {
+      return command(text);
+    } else if (text.find_first_not_of(" \t\n") != std::string::npos) {
+      answer(text);
+    }
+    return true;
+  }
+
+  /// The next message or command, of one line or several.
+  /// @return false at the end, and where a signal ends the program
   bool read(std::string& text) {
     text.clear();
     std::string line;
     for (;;) {
-      InterruptGuard::forget();
+      forget_interrupt();
       switch (input_.read(text.empty() ? "> " : ". ", line)) {
-        case LineReader::Line::kEnd: return false;
+        case LineReader::Line::kEnd: return !input_.interactive() && restore_backslash(text);
         case LineReader::Line::kInterrupted:
-          if (!input_.interactive()) return true;
+          if (!input_.interactive()) return false;
           if (text.empty() && line.empty()) note("Ctrl-D or /quit ends");
           text.clear();
           continue;
@@ -138,6 +149,14 @@ class Chat {
       if (!text.ends_with('\\')) return true;
       text.back() = '\n';
     }
+  }
+
+  /// Where a line was to follow and none did, the message is what was written.
+  /// @return whether there is one
+  static bool restore_backslash(std::string& text) {
+    if (text.empty()) return false;
+    text.back() = '\\';
+    return true;
   }
 
   /// What every conversation begins with is read while the user writes, and kept for all of them.
@@ -152,7 +171,7 @@ class Chat {
     try {
       // Else a message that is sent again, behind /undo, would be answered with the same draws.
       options_.sequence = static_cast<std::uint32_t>(answers_++) << 16;  // shifts count up from it
-      InterruptGuard::forget();
+      forget_interrupt();
       Printer print;
       const auto prompt = conversation_.prompt(message);
       last_ = generate(prompt, print);

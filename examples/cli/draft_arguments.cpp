@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
+#include <functional>
 #include <limits>
 #include <map>
+#include <set>
 
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
@@ -69,8 +71,24 @@ std::int64_t number(const Json& value) {
   return value.get<std::int64_t>();
 }
 
+/// Refuses a member that comes twice, of which the object would keep one. @errors kCorruptFile
+class EachOnce {
+ public:
+  bool operator()(int depth, Json::parse_event_t event, const Json& name) {
+    const bool member = depth == 1 && event == Json::parse_event_t::key;
+    if (member && !seen_.insert(name.get<std::string>()).second) {
+      throw corrupt("\"" + visible(name.get<std::string>()) + "\" again");
+    }
+    return true;
+  }
+
+ private:
+  std::set<std::string> seen_;
+};
+
 std::vector<std::int64_t> parse_json(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);  // damaged: neither object nor array
+  EachOnce once;
+  const Json json = Json::parse(text, std::ref(once), false);  // damaged: neither object nor array
   Counts counts;
   if (json.is_object()) {
     for (const auto& [id, count] : json.items()) {
@@ -112,11 +130,12 @@ std::vector<std::int64_t> parse_counts(std::string_view text) {
 void DraftArguments::add_to(CLI::App& command) {
   add_choice(command, "--quantize-draft FORMAT", format, {"q4_0", "q8_0", kAsItIs},
              "hold the draft model's weights in q4_0 or q8_0 where that makes them smaller; it "
-             "changes what is drafted, not the text [q4_0, without --keep-packed]");
+             "changes what is drafted, not the text [q4_0, where neither --draft-vocab nor "
+             "--keep-packed is given]");
   add_number(
       command, "--draft-vocab N", n_vocab, 1, std::numeric_limits<int>::max(),
       "the draft model knows the N most frequent tokens only; the text may hold all the same "
-      "[32768 of a large vocabulary, where --quantize-draft is not given either]");
+      "[32768 of a large vocabulary, where neither --quantize-draft nor --keep-packed is given]");
   require_text(
       add_value(command, "--draft-vocab-counts FILE", counts_file,
                 "which tokens are frequent: lines 'id count', or JSON [the tokenizer's order]"));

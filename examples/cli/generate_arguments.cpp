@@ -381,6 +381,7 @@ void GenerateArguments::add_to_chat(CLI::App& command) {
   constraint.add_to(command);
   add_sampling(command);
   add_penalties(command);
+  more_sampling.add_to(command, options);
   add_speculation(command);
   machine.add_to(command);
   machine.add_device(command);

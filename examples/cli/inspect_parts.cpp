@@ -51,6 +51,16 @@ std::string padded(std::string text, std::size_t width) {
   return text;
 }
 
+/// How its tokenizer works, for people.
+std::string_view kind_of(const fd::Vocabulary& v) {
+  switch (v.type()) {
+    case fd::VocabularyType::kByteLevel: return "byte-level";
+    case fd::VocabularyType::kSentencePiece: return "SentencePiece";
+    case fd::VocabularyType::kMergedText: break;
+  }
+  return "merged text";
+}
+
 }  // namespace
 
 Findings examine(const std::filesystem::path& path, const fd::Gguf& file, int n_ctx) {
@@ -101,16 +111,6 @@ std::string types_in_use(const fd::Gguf& file) {
     list += (list.empty() ? "" : ", ") + name + " " + std::to_string(count);
   }
   return list;
-}
-
-/// How its tokenizer works, for people.
-std::string_view kind_of(const fd::Vocabulary& v) {
-  switch (v.type()) {
-    case fd::VocabularyType::kByteLevel: return "byte-level";
-    case fd::VocabularyType::kSentencePiece: return "SentencePiece";
-    case fd::VocabularyType::kMergedText: break;
-  }
-  return "merged text";
 }
 
 std::string describe(const fd::Tokenizer& tokenizer) {

@@ -2,6 +2,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "arguments.hpp"
 #include "commands.hpp"
@@ -28,16 +29,35 @@ void write_file(const std::string& name, const std::string& content) {
   write_out("wrote " + name + "\n");
 }
 
+/// Where the file is, or will be; the name itself where that cannot be found out.
+std::filesystem::path place_of(const std::string& name) {
+  std::error_code error;
+  // Absolute first: a name of which no part exists would stay relative.
+  const auto absolute = std::filesystem::absolute(name, error);
+  const auto place = std::filesystem::weakly_canonical(absolute, error);
+  return error ? std::filesystem::path(name) : place;
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  std::error_code ignored;  // one that is not there yet is no other one
+  return std::filesystem::equivalent(a, b, ignored) || place_of(a) == place_of(b);
+}
+
+void check_outputs(const Arguments& a) {
+  for (const std::string& output : {a.page, a.chrome}) {
+    if (output.empty() || !same_file(output, a.trace)) continue;
+    throw UsageError("output to " + output + ", which is the trace", "another file",
+                     "the trace would be lost");
+  }
+  if (a.page.empty() || a.chrome.empty() || !same_file(a.page, a.chrome)) return;
+  throw UsageError("-o and --chrome to " + a.chrome, "a file for each", "the page would be lost");
+}
+
 int run(Arguments& a) {
   if (a.page.empty() && a.chrome.empty()) {
     a.page = std::filesystem::path(a.trace).replace_extension(".html").string();
   }
-  for (const std::string& output : {a.page, a.chrome}) {
-    if (!output.empty() && output == a.trace) {
-      throw UsageError("output to " + output + ", which is the trace", "another file",
-                       "the trace would be lost");
-    }
-  }
+  check_outputs(a);
   const std::vector<Json> texts = read_trace(a.trace);
   if (!a.page.empty()) write_file(a.page, report_page(texts));
   if (!a.chrome.empty()) write_file(a.chrome, chrome_trace(texts).dump());

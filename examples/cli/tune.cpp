@@ -157,6 +157,7 @@ std::string quoted(const std::string& word) {
 
 std::string command_of(const Arguments& a, const Space& space, const Way& way) {
   std::string text = "foredraft generate -m " + quoted(a.model);
+  if (a.raw) text += " --raw";
   if (space.uses_model(way)) {
     text += " -md " + quoted(a.draft);
     if (!a.draft_load.format.empty()) text += " --quantize-draft " + a.draft_load.format;

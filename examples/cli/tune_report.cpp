@@ -22,9 +22,9 @@ Json to_json(const Ratio& ratio) {
 }
 
 std::string options_of(const Way& way) {
-  if (way == Way{}) return "auto";
-  if (way == Way{.with_model = false}) return "auto, without the draft model";
-  return way.options().substr(1);  // without the space that it begins with
+  const std::string options = way.options();
+  const std::string chosen = options.empty() ? "auto" : options.substr(1);  // without its space
+  return way.with_model ? chosen : chosen + ", without the draft model";
 }
 
 }  // namespace

@@ -5,13 +5,15 @@ import os
 import pty
 import re
 import select
+import signal
+import struct
 import subprocess
 import termios
 import time
 
 import support
 import tiny_gguf
-from support import CliTest
+from support import CliTest, wait_for_handler
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 
@@ -125,6 +127,14 @@ class Chat(CliTest):
         (first, _, _), (second, _, _) = self.reused(done)
         self.assertEqual(first - second, len("one \ntwo") - len("/two"))
 
+    def test_a_last_line_that_does_not_go_on(self):
+        for text, as_long in (("Hi\\", "Hi!"), ("Hi\\\n", "Hi!"), ("Hi\\\nyou\\\n", "Hi you!"), ("\\", "!")):
+            done = support.run("chat", "-m", self.alphabet(), stdin=text)
+            self.assertEqual((done.returncode, done.stdout), (0, ALPHABET + "\n"), done.stderr)
+            refused, other = (support.run("chat", "-m", self.alphabet(), "-c", 20, stdin=t) for t in (text, as_long))
+            self.assertIn("shorten the prompt by", refused.stderr)
+            self.assertEqual(refused.stderr, other.stderr)
+
     def test_commands_that_make_no_sense(self):
         for line, expected in (("/what", "'/what', which is no command"), ("/save", "/save without a file"),
                                ("/reset now", "/reset alone"), ("/undo", "to take back"),
@@ -140,6 +150,24 @@ class Chat(CliTest):
         self.fails(2, "-p", "chat", "-m", self.alphabet(), "-p", "x")
         self.fails(1, "--chat-format", "chat", "-m", self.write("turns.gguf", tiny_gguf.alphabet_model(chat="what?")))
 
+    def test_options_of_sampling(self):
+        """Those of `generate`."""
+        model, lines = self.endless_alphabet(), ["abc", "xyz"]
+        for options in (("--dry-multiplier", 60), ("--bad-word", "h"), ("-l", f"{ord('k')}-inf"), ("--min-tokens", 20),
+                        ("--temp", 1, "--xtc-probability", 0.5, "--xtc-threshold", 0.001),
+                        ("--temp", 1, "--mirostat", 2), ("--temp", 3, "--top-k", 9, "--samplers", "top_k;temperature")):
+            plain = self.chat("-n", 40, *options, "--spec-type", "none", lines=lines, model=model).stdout
+            drafted = self.chat("-n", 40, *options, "--spec-draft-n-max", 5, lines=lines, model=model).stdout
+            self.assertEqual(drafted, plain, options)
+        self.assertNotIn("h", self.chat("-n", 40, "--bad-word", "h", lines=lines, model=model).stdout)
+        self.assertNotIn("k", self.chat("-n", 40, "-l", f"{ord('k')}-inf", lines=lines, model=model).stdout)
+        self.assertGreater(len(self.chat("--min-tokens", 40, lines=["Hi"]).stdout), len(ALPHABET) + 1)
+        budget = ("--reasoning-budget-message", "ok.", "--reasoning-format", "deepseek")
+        self.assertEqual(self.chat(*budget, "--reasoning-budget", 3, lines=["Hi"]).stdout, ALPHABET + "\n")
+        self.fails(2, "without --reasoning-budget", "chat", "-m", model, *budget)
+        self.fails(2, "min_tokens 20", "chat", "-m", model, "-n", 10, "--min-tokens", 20)
+        self.fails(2, "--samplers", "chat", "-m", model, "--samplers", "foo")
+
     def test_context(self):
         done = self.chat("-c", 80, lines=["Hi", "Hi", "Hi"], status=1)
         self.assertIn("context of 80 tokens is full", done.stderr)
@@ -151,6 +179,49 @@ class Chat(CliTest):
         self.assertEqual(shifted[0].stdout, (ALPHABET * 4)[:100] + "\n" + ((ALPHABET * 4)[:100] + "\n") * 3)
         self.assertEqual({done.stdout for done in shifted}, {shifted[0].stdout})
         self.assertEqual(shifted[0].stderr, "")
+
+
+class Interrupts(CliTest):
+    """SIGINT while messages come from a pipe ends the program, whatever it does."""
+
+    def open(self, *arguments):
+        # A parent that ignores SIGINT would hand that down.
+        process = subprocess.Popen([support.PROGRAM, "chat", "-m", self.endless_alphabet(), *map(str, arguments)],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        self.addCleanup(process.kill)
+        wait_for_handler(process.pid)
+        return process
+
+    def send(self, process, text):
+        process.stdin.write(text)
+        process.stdin.flush()
+
+    def wait_until_read(self, process):
+        while struct.unpack("i", fcntl.ioctl(process.stdin, termios.FIONREAD, bytes(4)))[0] > 0:
+            time.sleep(0.001)
+
+    def ends(self, process, written):
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.wait(60), 130)  # while there might be more to read
+        self.assertEqual(process.communicate()[0], written)
+
+    def test_in_a_message_that_goes_on(self):
+        process = self.open("-n", 5)
+        self.send(process, b"Hi\n")
+        self.assertEqual(process.stdout.read(6), b"abcde\n")
+        self.send(process, b"one \\\n")
+        self.wait_until_read(process)
+        self.ends(process, b"")
+
+    def test_before_the_first_message(self):
+        process = self.open("-n", 5)
+        self.ends(process, b"")
+
+    def test_while_the_system_prompt_is_read(self):
+        process = self.open("-n", 5, "-c", 1 << 17, "--system-prompt", "a" * 100000)
+        self.send(process, b"Hi\n")
+        self.ends(process, b"")
 
 
 class Files(CliTest):

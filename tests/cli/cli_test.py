@@ -1,5 +1,6 @@
 """The program foredraft as a user meets it: python3 cli_test.py PROGRAM"""
 
+import csv
 import itertools
 import json
 import os
@@ -13,7 +14,7 @@ import unittest
 
 import support
 import tiny_gguf
-from support import CliTest, real_model, run_on_terminal
+from support import CliTest, real_model, run_on_terminal, wait_for_handler
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -28,6 +29,13 @@ class Help(CliTest):
                        "--device-draft", "--repeat-penalty", "--repeat-last-n", "--keep-packed", "-ctk,--cache-type-k",
                        "-ctv,--cache-type-v", "-ctkd,--cache-type-k-draft", "-ctvd,--cache-type-v-draft"):
             self.assertIn(option, text)
+
+    def test_defaults_of_draft_models(self):
+        """Which option switches which default off."""
+        for command in ("generate", "chat", "tune"):
+            text = " ".join(self.succeeds(command, "--help").stdout.split())
+            self.assertIn("[q4_0, where neither --draft-vocab nor --keep-packed is given]", text)
+            self.assertIn("[32768 of a large vocabulary, where neither --quantize-draft nor --keep-packed is given]", text)
 
 
 class Usage(CliTest):
@@ -279,6 +287,11 @@ class BadFiles(CliTest):
         small = (tiny_gguf.zeros(tiny_gguf.N_VOCAB, tiny_gguf.D_MODEL))
         file = self.alphabet("four.gguf", tensor_overrides={"output.weight": small})
         self.assertIn("which nothing needs", self.fails(2, "[invalid-option]", *base, file).stderr)
+        # Without being asked only where no option says what becomes of the draft model.
+        great = ("generate", "-m", self.alphabet(), "-p", "a", "-md", self.folder / "great.gguf")
+        self.fails(1, "[unsupported-model]", *great)
+        for option in (("--quantize-draft", "none"), ("--draft-vocab", 100), ("--keep-packed",)):
+            self.succeeds(*great, *option)
 
     def test_nan_weights(self):
         nan = tiny_gguf.floats([tiny_gguf.D_MODEL], [float("nan")] * tiny_gguf.D_MODEL)
@@ -643,7 +656,8 @@ class Generate(CliTest):
         base = ("generate", "-m", model, "-md", model, "-p", "a", "--draft-vocab", 100, "--draft-vocab-counts")
         for expected, data in [("nothing", b" \n"), ("line 2", b"1 5\n2\n"), ("line 1", b"a 5\n"),
                                ("line 1", b"1 5 6\n"), ("line 1", b"1 -5\n"), ("line 1", b"-1 5\n"),
-                               ("token 1 again", b"1 5\n1 5\n"), ("line 1", b"99999999999 1\n"),
+                               ("token 1 again", b"1 5\n1 5\n"), ('"1" again', b'{"1": 5, "2": 5, "1": 5}'),
+                               ("token 1 again", b'{"1": 5, "01": 5}'), ("token 1 again", b"[[1, 5], [1, 5]]"), ("line 1", b"99999999999 1\n"),
                                ("damaged", b"{"), ("no pairs", b"[1, 2]"), ("JSON 1.5", b"[[1, 1.5]]"),
                                ("JSON 18446744073709551615", b"[[1, 18446744073709551615]]"),
                                ('"x"', b'{"x": 1}'), ("damaged", b"[" * 100000)]:
@@ -817,14 +831,6 @@ class Terminal(CliTest):
                 self.assertIn(b"end: cancelled", log)
 
 
-def wait_for_handler(pid):
-    """Until the process has a handler for SIGINT."""
-    while True:
-        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("SigCgt:") and int(line.split()[1], 16) & 1 << (signal.SIGINT - 1):
-                return
-
-
 class OtherCommands(CliTest):
     def test_tokenize(self):
         model = self.alphabet()
@@ -887,7 +893,9 @@ class OtherCommands(CliTest):
             self.assertGreater(result["tokens_per_second"], 0)
             self.assertGreaterEqual(result["stddev"], 0)
         self.assertIn("| pp100 |", self.succeeds(*base).stdout)
-        self.assertEqual(self.succeeds(*base, "-o", "csv").stdout.count("\n"), 6)
+        head, *rows = csv.reader(self.succeeds(*base, "-o", "csv").stdout.splitlines())
+        self.assertEqual([row[head.index("test")] for row in rows], ["pp1", "pp2", "pp4", "pp100", "tg8"])
+        self.assertEqual({row[head.index("isa")] for row in rows}, {found["machine"]["isa"]})
 
 
 class RealModel(CliTest):

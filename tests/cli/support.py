@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import pty
+import signal
 import subprocess
 import sys
 import tempfile
@@ -34,6 +35,14 @@ def run(*arguments, stdin="", environment=None, **options):
     return subprocess.run([PROGRAM, *map(str, arguments)], input=stdin, capture_output=True, text=True,
                           encoding="utf-8", errors="surrogateescape", timeout=600,
                           env={**os.environ, **(environment or {})}, **options)
+
+
+def wait_for_handler(pid):
+    """Until the process has a handler for SIGINT."""
+    while True:
+        for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+            if line.startswith("SigCgt:") and int(line.split()[1], 16) & 1 << (signal.SIGINT - 1):
+                return
 
 
 def run_on_terminal(*arguments, environment, stream="stdout"):

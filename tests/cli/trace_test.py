@@ -1,6 +1,7 @@
 """Traces and what is made of them, as a user meets them: python3 trace_test.py PROGRAM"""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -237,12 +238,29 @@ class Report(CliTest):
         later = self.write("later.ndjson", "\n".join([text, '{"type":"later"}', first, end, ""]).encode())
         self.succeeds("report", later)
 
+    def refuses_to_overwrite(self, file):
+        """Neither the trace nor the page, however they are spelled."""
+        before = file.read_bytes()
+        link, name = self.folder / "link", self.folder / "name"
+        link.symlink_to(file)
+        os.link(file, name)
+        for output in (file, f"{self.folder}/./trace.ndjson", "trace.ndjson", "./trace.ndjson", link, name):
+            for option in ("-o", "--chrome"):
+                self.fails(2, "the trace would be lost", "report", file, option, output, cwd=self.folder)
+                self.fails(2, "the trace would be lost", "report", file.name, option, output, cwd=self.folder)
+        self.assertEqual(file.read_bytes(), before)
+        new = self.folder / "new"
+        for page, chrome in ((new, new), ("new", "./new"), (new, "new"), (new, self.folder / "link/../new")):
+            self.fails(2, "a file for each", "report", file, "-o", page, "--chrome", chrome, cwd=self.folder)
+        self.assertFalse(new.exists())
+        self.succeeds("report", file, "-o", "new", "--chrome", "newer", cwd=self.folder)
+
     def test_usage(self):
         file = self.trace()
         self.fails(2, "TRACE", "report")
         self.fails(1, "[io]", "report", self.folder / "none.ndjson")
         self.fails(1, "[io]", "report", file, "-o", self.folder / "no" / "such" / "folder.html")
-        self.fails(2, "the trace would be lost", "report", file, "-o", file)
+        self.refuses_to_overwrite(file)
         self.fails(2, "-o", "report", file, "-o", "")
 
 
