@@ -250,7 +250,7 @@ class Chat {
 
   void save(const std::string& file) {
     if (conversation_.tokens().empty()) throw UsageError("/save", "a conversation to save", "");
-    restore_session();
+    if (!restore_session()) return note("cancelled: '" + visible(file) + "' was not written");
     std::ostringstream controller;
     if (facts_.method.speculation != kNone) {
       session_.controller_state().save(controller, vocabulary_);
@@ -259,10 +259,12 @@ class Chat {
     note("saved '" + visible(file) + "'");
   }
 
-  /// After /undo and /reset the session is elsewhere until the next message.
-  void restore_session() {
-    if (std::ranges::equal(conversation_.tokens(), session_.tokens())) return;
-    session_.read(conversation_.tokens(), options_);
+  /// After /undo and /reset the session is elsewhere until the next message. @return false where a
+  /// signal came before all was read
+  bool restore_session() {
+    if (std::ranges::equal(conversation_.tokens(), session_.tokens())) return true;
+    return session_.read(conversation_.tokens(), options_).finish_reason !=
+           fd::FinishReason::kCancelled;
   }
 
   void load(const std::string& file) {

@@ -254,8 +254,6 @@ struct HeadArgs {
   const typename W::Matrix* w = nullptr;  // [n_vocab, d_model]
   /// Written: id of the greatest logit, ties to the lowest; -1 where a row holds NaN or +inf.
   std::span<TokenId> argmax = {};  // [rows.size()]
-  /// Written as Scores::top() says, by a worker that finds_top. [rows.size(), Scores::kTop] or empty
-  std::span<TokenId> top = {};
   /// One pointer a row, written [n_vocab], or null where only the argmax is wanted.
   std::span<float* const> logits = {};  // [rows.size()]
   /// Likewise, written [ceil(n_vocab / Scores::kRun)]: see Runs.
@@ -263,6 +261,8 @@ struct HeadArgs {
   std::span<const SumsOfRuns> sums = {};  // [rows.size()] or empty
   float scale = 1.0f;
   float softcap = 0.0f;  // 0: none
+  /// Written as Scores::top() says, by a worker that finds_top. [rows.size(), Scores::kTop] or empty
+  std::span<TokenId> top = {};
 };
 
 }  // namespace foredraft::inline v0

@@ -211,7 +211,7 @@ class TokenRecycling : public DrafterBase {
       learn_rank(round.draft.token(round.path[i]), round.tokens[i]);
     }
     if (round.scores.need() < RowNeed::kTop) return;
-    std::array<Runs, DraftTree::kMaxNodes> runs;
+    std::array<RowRuns, DraftTree::kMaxNodes> runs;
     for (NodeIndex node = 0; node < round.draft.size(); ++node) {
       if (node + 1 < round.draft.size()) fetch(round.scores.runs(node + 1).maxima);
       runs[idx(node)] = find_runs(round.scores, node);
@@ -258,6 +258,7 @@ class TokenRecycling : public DrafterBase {
   }
 
  private:
+  using RowRuns = BestRuns<RecyclingMatrix::kSuccessors>;
   using Ranks = std::array<double, idx(RecyclingMatrix::kSuccessors)>;
   // What is believed at first, for as much as 32 tokens are worth: about half of the text follows
   // the likeliest tokens of its last context. The sums forget, so that a change of subject is
@@ -287,8 +288,6 @@ class TokenRecycling : public DrafterBase {
     std::push_heap(open_.begin(), open_.end());
   }
 
-  using Runs = BestRuns<RecyclingMatrix::kSuccessors>;
-
   /// Ask for memory that a pass has left in a far cache.
   static void fetch(std::span<const float> values) noexcept {
     constexpr std::size_t kOfLine = 64 / sizeof(float);
@@ -296,9 +295,9 @@ class TokenRecycling : public DrafterBase {
   }
 
   /// Where a row's greatest logits lie, if the target says so; they are on their way then.
-  static Runs find_runs(const Scores& scores, int row) noexcept {
+  static RowRuns find_runs(const Scores& scores, int row) noexcept {
     const std::span<const float> logits = scores.logits(row);
-    const Runs runs = best_runs<RecyclingMatrix::kSuccessors>(scores.runs(row).maxima);
+    const RowRuns runs = best_runs<RecyclingMatrix::kSuccessors>(scores.runs(row).maxima);
     for (int i = 0; i < runs.size; ++i) {
       const std::size_t begin = idx(runs.ids[idx(i)]) * Scores::kRun;
       fetch(logits.subspan(begin, std::min(Scores::kRun, logits.size() - begin)));
@@ -307,7 +306,7 @@ class TokenRecycling : public DrafterBase {
   }
 
   /// The target's successors of a token.
-  void learn(TokenId token, const Scores& scores, int row, const Runs& runs) noexcept {
+  void learn(TokenId token, const Scores& scores, int row, const RowRuns& runs) noexcept {
     if (scores.argmax(row) < 0) return;  // no row of logits
     RecyclingMatrix::Row* successors = matrix_.make(token);
     if (successors == nullptr) return;

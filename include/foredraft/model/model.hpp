@@ -141,12 +141,12 @@ class Model {
                                    .norm = {weights_.output_norm.data(), config_.norm_epsilon},
                                    .w = &weights_.output(),
                                    .argmax = head.argmax,
-                                   .top = head.top,
                                    .logits = head.logits,
                                    .maxima = head.maxima,
                                    .sums = head.sums,
                                    .scale = config_.logit_scale,
-                                   .softcap = config_.logit_softcap});
+                                   .softcap = config_.logit_softcap,
+                                   .top = head.top});
     });
     if constexpr (StateCache<C>) {
       for (const Request<C>& request : requests) request.cache->applied();
