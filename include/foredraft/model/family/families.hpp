@@ -35,7 +35,8 @@ namespace family {
 /// A family is a type with a name, as `general.architecture` spells it; config(reader), which reads
 /// its keys and refuses what it does not know; and layer<B>(reader, config, n), which reads the
 /// tensors of layer n. One with kMixesExperts may have mixtures; one with kEmbedsLayers reads what
-/// layers embed besides, in layer_inputs<B>(reader, config). docs/guides/family.md goes through the steps of adding one.
+/// layers embed besides, in layer_inputs<B>(reader, config). docs/guides/family.md goes through the
+/// steps of adding one.
 template <typename... F>
 struct List {
   /// f(family) for the one of that name.
