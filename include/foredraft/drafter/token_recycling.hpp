@@ -298,10 +298,7 @@ class TokenRecycling : public DrafterBase {
   static RowRuns find_runs(const Scores& scores, int row) noexcept {
     const std::span<const float> logits = scores.logits(row);
     const RowRuns runs = best_runs<RecyclingMatrix::kSuccessors>(scores.runs(row).maxima);
-    for (int i = 0; i < runs.size; ++i) {
-      const std::size_t begin = idx(runs.ids[idx(i)]) * Scores::kRun;
-      fetch(logits.subspan(begin, std::min(Scores::kRun, logits.size() - begin)));
-    }
+    for (int i = 0; i < runs.size; ++i) fetch(runs.of(logits, i));
     return runs;
   }
 

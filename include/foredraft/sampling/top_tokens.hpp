@@ -46,6 +46,12 @@ struct BestRuns {
   int size = 0;
   std::array<int, idx(K)> ids;  ///< ascending, so that ties go to the lower token
   float bar;                    ///< what each of the K tokens reaches
+
+  /// Logits of the i-th of them.
+  std::span<const float> of(std::span<const float> logits, int i) const noexcept {
+    const std::size_t begin = idx(ids[idx(i)]) * Scores::kRun;
+    return logits.subspan(begin, std::min(Scores::kRun, logits.size() - begin));
+  }
 };
 
 /// A token outside of the K best runs has K better ones, the best of those runs.
@@ -75,10 +81,10 @@ int top_tokens(std::span<const float> logits, const BestRuns<K>& runs,
   detail::Greatest<K> tokens;
   float bar = runs.bar;
   for (int i = 0; i < runs.size; ++i) {
-    const std::size_t begin = idx(runs.ids[idx(i)]) * Scores::kRun;
-    const auto run = logits.subspan(begin, std::min(Scores::kRun, logits.size() - begin));
+    const auto run = runs.of(logits, i);
+    const int first = runs.ids[idx(i)] * static_cast<int>(Scores::kRun);
     for_each_at_least(run, bar, [&](std::size_t k) {
-      tokens.offer(run[k], static_cast<int>(begin + k));
+      tokens.offer(run[k], first + static_cast<int>(k));
       bar = std::max(bar, tokens.least());
     });
   }
