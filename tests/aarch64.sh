@@ -45,13 +45,10 @@ fi
 
 build=build/aarch64
 [[ $all == yes ]] && united= || united='backend[.]cpu[.].*'
-launcher=()
-if command -v ccache >/dev/null; then
-  launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-fi
+cache_compilations
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_TOOLCHAIN_FILE="$PWD/tests/support/aarch64.cmake" \
-  -DFOREDRAFT_CUDA=OFF -DFOREDRAFT_BENCH=OFF "-DFOREDRAFT_UNITE_TESTS=$united" "${launcher[@]}" "${configure[@]}"
+  -DFOREDRAFT_CUDA=OFF -DFOREDRAFT_BENCH=OFF "-DFOREDRAFT_UNITE_TESTS=$united" "${configure[@]}"
 if [[ $all == yes ]]; then
   targets=(tests.backend tests.model tests.io foredraft_program)
   select=(-L '^(backend|model|io)$')

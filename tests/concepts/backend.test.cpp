@@ -6,6 +6,7 @@
 
 #include "concepts/remote_backend.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/forward.hpp"
 #include "support/load_reference.hpp"
 #include "support/tiny_model.hpp"
@@ -135,7 +136,6 @@ TEST_CASE("likewise with mixtures, embeddings of layers, and recurrent layers") 
   }
   for (const std::string family : {"lfm2", "mamba2"}) {
     CAPTURE(family);
-    const std::string folder = std::string(FOREDRAFT_TEST_DATA) + "/golden/recurrent/";
-    check(fd::Gguf::open(folder + family + ".gguf"));
+    check(fd::Gguf::open(test_file("golden/recurrent/" + family + ".gguf")));
   }
 }

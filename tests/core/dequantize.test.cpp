@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/files.hpp"
 
 namespace fd = foredraft;
 
@@ -22,7 +23,7 @@ std::byte hex_byte(const std::string& text, std::size_t i) {
 
 TEST_CASE("every format expands to the values of another implementation") {
   // Written by make_dequantize_golden.py; all types of core/tensor.hpp must be in it.
-  std::ifstream file(FOREDRAFT_TEST_DATA "/core/data/dequantize.golden");
+  std::ifstream file(test_file("core/data/dequantize.golden"));
   REQUIRE(file);
   int n_types = 0;
   std::string header, bytes_hex, floats_hex;

@@ -2,6 +2,7 @@
 # Fuzz what reads untrusted bytes, and what remembers sequences, with libFuzzer and sanitizers.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source tests/support/packages.sh
 
 usage() {
   cat <<'TEXT'
@@ -69,12 +70,9 @@ if [[ -z $compiler ]]; then
   exit 2
 fi
 
-launcher=()
-if command -v ccache >/dev/null; then
-  launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-fi
+cache_compilations
 # Debug keeps the assertions of Eigen. The targets ask for -O1 themselves.
-cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER="$compiler" "${launcher[@]}" \
+cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_COMPILER="$compiler" \
   -DFOREDRAFT_LIBFUZZER=ON -DFOREDRAFT_TESTS=ON -DFOREDRAFT_EXAMPLES=OFF -DFOREDRAFT_BENCH=OFF \
   -DFOREDRAFT_COMPILED=OFF -DFOREDRAFT_CUDA=OFF >"$build/logs/cmake.log"
 cmake --build "$build" -j "$jobs" --target "${targets[@]/#/fuzz.}"

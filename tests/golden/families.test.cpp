@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/forward.hpp"
 #include "support/load_reference.hpp"
 #include "support/oracle_drafter.hpp"
@@ -23,7 +24,7 @@ namespace {
 
 std::vector<RandomGolden> goldens() {
   std::vector<RandomGolden> all;
-  const std::filesystem::path folder = std::string(FOREDRAFT_TEST_DATA) + "/golden/random";
+  const std::filesystem::path folder = test_file("golden/random");
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() == ".gguf") all.emplace_back(entry.path());
   }

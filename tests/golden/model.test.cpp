@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/load_reference.hpp"
 #include "support/models.hpp"
 
@@ -81,7 +82,7 @@ void compare(const std::string& name, const Bounds& bounds = {}) {
   fd::Cpu cpu;
   auto model = fd::load(cpu, *file);
   Agreement agreement{bounds.near_tie};
-  std::ifstream lines(std::string(FOREDRAFT_TEST_DATA) + "/golden/data/" + name + ".logits.jsonl");
+  std::ifstream lines(test_file("golden/data/" + name + ".logits.jsonl"));
   int texts = 0;
   for (std::string line; std::getline(lines, line); ++texts) {
     const json expected = json::parse(line);
@@ -147,7 +148,7 @@ int compare_unrounded(const std::string& name) {
   fd::Cpu cpu;
   auto exact = fd::load(reference, *file);
   auto ours = fd::load(cpu, *file);
-  std::ifstream lines(std::string(FOREDRAFT_TEST_DATA) + "/golden/data/" + name + ".logits.jsonl");
+  std::ifstream lines(test_file("golden/data/" + name + ".logits.jsonl"));
   for (std::string line; std::getline(lines, line);) {
     const json expected = json::parse(line);
     const auto tokens = expected.at("tokens").get<std::vector<fd::TokenId>>();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/forward.hpp"
 #include "support/load_reference.hpp"
 #include "support/oracle_drafter.hpp"
@@ -24,7 +25,7 @@ using Logits = std::vector<std::vector<float>>;
 const std::vector<std::string> kFamilies{"lfm2", "mamba2", "nemotron_h", "qwen35", "qwen3next"};
 
 RandomGolden golden_of(const std::string& family) {
-  return RandomGolden(std::string(FOREDRAFT_TEST_DATA) + "/golden/recurrent/" + family + ".gguf");
+  return RandomGolden(test_file("golden/recurrent/" + family + ".gguf"));
 }
 
 /// Rows of the text, forwarded in passes of `block` tokens.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/models.hpp"
 
 // The expected tokens were made with llama.cpp from the same files.
@@ -19,7 +20,7 @@ void compare(const std::string& name) {
   const auto file = model_file(name);
   if (!file) return;
   const fd::Tokenizer tokenizer = fd::Tokenizer::from(fd::Gguf::open(*file));
-  std::ifstream lines(fs::path(FOREDRAFT_TEST_DATA) / "golden" / "data" / (name + ".tokens.jsonl"));
+  std::ifstream lines(test_file("golden/data/" + name + ".tokens.jsonl"));
   int n_lines = 0;
   for (std::string line; std::getline(lines, line); ++n_lines) {
     const nlohmann::json expected = nlohmann::json::parse(line);

@@ -12,6 +12,7 @@
 #include <foredraft/io/tokenizer.hpp>
 
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/models.hpp"
 
 namespace fd = foredraft;
@@ -20,7 +21,7 @@ namespace {
 
 /// Each text with what is expected of it.
 std::vector<nlohmann::json> reference_texts() {
-  std::ifstream lines(std::filesystem::path(FOREDRAFT_TEST_DATA) / "golden/data/tokenizers.jsonl");
+  std::ifstream lines(test_file("golden/data/tokenizers.jsonl"));
   std::vector<nlohmann::json> texts;
   for (std::string line; std::getline(lines, line);) texts.push_back(nlohmann::json::parse(line));
   return texts;

@@ -15,6 +15,7 @@
 #include "support/catch.hpp"
 #include "support/counted_memory.hpp"
 #include "support/drafted.hpp"
+#include "support/files.hpp"
 #include "support/function_policies.hpp"
 #include "support/oracle_drafter.hpp"
 #include "support/tiny_pair.hpp"
@@ -184,8 +185,7 @@ TEMPLATE_TEST_CASE("nor where states are kept", "", fd::Slots, fd::Replay) {
   fd::Cpu cpu{{.threads = 2}};
   for (const std::string family : {"lfm2", "mamba2"}) {
     CAPTURE(family);
-    Model model = fd::load(
-        cpu, std::filesystem::path(FOREDRAFT_TEST_DATA) / "golden/recurrent" / (family + ".gguf"));
+    Model model = fd::load(cpu, test_file("golden/recurrent/" + family + ".gguf"));
     using States = Watched<fd::HybridCache<fd::f16, TestType>>;
     const auto check = [&](AnyDrafter drafter) {
       fd::Decoder decoder{model, States{model.shape(), 200, 12}, WatchedDrafter(std::move(drafter)),

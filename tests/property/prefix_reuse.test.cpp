@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/tiny_pair.hpp"
 
 namespace fd = foredraft;
@@ -121,7 +122,6 @@ TEST_CASE("prefixes reused, layers with a window in rings") {
 
 TEST_CASE("prefixes reused, recurrent layers, which cannot go back") {
   fd::Cpu cpu{{.threads = 2}};
-  Model model = fd::load(
-      cpu, fd::Gguf::open(std::string(FOREDRAFT_TEST_DATA) + "/golden/recurrent/lfm2.gguf"));
+  Model model = fd::load(cpu, fd::Gguf::open(test_file("golden/recurrent/lfm2.gguf")));
   check(model, model, hybrid);
 }

@@ -13,6 +13,7 @@
 
 #include "support/catch.hpp"
 #include "support/counted_memory.hpp"
+#include "support/files.hpp"
 #include "support/forward.hpp"
 
 namespace fd = foredraft;
@@ -26,7 +27,7 @@ constexpr int kMaxStaged = 12;
 constexpr int kLongest = 48;
 
 fd::Gguf model_file(const std::string& family) {
-  return fd::Gguf::open(std::string(FOREDRAFT_TEST_DATA) + "/golden/recurrent/" + family + ".gguf");
+  return fd::Gguf::open(test_file("golden/recurrent/" + family + ".gguf"));
 }
 
 /// The logits behind a text whose tokens were forwarded and committed one by one.

@@ -12,6 +12,7 @@
 #include <foredraft/foredraft.hpp>
 
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/grammar_text.hpp"
 #include "support/oracle_drafter.hpp"
 #include "support/toy_target.hpp"
@@ -47,7 +48,7 @@ TEST_CASE("under fifty schemas drafts change nothing, and answers are JSON") {
   const std::vector<std::string> vocabulary = pieces();
   const auto trie = trie_of(vocabulary);
   const int n_vocab = static_cast<int>(vocabulary.size());
-  std::ifstream in(FOREDRAFT_TEST_DATA "/constraint/schemas.jsonl");
+  std::ifstream in(test_file("constraint/schemas.jsonl"));
   int schemas = 0;
   int ended = 0;
   for (std::string line; std::getline(in, line); ++schemas) {

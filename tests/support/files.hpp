@@ -8,7 +8,12 @@
 #include <iterator>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
+
+/// A file or folder that lies in tests/. Only the unit of this function knows where that is: all others
+/// compile to the same in every checkout, which compiler caches reward.
+std::filesystem::path test_file(std::string_view name);
 
 /// A folder of a test, empty at first and gone at the end.
 struct TestFolder {

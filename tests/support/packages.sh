@@ -51,11 +51,17 @@ make_venv() {  # folder, requirements...
   fi
 }
 
-# Configure a preset of CMakePresets.json; ccache is used where it is installed.
+# What is configured from now on compiles behind ccache, where that is installed. Paths count from this checkout, so
+# another one finds what was compiled here.
+cache_compilations() {
+  command -v ccache >/dev/null || return 0
+  local launcher="env;CCACHE_BASEDIR=$PWD;CCACHE_NOHASHDIR=1"
+  launcher+=";CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime;ccache"
+  export CMAKE_CXX_COMPILER_LAUNCHER=$launcher CMAKE_CUDA_COMPILER_LAUNCHER=$launcher
+}
+
+# Configure a preset of CMakePresets.json.
 configure_preset() {  # preset, further arguments of cmake...
-  local launcher=()
-  if command -v ccache >/dev/null; then
-    launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-  fi
-  cmake --preset "$1" "${launcher[@]}" "${@:2}"
+  cache_compilations
+  cmake --preset "$@"
 }

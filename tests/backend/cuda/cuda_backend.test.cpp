@@ -23,6 +23,7 @@
 
 #include "backend/cuda/on_device.hpp"
 #include "support/catch.hpp"
+#include "support/files.hpp"
 #include "support/forward.hpp"
 #include "support/load_reference.hpp"
 #include "support/oracle_drafter.hpp"
@@ -48,7 +49,7 @@ using WithReplay = fd::HybridCache<Rows<float>, fd::cuda::Replay<Device>>;
 using WithSlots = fd::HybridCache<Rows<float>, fd::cuda::Slots<Device>>;
 
 fd::Gguf recurrent_file(const std::string& family) {
-  return fd::Gguf::open(std::string(FOREDRAFT_TEST_DATA) + "/golden/recurrent/" + family + ".gguf");
+  return fd::Gguf::open(test_file("golden/recurrent/" + family + ".gguf"));
 }
 
 const std::vector<fd::TokenId> kPrompt{72, 101, 108, 108, 111, 44, 32, 119, 111};
