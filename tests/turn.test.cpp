@@ -78,6 +78,21 @@ TEST_CASE("a tree may have as many nodes as can be staged, a cold sequence draft
   CHECK(large.limit({}).depth == -1);  // the drafter was not asked
 }
 
+TEST_CASE("whoever limits nodes is given no more, nor a depth that no branch could have") {
+  Fixture f;
+  const auto limit = [&](int n_draft, int n_nodes) {
+    return f.limit({.max_tokens = 100, .n_draft = n_draft, .n_nodes = n_nodes});
+  };
+  CHECK(limit(3, 12).nodes == 12);
+  CHECK(limit(3, 12).depth == 3);
+  CHECK(limit(3, 12).fixed_nodes);
+  CHECK_FALSE(limit(3, fd::Options::kAutomatic).fixed_nodes);
+  CHECK(limit(9, 4).depth == 4);
+  CHECK(limit(3, 500).nodes == 31);  // as many as can be staged
+  CHECK(limit(fd::Options::kAutomatic, 2).depth == 2);
+  CHECK(limit(fd::Options::kAutomatic, 2).nodes == 2);
+}
+
 TEST_CASE("a draft that breaks its contract never becomes a turn") {
   Fixture f;
   f.sequence.drafter().function = [](const fd::Context&, fd::Limit, fd::DraftTree& draft) {

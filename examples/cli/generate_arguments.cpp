@@ -91,11 +91,13 @@ Method GenerateArguments::resolve() {
                      "the best token always wins, so the seed would have no effect: leave it out");
   }
   options.seed = seed.value_or(0);
-  if (n_max && method.speculation == kNone) {
-    throw UsageError("--spec-draft-n-max with --spec-type " + method.speculation, "a way to draft",
-                     "leave one of them out");
+  if ((n_max || n_nodes) && method.speculation == kNone) {
+    throw UsageError(std::string(n_max ? "--spec-draft-n-max" : "--spec-draft-nodes") +
+                         " with --spec-type " + method.speculation,
+                     "a way to draft", "leave one of them out");
   }
   options.n_draft = n_max.value_or(fd::Options::kAutomatic);
+  options.n_nodes = n_nodes.value_or(fd::Options::kAutomatic);
   if (acceptance) check_acceptance(method);
   check_samples();
   if (draft_temperature) {
@@ -107,6 +109,8 @@ Method GenerateArguments::resolve() {
   check_ngram_files(method);
   check_lookup(method);
   method.lookup_min = lookup_min.value_or(0);
+  check_ngram_sizes(method);
+  method.ngram_sizes = ngram_sizes;
   method.layers = chosen_layers(method);
   check_state(method);
   check_shift();
@@ -165,6 +169,23 @@ void GenerateArguments::check_lookup(const Method& method) const {
   if (!lookup_min || method.asks(*drafter_named("lookup"))) return;
   throw UsageError("--spec-lookup-min with --spec-type " + method.speculation,
                    "--spec-type " + kAuto + " or lookup", "leave one of them out");
+}
+
+void GenerateArguments::check_ngram_sizes(const Method& method) const {
+  const auto check = [&](const std::optional<int>& size, const std::string& option,
+                         bool DrafterKind::* takes) {
+    const auto one = [&](const DrafterKind& kind) { return kind.*takes && method.asks(kind); };
+    if (!size || std::ranges::any_of(drafters(), one)) return;
+    std::string fitting;
+    for (const DrafterKind& kind : drafters()) {
+      if (kind.*takes) fitting += (fitting.empty() ? "" : ", ") + kind.name;
+    }
+    throw UsageError(option + " with --spec-type " + method.speculation, "one of " + fitting,
+                     "leave one of them out");
+  };
+  check(ngram_sizes.n, "--spec-ngram-size-n", &DrafterKind::takes_sizes);
+  check(ngram_sizes.m, "--spec-ngram-size-m", &DrafterKind::takes_sizes);
+  check(ngram_sizes.hits, "--spec-ngram-min-hits", &DrafterKind::takes_hits);
 }
 
 std::vector<int> GenerateArguments::chosen_layers(const Method& method) const {
@@ -469,16 +490,31 @@ void GenerateArguments::add_speculation(CLI::App& command) {
     rule_names.push_back(kind.name);
     append(rule_list, kind.name + (kind.about.empty() ? "" : " (" + kind.about + ")"));
   }
-  require_text(add_value(command, "--model-draft FILE|NAME", draft,
-                         "draft model, a file or a name; best with the target's tokenizer"));
   limit_list(add_value(command, "--spec-type TYPE", spec_type,
                        type_list + "; several of the drafters with commas between [" + kAuto + "]"),
              types);
   add_number(command, "--spec-draft-n-max N", n_max, 1, kMostDepth,
              "drafts N tokens deep, 1 to " + std::to_string(kMostDepth) +
                  ", whether it pays or not [as many as pay]");
+  add_number(command, "--spec-draft-nodes N", n_nodes, 1, kMostDepth,
+             "drafts at most N tokens on all branches together, 1 to " +
+                 std::to_string(kMostDepth) + " [as many as pay]");
   add_choice(command, "--spec-acceptance RULE", acceptance, rule_names,
              rule_list + " [" + rules().front().name + "]");
+  add_draft_model(command);
+  add_number(command, "--spec-lookup-min N", lookup_min, 1, 32,
+             "tokens of the shortest match that lookup drafts from [2]");
+  add_ngram_sizes(command);
+  require_text(
+      add_value(command, "--spec-layers LIST", layers,
+                "layers of the target that draft under --spec-type self, such as 0-7,20-27 "
+                "[all but the second quarter]"));
+  add_learned_files(command);
+}
+
+void GenerateArguments::add_draft_model(CLI::App& command) {
+  require_text(add_value(command, "--model-draft FILE|NAME", draft,
+                         "draft model, a file or a name; best with the target's tokenizer"));
   add_value(command, "--draft-temp T", draft_temperature,
             "temperature of the draft model; 0: it drafts its best token [as --temp]");
   require_text(
@@ -493,12 +529,20 @@ void GenerateArguments::add_speculation(CLI::App& command) {
   draft_load.add_to(command);
   add_choice(command, "--device-draft NAME", draft_device, kDevices,
              "where the draft model runs, as --device [" + kDevices[0] + "]");
-  add_number(command, "--spec-lookup-min N", lookup_min, 1, 32,
-             "tokens of the shortest match that lookup drafts from [2]");
-  require_text(
-      add_value(command, "--spec-layers LIST", layers,
-                "layers of the target that draft under --spec-type self, such as 0-7,20-27 "
-                "[all but the second quarter]"));
+}
+
+void GenerateArguments::add_ngram_sizes(CLI::App& command) {
+  add_number(
+      command, "--spec-ngram-size-n N", ngram_sizes.n, 1, 1024,
+      "tokens that must match before ngram-simple, ngram-map-k and ngram-map-k4v draft [12], "
+      "and ngram-mod [16]");
+  add_number(command, "--spec-ngram-size-m M", ngram_sizes.m, 1, kMostDepth,
+             "tokens that these draft at most [48], and ngram-mod [63]");
+  add_number(command, "--spec-ngram-min-hits N", ngram_sizes.hits, 1, 64,
+             "times that a match must have occurred before ngram-map-k4v drafts from it [1]");
+}
+
+void GenerateArguments::add_learned_files(CLI::App& command) {
   require_text(add_value(command, "--spec-state FILE", state,
                          "what the controller learns of costs and acceptance: read where it "
                          "exists, and written behind the last text"));

@@ -27,13 +27,15 @@ struct GenerateArguments {
   std::string spec_type = kAuto;          ///< or kNone, or a list of the table of drafters
   std::optional<std::string> acceptance;  ///< of the table of rules; absent: the default
   std::optional<int> n_max;
+  std::optional<int> n_nodes;
   std::string tree;  ///< "3,2,1": children of a node by depth
   std::string translation = kTranslations[0];
   std::string lookup_static;  ///< file; empty: none
   std::string lookup_dynamic;
   std::string state;              ///< file of the controller's state; empty: none
   std::optional<int> lookup_min;  ///< tokens; absent: the default of lookup
-  std::string layers;             ///< "0-7,20-27": layers of the target that draft
+  NgramSizes ngram_sizes;
+  std::string layers;  ///< "0-7,20-27": layers of the target that draft
   TextArgument prompt;
   MachineArguments machine;
   bool raw = false;
@@ -80,12 +82,16 @@ struct GenerateArguments {
   void add_sampling(CLI::App& command);
   void add_penalties(CLI::App& command);
   void add_speculation(CLI::App& command);
+  void add_draft_model(CLI::App& command);
+  void add_ngram_sizes(CLI::App& command);
+  void add_learned_files(CLI::App& command);
   std::string chosen_speculation() const;
   std::vector<int> chosen_tree(const Method& method) const;
   fd::Translation chosen_translation() const;
   fd::RowFormats chosen_draft_cache() const;
   void check_ngram_files(const Method& method) const;
   void check_lookup(const Method& method) const;
+  void check_ngram_sizes(const Method& method) const;
   std::vector<int> chosen_layers(const Method& method) const;
   void check_state(const Method& method) const;
   void check_shift() const;

@@ -84,6 +84,7 @@ Json to_json(const fd::Result& result, std::uint64_t seed, const RunFacts& facts
   Json& settings = object["settings"] = {
       {"speculation", method.speculation},
       {"n_draft", asked.options.n_draft},
+      {"n_nodes", asked.options.n_nodes},
       {"acceptance", method.rule.name},
       {"n_ctx", method.n_ctx},
       {"cache_type_k", std::string(fd::name_of(method.cache.k))},
@@ -99,6 +100,9 @@ Json to_json(const fd::Result& result, std::uint64_t seed, const RunFacts& facts
   // Only where given: whoever reads the object can tell what was asked for from what is usual.
   if (asked.draft_temperature) settings["draft_temperature"] = shortest(*asked.draft_temperature);
   if (asked.lookup_min) settings["lookup_min"] = *asked.lookup_min;
+  if (asked.ngram_sizes.n) settings["ngram_size_n"] = *asked.ngram_sizes.n;
+  if (asked.ngram_sizes.m) settings["ngram_size_m"] = *asked.ngram_sizes.m;
+  if (asked.ngram_sizes.hits) settings["ngram_min_hits"] = *asked.ngram_sizes.hits;
   const DraftArguments& draft = asked.draft_load;
   if (!draft.format.empty()) settings["quantize_draft"] = draft.format;
   if (draft.n_vocab > 0) settings["draft_vocab"] = draft.n_vocab;

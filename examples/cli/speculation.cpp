@@ -1,6 +1,7 @@
 #include "speculation.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include <foredraft/acceptance/block_verification.hpp>
@@ -76,13 +77,38 @@ TreeDrafter make(Models&, const Method&) {
   return D{};
 }
 
-// name, alias, needs_model, in_auto, make, fits
+/// NgramSimple and NgramMapK.
+template <typename D>
+TreeDrafter ngrams(Models&, const Method& method) {
+  fd::NgramSettings settings;
+  settings.size_n = method.ngram_sizes.n.value_or(settings.size_n);
+  settings.size_m = method.ngram_sizes.m.value_or(settings.size_m);
+  return D(settings);
+}
+
+TreeDrafter ngram_map_k4v(Models&, const Method& method) {
+  fd::NgramMapK4V::Settings settings;
+  settings.size_n = method.ngram_sizes.n.value_or(settings.size_n);
+  settings.size_m = method.ngram_sizes.m.value_or(settings.size_m);
+  settings.min_hits = method.ngram_sizes.hits.value_or(settings.min_hits);
+  return fd::NgramMapK4V(settings);
+}
+
+TreeDrafter ngram_mod(Models&, const Method& method) {
+  fd::NgramMod::Settings settings;
+  settings.n_max = method.ngram_sizes.m.value_or(settings.n_max);
+  auto table = method.ngram_sizes.n ? std::make_shared<fd::NgramModTable>(*method.ngram_sizes.n)
+                                    : std::make_shared<fd::NgramModTable>();
+  return fd::NgramMod(std::move(table), settings);
+}
+
+// name, alias, needs_model, in_auto, make, fits, takes_sizes, takes_hits
 const DrafterKind kDrafters[] = {
     {"lookup", "", false, true, lookup},
-    {"ngram-simple", "", false, false, make<fd::NgramSimple>},
-    {"ngram-map-k", "", false, false, make<fd::NgramMapK>},
-    {"ngram-map-k4v", "", false, false, make<fd::NgramMapK4V>},
-    {"ngram-mod", "", false, false, make<fd::NgramMod>},
+    {"ngram-simple", "", false, false, ngrams<fd::NgramSimple>, nullptr, true},
+    {"ngram-map-k", "", false, false, ngrams<fd::NgramMapK>, nullptr, true},
+    {"ngram-map-k4v", "", false, false, ngram_map_k4v, nullptr, true, true},
+    {"ngram-mod", "", false, false, ngram_mod, nullptr, true},
     {"ngram-cache", "", false, true, ngram_cache},
     {"suffix", "", false, true, make<fd::SuffixDecoding<kTree>>},
     {"suffix-automaton", "", false, true, make<fd::SuffixAutomaton>},

@@ -25,6 +25,13 @@ struct Models;
 
 using TreeDrafter = fd::AnyDrafter<fd::Shape::kTree>;
 
+/// What drafters that match n-grams are told; absent: the drafter's own default.
+struct NgramSizes {
+  std::optional<int> n = {};     ///< tokens that have to match
+  std::optional<int> m = {};     ///< tokens proposed at most
+  std::optional<int> hits = {};  ///< times that a match has to have occurred
+};
+
 struct DrafterKind {
   std::string name;   ///< as --spec-type spells it
   std::string alias;  ///< what llama.cpp calls it; empty: nothing
@@ -32,6 +39,8 @@ struct DrafterKind {
   bool in_auto;       ///< part of kAuto; others find what one of those finds, or rarely pay
   TreeDrafter (*make)(Models& models, const Method& method);
   bool (*fits)(const Models& models) = nullptr;  ///< the target; null: any
+  bool takes_sizes = false;                      ///< NgramSizes::n and m have an effect
+  bool takes_hits = false;
 };
 
 // What --spec-type takes besides a drafter.
@@ -83,6 +92,7 @@ struct Method {
   bool constrained = false;      ///< what the constraint forces is drafted, before all others
   std::vector<int> layers = {};  ///< of the target, which draft under kSelf; empty: the default
   int lookup_min = 0;  ///< tokens of the shortest match that lookup drafts from; 0: its default
+  NgramSizes ngram_sizes = {};
 
   /// A drafter of that name takes part, given the models that it needs.
   bool asks(const DrafterKind& kind) const;

@@ -58,7 +58,8 @@ Method method_of(const Way& way, int n_ctx) {
           .n_ctx = n_ctx,
           .with_model = way.with_model,
           .tree = way.tree,
-          .lookup_min = way.lookup_min};
+          .lookup_min = way.lookup_min,
+          .ngram_sizes = {.n = way.ngram_size > 0 ? std::optional(way.ngram_size) : std::nullopt}};
 }
 
 /// Measures answers, and holds every text to that of plain decoding.
@@ -117,6 +118,7 @@ class Laboratory {
   double answer(Session& session, const Way& way, int i) {
     fd::Options options{.max_tokens = max_tokens_};
     if (way.depth > 0) options.n_draft = way.depth;
+    if (way.nodes > 0) options.n_nodes = way.nodes;
     const std::size_t index = fd::idx(i);
     const double begin = seconds_now();
     const fd::Result result = session.generate(prompts_[index], options, [](const auto&) {});
@@ -221,7 +223,7 @@ int run(const Arguments& a) {
               .trees = models.draft && models.same_vocabulary()};
   for (const DrafterKind& kind : drafters()) {
     if (kind.fits != nullptr && !kind.fits(models)) continue;
-    space.kinds.push_back({kind.name, kind.in_auto, kind.needs_model});
+    space.kinds.push_back({kind.name, kind.in_auto, kind.needs_model, kind.takes_sizes});
   }
   const int expected = most_answers(space, n_prompts, a.rounds) + n_prompts;
   Laboratory laboratory(models, std::move(encoded.prompts), encoded.n_ctx, a.max_tokens);

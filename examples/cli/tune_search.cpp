@@ -101,7 +101,9 @@ std::string Way::options() const {
   for (const std::string& name : drafters) text += (text.empty() ? " --spec-type " : ",") + name;
   if (!tree.empty()) text += " --spec-tree " + joined(tree);
   if (depth > 0) text += " --spec-draft-n-max " + std::to_string(depth);
+  if (nodes > 0) text += " --spec-draft-nodes " + std::to_string(nodes);
   if (lookup_min > 0) text += " --spec-lookup-min " + std::to_string(lookup_min);
+  if (ngram_size > 0) text += " --spec-ngram-size-n " + std::to_string(ngram_size);
   return text;
 }
 
@@ -118,10 +120,10 @@ bool Space::uses_model(const Way& way) const {
 }
 
 const std::vector<Space::Coordinate>& Space::coordinates() {
-  static const std::vector<Coordinate> all{{"drafters", &Space::other_drafters},
-                                           {"tree", &Space::other_trees},
-                                           {"depth", &Space::other_depths},
-                                           {"match", &Space::other_matches}};
+  static const std::vector<Coordinate> all{
+      {"drafters", &Space::other_drafters}, {"tree", &Space::other_trees},
+      {"depth", &Space::other_depths},      {"nodes", &Space::other_nodes},
+      {"match", &Space::other_matches},     {"n-gram", &Space::other_ngrams}};
   return all;
 }
 
@@ -164,6 +166,16 @@ std::vector<Way> Space::other_depths(const Way& way) const {
   return ways;
 }
 
+std::vector<Way> Space::other_nodes(const Way& way) const {
+  std::vector<Way> ways;
+  if (way.plain) return ways;
+  for (const int nodes : {4, 8, 16, 32}) {
+    ways.push_back(way);
+    ways.back().nodes = nodes;
+  }
+  return ways;
+}
+
 std::vector<Way> Space::other_matches(const Way& way) const {
   std::vector<Way> ways;
   for (const Kind& kind : kinds) {
@@ -172,6 +184,17 @@ std::vector<Way> Space::other_matches(const Way& way) const {
       ways.push_back(way);
       ways.back().lookup_min = tokens;
     }
+  }
+  return ways;
+}
+
+std::vector<Way> Space::other_ngrams(const Way& way) const {
+  std::vector<Way> ways;
+  const auto takes = [&](const Kind& kind) { return kind.takes_sizes && asks(way, kind); };
+  if (std::none_of(kinds.begin(), kinds.end(), takes)) return ways;
+  for (const int tokens : {4, 8, 24}) {
+    ways.push_back(way);
+    ways.back().ngram_size = tokens;
   }
   return ways;
 }
@@ -231,6 +254,7 @@ int most_answers(const Space& space, int n_prompts, int rounds) {
   // In the end plain decoding, auto and the best way.
   int answers = 3 * n_prompts * rounds;
   Way most{};  // it has all of what a later coordinate changes
+  for (const Space::Kind& kind : space.kinds) most.drafters.push_back(kind.name);
   for (const Space::Coordinate& coordinate : Space::coordinates()) {
     std::size_t left = (space.*coordinate.others)(most).size();
     if (left == 0) continue;

@@ -14,7 +14,9 @@ struct Way {
   bool with_model = true;                  ///< auto uses the draft model that is there
   std::vector<int> tree = {};              ///< of the draft model; empty: chains
   int depth = 0;                           ///< fixed; 0: as deep as pays
+  int nodes = 0;                           ///< most of a draft; 0: as many as pay
   int lookup_min = 0;                      ///< 0: the default
+  int ngram_size = 0;                      ///< 0: the defaults
 
   friend bool operator==(const Way&, const Way&) = default;
 
@@ -29,6 +31,7 @@ struct Space {
     std::string name;
     bool in_auto = true;
     bool needs_model = false;
+    bool takes_sizes = false;  ///< as DrafterKind has it
   };
   std::vector<Kind> kinds = {};
   bool draft_model = false;  ///< one was given
@@ -46,7 +49,9 @@ struct Space {
   std::vector<Way> other_drafters(const Way& way) const;
   std::vector<Way> other_trees(const Way& way) const;
   std::vector<Way> other_depths(const Way& way) const;
+  std::vector<Way> other_nodes(const Way& way) const;
   std::vector<Way> other_matches(const Way& way) const;
+  std::vector<Way> other_ngrams(const Way& way) const;
 };
 
 /// Seconds of whole answers, [way][prompt], all measured in turns.

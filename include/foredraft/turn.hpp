@@ -135,8 +135,11 @@ class Turn {
  private:
   /// A draft of depth n makes up to n + 1 tokens, so it is one shorter than what is left.
   Limit draft_limit() const {
-    const int nodes = std::min(s_.cache_.max_staged(), DraftTree::kMaxNodes) - 1;
-    const int asked = call_->options().n_draft;
+    const Options& options = call_->options();
+    const bool fixed_nodes = options.n_nodes != Options::kAutomatic;
+    const int room = std::min(s_.cache_.max_staged(), DraftTree::kMaxNodes) - 1;
+    const int nodes = fixed_nodes ? std::min(room, options.n_nodes) : room;
+    const int asked = options.n_draft;
     const bool fixed = asked != Options::kAutomatic;
     const int most = fixed ? asked : S::Drafter::controls ? nodes : kUncontrolledDepth;
     const int depth = std::min(
@@ -144,7 +147,8 @@ class Turn {
     if (depth <= 0) return {.fixed = fixed};
     return {.depth = depth,
             .nodes = S::Drafter::shape == Shape::kChain ? depth : nodes,
-            .fixed = fixed};
+            .fixed = fixed,
+            .fixed_nodes = fixed_nodes};
   }
 
   void end_step() {

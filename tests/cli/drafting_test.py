@@ -35,6 +35,45 @@ class Ngrams(DraftingTest):
         self.assertEqual(without["tokens"], plain["tokens"])
         self.assertLess(with_file["stats"]["rounds"], without["stats"]["rounds"])
 
+    def test_sizes(self):
+        plain = self.generate("--spec-type", "none")
+        for drafter in ("ngram-simple", "ngram-map-k", "ngram-map-k4v", "ngram-mod"):
+            found = {n: self.generate("--spec-type", drafter, "--spec-draft-n-max", 4, "--spec-ngram-size-n", n)
+                     for n in (2, 24)}
+            short = self.generate("--spec-type", drafter, "--spec-draft-n-max", 4, "--spec-ngram-size-n", 2,
+                                  "--spec-ngram-size-m", 1)
+            for one in (*found.values(), short):
+                self.assertEqual(one["tokens"], plain["tokens"])
+            # The text repeats itself: a longer n-gram has to wait for longer until it has come twice.
+            self.assertLess(found[2]["stats"]["rounds"], found[24]["stats"]["rounds"])
+            self.assertLess(found[2]["stats"]["rounds"], short["stats"]["rounds"])
+            self.assertEqual(found[24]["settings"]["ngram_size_n"], 24)
+            self.assertEqual(short["settings"]["ngram_size_m"], 1)
+        hits = [self.generate("--spec-type", "ngram-map-k4v", "--spec-draft-n-max", 4, "--spec-ngram-size-n", 2,
+                              "--spec-ngram-min-hits", n)["stats"]["rounds"] for n in (1, 2)]
+        self.assertLess(*hits)
+        base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "a")
+        self.fails(2, "--spec-ngram-size-n", *base, "--spec-ngram-size-n", 4)  # auto asks none of them
+        self.fails(2, "--spec-ngram-size-m", *base, "--spec-type", "lookup", "--spec-ngram-size-m", 4)
+        self.fails(2, "ngram-map-k4v", *base, "--spec-type", "ngram-simple", "--spec-ngram-min-hits", 2)
+        for bad in (0, -1, 1025, "x"):
+            self.fails(2, "--spec-ngram-size-n", *base, "--spec-type", "ngram-simple", "--spec-ngram-size-n", bad)
+
+    def test_nodes(self):
+        plain = self.generate("--spec-type", "none")
+        for options in (("--spec-type", "recycling", "--spec-draft-n-max", 6), ("--spec-draft-n-max", 6), ()):
+            found = self.generate(*options, "--spec-draft-nodes", 2)
+            self.assertEqual(found["tokens"], plain["tokens"])
+            self.assertEqual(found["settings"]["n_nodes"], 2)
+            stats = found["stats"]
+            self.assertGreater(stats["drafted"], 0)
+            self.assertLessEqual(len(stats["drafted_per_position"]), 2)
+            self.assertLessEqual(stats["drafted"], 2 * stats["rounds"])
+        base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "a")
+        self.fails(2, "--spec-draft-nodes", *base, "--spec-type", "none", "--spec-draft-nodes", 4)
+        for bad in (0, -1, 64, "x"):
+            self.fails(2, "--spec-draft-nodes", *base, "--spec-draft-nodes", bad)
+
     def test_dynamic(self):
         file = self.folder / "learned.ngrams"
         base = ("--spec-type", "ngram-cache", "--spec-draft-n-max", 4, "-lcd", file)

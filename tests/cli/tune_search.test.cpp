@@ -20,7 +20,7 @@ namespace {
 
 Space space(bool draft_model) {
   return {.kinds = {{"lookup", true, false},
-                    {"simple", false, false},
+                    {"simple", false, false, true},
                     {"suffix", true, false},
                     {"recycling", true, false},
                     {"draft", true, true}},
@@ -67,6 +67,8 @@ TEST_CASE("options are those of the command line") {
   CHECK(
       Way{.drafters = {"lookup", "draft"}, .tree = {2, 1}, .depth = 4, .lookup_min = 3}.options() ==
       " --spec-type lookup,draft --spec-tree 2,1 --spec-draft-n-max 4 --spec-lookup-min 3");
+  CHECK(Way{.drafters = {"simple"}, .nodes = 8, .ngram_size = 4}.options() ==
+        " --spec-type simple --spec-draft-nodes 8 --spec-ngram-size-n 4");
 }
 TEST_CASE("a draft model is used where somebody asks it") {
   CHECK(space(true).uses_model({}));
@@ -93,6 +95,10 @@ TEST_CASE("what has no effect is not tried") {
     CHECK(s.other_depths({.plain = true}).empty());
     CHECK(s.other_matches({.drafters = {"suffix"}}).empty());
     CHECK(s.other_matches({}).size() == 3);
+    CHECK(s.other_nodes({.plain = true}).empty());
+    CHECK(s.other_nodes({}).size() == 4);
+    CHECK(s.other_ngrams({}).empty());  // auto has none that takes a size
+    CHECK(s.other_ngrams({.drafters = {"lookup", "simple"}}).size() == 3);
   }
 }
 TEST_CASE("the median of few ratios has no interval, that of many one that narrows") {
@@ -120,7 +126,8 @@ TEST_CASE("the best way is found, whichever coordinate it takes") {
       {.drafters = {"suffix"}},
       {.drafters = {"draft"}, .tree = {3, 2, 1, 1}},
       {.drafters = {"lookup"}, .depth = 8, .lookup_min = 3},
-      {.drafters = {"lookup", "recycling", "draft"}, .tree = {2, 1, 1}, .depth = 4},
+      {.drafters = {"lookup", "recycling", "draft"}, .tree = {2, 1, 1}, .depth = 4, .nodes = 16},
+      {.drafters = {"simple"}, .ngram_size = 8},
   };
   for (const Way& want : wanted) {
     CAPTURE(want.options());
@@ -133,6 +140,8 @@ TEST_CASE("the best way is found, whichever coordinate it takes") {
       if (drafters && way.tree == want.tree) seconds *= 0.85;
       if (drafters && way.depth == want.depth) seconds *= 0.85;
       if (drafters && way.lookup_min == want.lookup_min) seconds *= 0.85;
+      if (drafters && way.nodes == want.nodes) seconds *= 0.85;
+      if (drafters && way.ngram_size == want.ngram_size) seconds *= 0.85;
       return seconds;
     });
     const Found found = play(space(true), machine);

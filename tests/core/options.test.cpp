@@ -47,6 +47,9 @@ TEST_CASE("a value out of range is named") {
               .starts_with("a presence or frequency"));
   }
   CHECK(complaint({.n_draft = -2}).starts_with("n_draft -2"));
+  CHECK(complaint({.n_nodes = 0}).starts_with("n_nodes 0"));
+  CHECK(complaint({.n_nodes = -2}).starts_with("n_nodes -2"));
+  CHECK(complaint({.n_draft = 3, .n_nodes = 1}).empty());
   CHECK(complaint({.logprobs = -2}).starts_with("logprobs -2"));
   CHECK(complaint({.logprobs = 0}).empty());
   CHECK(complaint({.prefill_block = 0}).starts_with("prefill_block 0"));
@@ -54,6 +57,7 @@ TEST_CASE("a value out of range is named") {
 }
 
 TEST_CASE("what could have no effect is refused") {
+  CHECK(complaint({.n_draft = 0, .n_nodes = 4}).starts_with("n_nodes with n_draft 0"));
   CHECK_FALSE(complaint({.sampling = {.top_k = 40}}).empty());
   CHECK_FALSE(complaint({.sampling = {.top_p = 0.9f}}).empty());
   CHECK_FALSE(complaint({.sampling = {.min_p = 0.1f}}).empty());

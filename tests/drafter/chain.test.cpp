@@ -210,6 +210,16 @@ TEST_CASE("what follows a model's draft in the text is drafted behind it") {
   }
 }
 
+TEST_CASE("drafts of a fixed depth share the nodes of one chain, or as many as were asked for") {
+  const auto drafted = [](fd::Limit limit) {
+    Chain chain = chain_of(part("one", fixed({4, 5, 6})), part("other", fixed({7, 8, 9})));
+    return propose(chain, limit).drafted();
+  };
+  CHECK(drafted({.depth = 3, .nodes = 60, .fixed = true}) == 3);
+  CHECK(drafted({.depth = 3, .nodes = 60, .fixed = true, .fixed_nodes = true}) == 6);
+  CHECK(drafted({.depth = 3, .nodes = 5, .fixed = true, .fixed_nodes = true}) == 5);
+}
+
 TEST_CASE("of a round that never ended nothing is learned in another text") {
   for (const bool drawn : {false, true}) {
     CAPTURE(drawn);

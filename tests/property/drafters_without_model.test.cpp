@@ -101,6 +101,30 @@ TEST_CASE("greedy and matched texts are the plain ones, whatever was learnt befo
   }
 }
 
+TEST_CASE("so they are with a limit on nodes, which no draft exceeds") {
+  for (const Named& named : drafters()) {
+    toy::Target target(12, 1, 3.0);
+    auto plain = decoder_of(target, AnyDrafter(fd::NoDraft{}), TreeRule::of(fd::Greedy{}));
+    auto greedy = decoder_of(target, named.make(), TreeRule::of(fd::Greedy{}));
+    std::set<int> sizes;
+    for (int request = 0; request < 12; ++request) {
+      const int most = 1 + request % 6;
+      CAPTURE(named.name, most);
+      fd::Options options{.max_tokens = 120, .prefill_block = 2};
+      const Tokens prompt{request % 5, 3, request % 12, 1, 4};
+      const auto expected = plain.generate(prompt, options).tokens;
+      if (request % 2 == 0) options.n_draft = 3 + request;
+      options.n_nodes = most;
+      options.observer = [&](const fd::RoundEvent& round) {
+        CHECK(round.draft.drafted() <= most);
+        sizes.insert(round.draft.drafted());
+      };
+      CHECK(greedy.generate(prompt, options).tokens == expected);
+    }
+    CHECK(*sizes.rbegin() >= 4);
+  }
+}
+
 TEST_CASE("so they are where a controller decides how much is drafted") {
   for (const Named& named : drafters()) {
     check_controlled_texts<fd::Shape::kTree>(named.name, named.make);

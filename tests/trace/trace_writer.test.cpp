@@ -68,8 +68,9 @@ std::vector<std::string> trace_of(const fd::Options& asked, fd::TraceWriter::Pie
 TEST_CASE("a trace begins with the text, has a line a round and ends with the reason") {
   const auto lines = trace_of({.max_tokens = 6, .n_draft = 2}, {}, {});
   REQUIRE(lines.size() >= 4);
-  CHECK(lines.front() ==
-        R"({"type":"text","seed":0,"temperature":0,"n_draft":2,"prompt":[{"id":0},{"id":1}]})");
+  CHECK(
+      lines.front() ==
+      R"({"type":"text","seed":0,"temperature":0,"n_draft":2,"n_nodes":-1,"prompt":[{"id":0},{"id":1}]})");
   // The first round behind a prompt drafts nothing.
   CHECK(lines[1].starts_with(
       R"({"type":"round","round":0,"position":1,"time":T,"seconds":{"prefill":T,"draft":T,)"));

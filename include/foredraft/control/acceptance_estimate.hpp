@@ -80,13 +80,12 @@ class AcceptanceEstimate {
   /// Probability that such a token is accepted if its parent was, never quite 0 or 1.
   double rate(float confidence, int depth) const noexcept { return now(slow(confidence, depth)); }
   /// Probability that a token of `depth` will be accepted, of a draft that is not made yet. While
-  /// little was tried it is what may be hoped for, half a standard deviation above: a bad beginning must
-  /// not be the end.
+  /// little was tried it is what may be hoped for, a standard deviation above: a bad beginning must not be
+  /// the end.
   double rate_at(int depth) const noexcept {
     const Count& level = s_.levels[depth_class(depth)];
     const double seen = now(rate(level, rate(s_.all, prior_, kGuess), kStrong));
-    return std::min(seen + 0.5 * std::sqrt(seen * (1 - seen) / (s_.all.tried + kStrong)),
-                    1 - kLeast);
+    return std::min(seen + std::sqrt(seen * (1 - seen) / (s_.all.tried + kStrong)), 1 - kLeast);
   }
 
   /// Tokens that were learned from; old ones count less.
@@ -100,12 +99,12 @@ class AcceptanceEstimate {
   // Some 740 trials count in the slow memory, 20 in the fast one.
   static constexpr double kSlowKeep = 1.0 - 1.0 / 740.0;
   static constexpr double kFastKeep = 1.0 - 1.0 / 20.0;
-  static constexpr double kRelax = 0.96;
+  static constexpr double kRelax = 0.93;
   // What a prior weighs, in trials: that of the drafter, of its classes, and of depths.
   static constexpr double kGuess = 8.0;
   static constexpr double kWeak = 2.0;
   static constexpr double kStrong = 6.0;
-  static constexpr double kFew = 2.0;
+  static constexpr double kFew = 3.0;
   // A lucky row of tokens is no reason to draft much deeper; an unlucky one is, to stop.
   static constexpr double kMuchBetter = 1.25;
   static constexpr double kLeast = 0.005;

@@ -169,8 +169,7 @@ class Controller {
     w.parked = true;
     if (backlog <= kShortBacklog) {
       w.forecast.cost += backlog * read * rate_;
-      if (w.forecast.value() > value + kModelMargin || trust(w) > step)
-        return draft(w, limit, step);
+      if (w.forecast.value() > value + kMargin || trust(w) > step) return draft(w, limit, step);
     } else if (text_.rounds >= kSettled && !copying_) {
       const int tokens =
           worth_reading(w, backlog, limit, std::max(value, recent_value_), step, read);
@@ -330,9 +329,8 @@ class Controller {
   }
 
  private:
-  // Tokens: smaller gains are noise, and more so where they come dear.
+  // Tokens: smaller gains are noise.
   static constexpr double kMargin = 0.02;
-  static constexpr double kModelMargin = 0.08;
   static constexpr double kRecent = 0.05;  // weight of the newest round: some 20 of them count
   // What reading may cost at all: so much of the time that it is expected to save, and of that of the
   // answer as long as it may become.
@@ -348,7 +346,7 @@ class Controller {
   static constexpr double kTrust = 0.03;
   static constexpr double kProbe = 0.005;  // part of a text's time that is spent on looking again
   static constexpr double kTrials = 32;
-  static constexpr double kCopying = 0.5;  // tokens that drafters without a model promise, at least
+  static constexpr double kCopying = 1.5;  // tokens that drafters without a model promise, at least
   static constexpr double kFew = 8;        // tokens that say little of how much a text copies
   static constexpr int kShortBacklog = 8;  // tokens that share a pass with the anchor, or nearly so
   // How many tokens of a longer backlog may be read. More would delay one token by too much.

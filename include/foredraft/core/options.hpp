@@ -24,6 +24,10 @@ struct Options {
   /// Greatest depth of a draft; 0: plain decoding. kAutomatic: as deep as pays, where the drafter
   /// chooses that by itself, as any does that a Decoder is made with.
   int n_draft = kAutomatic;
+  /// Most drafted tokens of a round on all branches together: the rows that the target verifies beside
+  /// the anchor's. kAutomatic: as many as pay. At a fixed n_draft one drafter then has as many as its
+  /// trees have, and several share as many as one chain of that depth has.
+  int n_nodes = kAutomatic;
   SamplingOptions sampling = {};
   std::uint64_t seed = 0;
   std::uint32_t sequence = 0;  ///< keeps equal seeds apart, e.g. several answers to one prompt
@@ -63,6 +67,13 @@ inline void check(const Options& options) {
   if (options.n_draft < Options::kAutomatic) {
     refuse("n_draft " + std::to_string(options.n_draft),
            "-1 (as deep as pays), 0 (plain decoding) or more", "leave it out");
+  }
+  if (options.n_nodes != Options::kAutomatic && options.n_nodes < 1) {
+    refuse("n_nodes " + std::to_string(options.n_nodes), "-1 (as many as pay) or more than 0",
+           "n_draft 0 is plain decoding");
+  }
+  if (options.n_nodes != Options::kAutomatic && options.n_draft == 0) {
+    refuse("n_nodes with n_draft 0", "a way to draft", "nothing is drafted: leave one of them out");
   }
   if (options.logprobs < -1) {
     refuse("logprobs " + std::to_string(options.logprobs), "-1 (none), 0 (the token alone) or more",

@@ -64,6 +64,8 @@ struct Limit {
   float stop_below = 0.0f;
   /// The user asked for this depth: whoever chooses how much to draft does not.
   bool fixed = false;
+  /// ... and for so many nodes, on how many branches ever: they are not reduced to those of a chain.
+  bool fixed_nodes = false;
 };
 
 /// A block of prompt tokens that is about to be committed, with the rows that the drafter asked to

@@ -99,7 +99,7 @@ class ControlledDrafters {
     if (limit.fixed && ((parts_.size() == 1 && S == D::shape) || limit.depth == 0))
       return pass_on(context, limit, draft);
     // Of several drafts as many nodes as one chain of that depth has, else all would be verified.
-    if (limit.fixed) limit.nodes = std::min(limit.nodes, limit.depth);
+    if (limit.fixed && !limit.fixed_nodes) limit.nodes = std::min(limit.nodes, limit.depth);
     merged_.clear();
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       parts_[i].asked = !parts_[i].has_model && control_.asks(i);

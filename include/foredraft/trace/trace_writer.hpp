@@ -44,7 +44,8 @@ class TraceWriter {
     begin_ = Clock::now();
     line_.begin_object().member("type", "text");
     line_.member("seed", options.seed).member("temperature", options.sampling.temperature);
-    line_.member("n_draft", options.n_draft).key("prompt").begin_array();
+    line_.member("n_draft", options.n_draft).member("n_nodes", options.n_nodes);
+    line_.key("prompt").begin_array();
     for (const TokenId token : prompt) write_token(token).end_object();
     line_.end_array();
     finish_line();

@@ -193,22 +193,12 @@ struct AttendPart {
     const Places<2> of_keys{
         {t.load(of_warp + lane_of(t) / 4), t.load(of_warp + lane_of(t) / 4 + 8)}};
     const auto of_values = t.load(reinterpret_cast<const Places<4>*>(of_warp + lane_of(t) % 4 * 4));
-    int column = warp_of(t), four = lane_of(t);
-    Four query = load_query(t, a, columns, column, four);
+    const Four query = load_query(t, a, columns, warp_of(t), lane_of(t));
     Words keys[kAtOnce], values[kAtOnce];
     load_chunks(t, a, kv.k, columns.kv, of_keys, lane_of(t) % 4, keys);
     load_chunks(t, a, kv.v, columns.kv, of_values, lane_of(t) / 4, values);
     with_element_of(kv.k.format, [&]<typename K>(Element<K>) {
-      FOREDRAFT_ROLLED
-      while (column < columns.n()) {
-        store_query<K>(t, a, query, queries + column * stride_of(a.d_head) + four);
-        four += kWarp;
-        if (four >= stride_of(a.d_head) - 1) {
-          four = lane_of(t);
-          column += kWarps;
-        }
-        query = load_query(t, a, columns, column, four);
-      }
+      store_queries<K>(t, a, columns, query, queries);
       t.sync();
       score<K>(t, a, kv.k, columns.kv, of_keys, keys, columns.n(), queries, weights);
     });
@@ -219,19 +209,7 @@ struct AttendPart {
     }
     t.sync();
     with_element_of(kv.v.format, [&]<typename V>(Element<V>) {
-      Words factors[Factors<V>::kWords];
-      load_weights<V>(t, columns.n(), weights, factors);
-      const int n_chunks = parts_of(a.d_head, kInChunk<V>);
-      FOREDRAFT_ROLLED
-      for (int first = 0; first < n_chunks; first += kRound) {
-        if (first > 0) {
-          load_chunks(t, a, kv.v, columns.kv, of_values, first + lane_of(t) / 4, values);
-          t.sync();  // nobody reads the sums that were here any more
-        }
-        add_values<V>(t, factors, values, n_chunks - first, columns.n(), sums);
-        t.sync();
-        add_warps<V>(t, a, columns, first * kInChunk<V>, sums);
-      }
+      sum_values<V>(t, a, kv.v, columns, of_values, weights, values, sums);
     });
   }
 
@@ -349,6 +327,24 @@ struct AttendPart {
     }
   }
 
+  /// Of all columns, as keys of K are multiplied with. @param query  the four that this thread begins with
+  template <typename K, typename T>
+  FOREDRAFT_DEVICE static void store_queries(T& t, const Args& a, const Columns& columns,
+                                             Four query, Words* queries) {
+    const int stride = stride_of(a.d_head);
+    int column = warp_of(t), four = lane_of(t);
+    FOREDRAFT_ROLLED
+    while (column < columns.n()) {
+      store_query<K>(t, a, query, queries + column * stride + four);
+      four += kWarp;
+      if (four >= stride - 1) {
+        four = lane_of(t);
+        column += kWarps;
+      }
+      query = load_query(t, a, columns, column, four);
+    }
+  }
+
   /// Of a warp's positions in all columns. @param keys  the first of what the thread loads of its rows,
   ///   which are positions g and g + 8
   template <typename K, typename T>
@@ -435,6 +431,27 @@ struct AttendPart {
     const float* const from =
         weights + column * kScores + warp_of(t) * kOfWarp + lane_of(t) % 4 * 4;
     Factors<V>::factors_of(t, t.load(reinterpret_cast<const Four*>(from)), to);
+  }
+
+  /// The weighted sums of all values, round by round. @param values  of the first round
+  template <typename V, typename T>
+  FOREDRAFT_DEVICE static void sum_values(T& t, const Args& a, const StoredRows& stored,
+                                          const Columns& columns, const Places<4>& of,
+                                          const float* weights, Words (&values)[kAtOnce],
+                                          Four* sums) {
+    Words factors[Factors<V>::kWords];
+    load_weights<V>(t, columns.n(), weights, factors);
+    const int n_chunks = parts_of(a.d_head, kInChunk<V>);
+    FOREDRAFT_ROLLED
+    for (int first = 0; first < n_chunks; first += kRound) {
+      if (first > 0) {
+        load_chunks(t, a, stored, columns.kv, of, first + lane_of(t) / 4, values);
+        t.sync();  // nobody reads the sums that were here any more
+      }
+      add_values<V>(t, factors, values, n_chunks - first, columns.n(), sums);
+      t.sync();
+      add_warps<V>(t, a, columns, first * kInChunk<V>, sums);
+    }
   }
 
   /// Values of a warp's positions, weighted and added up. A lane has one chunk of every 8, of positions
