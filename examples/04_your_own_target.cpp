@@ -20,10 +20,10 @@ struct Engine {
     const int step = sequence.empty() ? 1 : (token - sequence.back() + 10) % 10;
     sequence.push_back(token);
     std::vector<float> logits(10, 0.0f);
-    logits[static_cast<std::size_t>((token + step) % 10)] = 5.0f;
+    logits[fd::idx((token + step) % 10)] = 5.0f;
     return logits;
   }
-  void remove_from(int position) noexcept { sequence.resize(static_cast<std::size_t>(position)); }
+  void remove_from(int position) noexcept { sequence.resize(fd::idx(position)); }
 };
 
 /// The engine's sequence as a cache: committed positions, then the staged ones that it has decoded.

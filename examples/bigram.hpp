@@ -28,7 +28,7 @@ class Model {
     fd::TokenId last = id(".");
     for (const fd::TokenId token : encode(training_text)) {
       count_.resize(words_.size());
-      ++count_[static_cast<std::size_t>(last)][token];
+      ++count_[fd::idx(last)][token];
       last = token;
     }
     count_.resize(words_.size());
@@ -44,9 +44,7 @@ class Model {
 
   int vocab_size() const { return static_cast<int>(count_.size()); }
   bool is_end(fd::TokenId token) const { return token == 0; }
-  std::string piece(fd::TokenId token) const {
-    return words_[static_cast<std::size_t>(token)] + ' ';
-  }
+  std::string piece(fd::TokenId token) const { return words_[fd::idx(token)] + ' '; }
 
   void forward(std::span<fd::Request<Cache>> requests) const {
     std::vector<float> logits;
@@ -55,9 +53,9 @@ class Model {
       for (int row = 0; row < request.count; ++row) {
         logits.assign(count_.size(),
                       std::log(0.001f));  // every word may follow every other, if rarely
-        const auto last = static_cast<std::size_t>(request.cache->token(request.first + row));
+        const auto last = fd::idx(request.cache->token(request.first + row));
         for (const auto& [next, count] : count_[last]) {
-          logits[static_cast<std::size_t>(next)] = std::log(static_cast<float>(count));
+          logits[fd::idx(next)] = std::log(static_cast<float>(count));
         }
         request.scores->set_row(row, logits);
       }

@@ -33,7 +33,8 @@ TEST_CASE("the README's program") {
   fd::Cpu cpu{{.threads = 2}};  // one pool of threads for every model of the program
   auto target = fd::load(cpu, target_path);
   auto draft = fd::load_draft(cpu, draft_path);
-  fd::Decoder decoder{target, target.make_cache(), fd::ModelDrafter{draft},
+  fd::Decoder decoder{target, target.make_cache(),
+                      fd::Chain{fd::PromptLookup{}, fd::ModelDrafter{draft}},  // whichever pays
                       fd::RejectionSampling{}};
   const auto prompt = target.tokenizer().encode("Once upon a time");
   const auto result =

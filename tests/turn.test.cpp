@@ -88,7 +88,8 @@ TEST_CASE("whoever limits nodes is given no more, nor a depth that no branch cou
   CHECK(limit(3, 12).fixed_nodes);
   CHECK_FALSE(limit(3, fd::Options::kAutomatic).fixed_nodes);
   CHECK(limit(9, 4).depth == 4);
-  CHECK(limit(3, 500).nodes == 31);  // as many as can be staged
+  CHECK(limit(3, 1'000'000).nodes == 31);  // as many as can be staged
+  CHECK(limit(1'000'000, 1'000'000).depth == 31);
   CHECK(limit(fd::Options::kAutomatic, 2).depth == 2);
   CHECK(limit(fd::Options::kAutomatic, 2).nodes == 2);
 }

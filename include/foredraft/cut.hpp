@@ -11,7 +11,7 @@
 #include <foredraft/core/constraint_path.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/result.hpp>
-#include <foredraft/core/text_stream.hpp>
+#include <foredraft/text_stream.hpp>
 
 namespace foredraft::inline v0 {
 

@@ -72,8 +72,9 @@ class Decoder {
   }
 
   /// Begin with `prompt` and read it, but generate nothing: resume() then gives the text that
-  /// generate() would have given. The drafter reads too; with n_draft 0 only what it taps of the
-  /// target. The result has no tokens; it says what was read, and whether that was cancelled.
+  /// generate() would have given. With a fixed n_draft above 0 the drafter reads all of it, too. Else it
+  /// reads what it taps of the target alone, and the rounds that follow decide whether more pays. The
+  /// result has no tokens; it says what was read, and whether that was cancelled.
   /// @errors as generate
   Result prefill(std::span<const TokenId> prompt, const Options& options = {}) {
     sequence_.check_prompt(prompt);
@@ -82,7 +83,7 @@ class Decoder {
     Result result;
     if (!foredraft::prefill(sequence_, call)) {
       result.finish_reason = FinishReason::kCancelled;
-    } else if (options.n_draft != 0) {
+    } else if (options.n_draft > 0) {
       const Stopwatch watch(call->stats.seconds.draft);
       sequence_.catch_up(*call);
     }

@@ -13,9 +13,9 @@
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/result.hpp>
-#include <foredraft/core/text_stream.hpp>
 #include <foredraft/sampling/mirostat.hpp>
 #include <foredraft/sampling/row_sampler.hpp>
+#include <foredraft/text_stream.hpp>
 
 namespace foredraft::inline v0 {
 

@@ -97,11 +97,14 @@ TEST_CASE("continuations of a snapshot are those of fresh decoders, for every ru
 
 TEST_CASE("the same with a cache that cannot be truncated") { check_every_rule<ForwardCache>(); }
 
-TEST_CASE("prefill lets the drafter read the prompt, so that no continuation has to") {
+TEST_CASE(
+    "prefill lets a drafter of a fixed depth read the prompt, so that no continuation has to") {
   Target target(kVocab);
   Target draft(kVocab);
   fd::Decoder decoder{target, toy::TokenCache{}, model_drafter(draft), fd::Greedy{}};
-  decoder.prefill(kPrompt);
+  decoder.prefill(kPrompt);  // whether that pays is the controller's to say, and not before a token
+  CHECK(decoder.drafter().cache().size() == 0);
+  decoder.prefill(kPrompt, {.n_draft = 3});
   CHECK(decoder.drafter().cache().size() + 1 == static_cast<int>(kPrompt.size()));
   const auto begin = decoder.snapshot();
   decoder.resume({.max_tokens = 20});

@@ -82,6 +82,9 @@ struct Failing : fd::StatelessDrafter {
     draft.extend(5);
     throw fd::Error(fd::ErrorCode::kOutOfMemory, "a drafter without memory", "some", "");
   }
+  void absorb(const fd::PromptBlock&) {
+    throw fd::Error(fd::ErrorCode::kOutOfMemory, "no memory to read in", "some", "");
+  }
 };
 
 struct Tapped : fd::StatelessDrafter {
@@ -118,6 +121,17 @@ TEST_CASE("a fixed depth is kept, whatever it costs") {
   CHECK(propose(two, {.fixed = true}).drafted() == 0);
 }
 
+TEST_CASE("of a draft nothing is learned behind its first wrong token") {
+  Chain chain = chain_of(part("wrong", fixed({7, 8, 9})), part("none", fixed({})));
+  const fd::DraftTree draft = propose(chain, {.depth = 4, .nodes = 4, .fixed = true});
+  REQUIRE(draft.drafted() == 3);
+  const fd::Scores scores;
+  const std::vector<fd::NodeIndex> path{0, 1};
+  const std::vector<fd::TokenId> tokens{7, 5};
+  chain.commit({draft, path, tokens, scores, 2, {}});
+  CHECK(chain.controller().acceptance(0).trials() == Approx(2).margin(0.01));  // 7, and 8 behind it
+}
+
 TEST_CASE("a drafter that fails or breaks its contract has proposed nothing; the others have") {
   const TreeFunction too_long{[](const fd::Context&, fd::Limit, fd::DraftTree& draft) {
     for (int i = 0; i < 20; ++i) draft.extend(1);
@@ -131,6 +145,19 @@ TEST_CASE("a drafter that fails or breaks its contract has proposed nothing; the
              Catch::Contains("fails: asked 1 times") && Catch::Contains("failed 1 times"));
   Chain alone = chain_of(part("fails", Failing{}));
   CHECK_THROWS_AS(propose(alone), fd::Error);
+}
+
+TEST_CASE("no more does one that fails while all catch up, or read the prompt") {
+  int caught_up = 0;
+  const TreeFunction reads{[&](const fd::Context&, fd::Limit, fd::DraftTree&) { ++caught_up; }};
+  Chain chain = chain_of(part("fails", Failing{}), part("reads", reads));
+  CHECK(propose(chain, {.fixed = true}).drafted() == 0);
+  CHECK(caught_up == 1);
+  chain.absorb({});
+  CHECK_THAT(chain.summary(), Catch::Contains("failed 2 times"));
+  Chain alone = chain_of(part("fails", Failing{}));
+  CHECK_THROWS_AS(propose(alone, {.fixed = true}), fd::Error);
+  CHECK_THROWS_AS(alone.absorb({}), fd::Error);
 }
 
 TEST_CASE("a drawn draft is handed on as it is, with its law") {

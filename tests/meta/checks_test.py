@@ -116,6 +116,16 @@ class Layers(Tree):
         self.header("k.hpp", "<cuda_runtime.h>")
         self.assert_found(layers, "a host header includes <cuda_runtime.h>")
 
+    def test_kernels_for_a_gpu_in_host_header(self):
+        self.header("core/k.cuh")
+        self.header("backend/k.cuh", "<foredraft/core/k.cuh>")
+        self.assertEqual(layers.problems(self.root), [])
+        self.header("core/c.hpp", "<foredraft/core/k.cuh>")
+        self.assert_found(layers, "core/c.hpp: a host header includes core/k.cuh")
+        self.header("core/c.hpp")
+        self.header("generate.hpp", "<foredraft/core/k.cuh>")
+        self.assert_found(layers, "generate.hpp: a host header includes core/k.cuh")
+
     def test_finer_rule(self):
         self.header("backend/cpu/c.hpp")
         self.header("model/all.hpp", "<foredraft/backend/cpu/c.hpp>")
@@ -136,8 +146,38 @@ class RulesOfThisProject(Tree):
         for backend in ("cpu", "cuda", "reference"):
             self.header(f"backend/{backend}/c.hpp")
         self.header("cache/storage.hpp", "<foredraft/backend/cpu/c.hpp>")
-        self.header("model/load.hpp", "<foredraft/backend/cpu/c.hpp>")
+        for name in ("load", "packed_weights", "packed_file"):
+            self.header(f"model/{name}.hpp", "<foredraft/backend/cpu/c.hpp>")
         self.header("sampling/s.hpp")
+
+    def test_exceptions(self):
+        """Each is needed: without it the header that it is for is found."""
+        self.assertEqual(layers.problems(self.root), [])
+        page = self.root / "docs" / "design" / "layers.md"
+        text = page.read_text()
+        for path in ("cache/storage.hpp", "model/load.hpp", "model/packed_weights.hpp",
+                     "model/packed_file.hpp"):
+            with self.subTest(path):
+                page.write_text(text.replace(f"`{path}`", "`model/none.hpp`"))
+                self.assert_found(layers, path, "backend/cpu/c.hpp, by a finer rule")
+        page.write_text(text)
+
+    def test_named(self):
+        """A header that includes no backend may get one from another header, and does not name it."""
+        for path, code in [
+                ("model/x.hpp", "cpu::Rows<float>"), ("model/family/x.hpp", "foredraft::cuda::Rows"),
+                ("cache/x.hpp", "cpu::Rows<float>"), ("cache/x.hpp", "cuda::Rows"),
+                ("cache/storage.hpp", "cuda::Rows"), ("model/load.hpp", "cuda::Rows"),
+                ("model/packed_weights.hpp", "cuda::Rows"), ("model/packed_file.hpp", "cuda::Rows"),
+                ("backend/cuda/x.hpp", "cpu::Rows<float>"), ("backend/x.hpp", "cpu::Rows<float>")]:
+            with self.subTest(f"{path} names {code}"):
+                self.write(f"include/foredraft/{path}", f"// {code}\nusing T = {code};\n")
+                self.assert_found(layers, path, "does not name", "by a finer rule")
+                self.write(f"include/foredraft/{path}", f"// {code}\n")
+                self.assertEqual(layers.problems(self.root), [])
+        for path in ("cache/storage.hpp", "model/packed_file.hpp", "backend/cpu/x.hpp"):
+            self.write(f"include/foredraft/{path}", "using T = cpu::Rows<float>;\n")
+            self.assertEqual(layers.problems(self.root), [])
 
     def test_broken(self):
         for path, target in [
@@ -145,6 +185,10 @@ class RulesOfThisProject(Tree):
                 ("model/x.hpp", "backend/cuda/c.hpp"), ("model/family/x.hpp", "backend/cuda/c.hpp"),
                 ("model/x.hpp", "backend/reference/c.hpp"),
                 ("model/load.hpp", "backend/cuda/c.hpp"), ("model/load.hpp", "backend/reference/c.hpp"),
+                ("model/packed_weights.hpp", "backend/cuda/c.hpp"),
+                ("model/packed_weights.hpp", "backend/reference/c.hpp"),
+                ("model/packed_file.hpp", "backend/cuda/c.hpp"),
+                ("model/packed_file.hpp", "backend/reference/c.hpp"),
                 ("cache/x.hpp", "backend/cpu/c.hpp"), ("cache/x.hpp", "backend/cuda/c.hpp"),
                 ("cache/x.hpp", "backend/reference/c.hpp"),
                 ("cache/storage.hpp", "backend/cuda/c.hpp"),

@@ -2,12 +2,14 @@
 
 The table of that page is the rule: a header of a layer includes headers of its own layer and of those
 in the column "may include", and third-party headers of the libraries in its last column. A second table
-holds some headers inside a layer to finer rules.
+holds some headers inside a layer to finer rules: what they do not include, they do not name either.
 """
 
 import pathlib
 import re
 import sys
+
+from headers import without_comments
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 # how the headers of each library are spelled
@@ -103,7 +105,15 @@ def problems(root):
         if layer is not None and layer not in layers:
             found.append(f"{path}: layer {layer} is not in the table")
             continue
-        for bracket, target in INCLUDE.findall(file.read_text()):
+        text = file.read_text()
+        code = without_comments(text)
+        for headers, exceptions, forbidden in finer_rules:
+            if not path.startswith(headers) or path.startswith(exceptions):
+                continue
+            for name in (folder.rstrip("/").split("/")[-1] for folder in forbidden):
+                if re.search(rf"\b{name}\s*::", code):
+                    found.append(f"{path}: does not name {name}::, by a finer rule")
+        for bracket, target in INCLUDE.findall(text):
             if bracket == '"':
                 found.append(f'{path}: write <foredraft/...> instead of "{target}"')
                 continue
@@ -123,6 +133,8 @@ def problems(root):
                 if (path.startswith(headers) and not path.startswith(exceptions)
                         and target.startswith(forbidden)):
                     found.append(f"{path}: does not include {target}, by a finer rule")
+            if path.endswith(".hpp") and target.endswith(".cuh"):
+                found.append(f"{path}: a host header includes {target}")
             other = layer_of(target)
             if layer is None:
                 continue  # the headers at the top put everything together
@@ -132,8 +144,6 @@ def problems(root):
                 found.append(f"{path}: {layer} includes {target}, which lies above it")
             elif other != layer and other not in layers[layer][0]:
                 found.append(f"{path}: {layer} may not include {other} ({target})")
-            if path.endswith(".hpp") and target.endswith(".cuh"):
-                found.append(f"{path}: a host header includes {target}")
     cycle = find_cycle(graph)
     if cycle:
         found.append("cycle: " + " -> ".join(cycle))

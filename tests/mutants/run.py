@@ -9,7 +9,7 @@ A mutant is an entry of a .toml file beside this script, whose name is its area:
   from = 'back <= longest_tail'  # stands there exactly once; any white space matches any other
   to = 'back < longest_tail'
   breaks = "the lead byte of a character of four is shown before the fourth"
-  tests = ["core.text_stream"]   # optional: what runs after the header's own test, core.utf8
+  tests = ["text_stream"]        # optional: what runs after the header's own test, core.utf8
   survives = "..."               # optional: why no test can see it
 
 The changed header lies in a folder of its own, which comes first where the compiler looks for

@@ -22,8 +22,8 @@ namespace foredraft::inline v0 {
 /// with as many sinks in its shape (CacheShape::sinks), not that of one without. Positions stay what
 /// they are; the source counts them within the cache.
 /// @tparam S  as in LinearCache; a backend's own storage has to be a RingStorage
-/// @cost memory of a layer with a window: that of window + max_staged rows, and up to 31 more, and of
-/// the sinks, in whole blocks of 32; else as in LinearCache
+/// @cost memory of a layer with a window: that of window + max_staged rows and that of the
+/// sinks, each rounded up to the rows that the storage keeps together; else as in LinearCache
 /// @source Xiao et al. 2023, arXiv:2309.17453 (sinks)
 template <typename S>
   requires RingStorage<RowsIn<S>>

@@ -71,7 +71,8 @@ concept Truncatable = requires(S state, int n) {
 ///     count - 1, each seeing the committed positions and its own ancestors, and fills
 ///     request.scores (it calls Scores::reset);
 ///  2. it may write keys, values and states of these nodes into the cache's staged rows, nowhere
-///     else; an earlier staged node is forwarded before its children or with them;
+///     else, but that a kept state may take in committed tokens that it lacks (StateCache); an
+///     earlier staged node is forwarded before its children or with them;
 ///  3. it may throw; staged nodes are then discarded by the caller and committed state is as
 ///     before;
 ///  4. `row_exact` says that the row of a node is the same to the bit whatever other nodes share

@@ -116,7 +116,9 @@ class ControlledDrafters {
   }
 
   void absorb(const PromptBlock& block) {
-    for (Part& part : parts_) part.drafter.absorb(block);
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      guard(i, [&] { parts_[i].drafter.absorb(block); });
+    }
   }
 
   void commit(const Round& round) noexcept {
@@ -204,11 +206,26 @@ class ControlledDrafters {
     bool asked = false;  // in this round, of those without a model
   };
 
-  /// Nobody is left out and nothing chosen.
+  /// Nobody is left out and nothing chosen: the only one drafts as it likes, or all catch up.
   void pass_on(const Context& context, Limit limit, DraftTree& draft) {
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      parts_[i].drafter.propose(context, limit, draft);
-      if (limit.depth > 0) control_.passed_on(i);
+    if (parts_.size() == 1) {
+      parts_[0].drafter.propose(context, limit, draft);
+      if (limit.depth > 0) control_.passed_on(0);
+      return;
+    }
+    for (std::size_t i = 0; i < parts_.size(); ++i) propose_one(i, context, limit, parts_[i].tree);
+  }
+
+  /// `act`, in which one of several drafters may fail: the others go on. @return whether it did not
+  template <typename Act>
+  bool guard(std::size_t i, Act&& act) {
+    try {
+      act();
+      return true;
+    } catch (const std::exception&) {
+      if (parts_.size() == 1) throw;
+      control_.failed(i);
+      return false;
     }
   }
 
@@ -323,15 +340,12 @@ class ControlledDrafters {
   void propose_one(std::size_t i, const Context& context, Limit limit, DraftTree& tree) {
     Part& part = parts_[i];
     limit.depth = std::min(limit.depth, part.drafter.max_depth());
-    try {
+    const bool proposed = guard(i, [&] {
       part.drafter.propose(context, limit, tree);
       check_draft(tree, context, limit, is_drawn(tree) ? S : D::shape);
       if (context.constraint != nullptr) drop_forbidden(behind_assumed(context), tree);
-    } catch (const std::exception&) {
-      if (parts_.size() == 1) throw;
-      tree.reset(context.end());
-      control_.failed(i);
-    }
+    });
+    if (!proposed) tree.reset(context.end());
   }
 
   static ConstraintPath behind_assumed(const Context& context) {

@@ -276,7 +276,9 @@ class DraftModel {
   std::int64_t n_read_ = 0;  // tokens in all ...
   std::int64_t n_passed_over_ = 0;
   std::vector<TokenId> lagging_;  // final tokens before the anchor that this round has yet to read
-  std::array<Node, DraftTree::kMaxNodes> nodes_{};  // the staged ones, by their index in the draft
+  // The staged ones, by their index in the draft: keep() looks for the final tokens among them, and a
+  // Cache names neither the token nor the parent of a staged row.
+  std::array<Node, DraftTree::kMaxNodes> nodes_{};
   // The pass to be made, or the last one.
   NodeIndex first_ = 0;
   int n_lagging_ = 0;  // rows of tokens that lagged; those of nodes from first_ on come behind them

@@ -112,14 +112,14 @@ class LayerStack {
   using Worker = typename B::Worker;
 
  public:
-  /// @param turns  each kind of turning that a layer uses
+  /// @param rotations  each kind of rotation that a layer uses
   /// @errors kUnsupportedModel for a mixture of experts, or for layers that lack matrices, on a
   ///   backend that has none
-  LayerStack(Dim d_model, float norm_epsilon, std::vector<RopeRotations> turns,
+  LayerStack(Dim d_model, float norm_epsilon, std::vector<RopeRotations> rotations,
              std::vector<LayerShape> shapes, std::vector<LayerWeights<B>> weights)
       : d_model_(d_model),
         norm_epsilon_(norm_epsilon),
-        turns_(std::move(turns)),
+        rotations_(std::move(rotations)),
         shapes_(std::move(shapes)),
         weights_(std::move(weights)) {
     int storing = 0;
@@ -166,12 +166,12 @@ class LayerStack {
   class Workspace {
    public:
     explicit Workspace(const LayerStack& stack)
-        : turns_(stack.turns_), cos_(turns_.size()), sin_(turns_.size()) {}
+        : rotations_(stack.rotations_), cos_(rotations_.size()), sin_(rotations_.size()) {}
 
    private:
     friend LayerStack;
-    std::vector<RopeRotations> turns_;
-    std::vector<typename B::template Buffer<float>> cos_, sin_;  // [turns][n_rows, n_rot / 2]
+    std::vector<RopeRotations> rotations_;
+    std::vector<typename B::template Buffer<float>> cos_, sin_;  // [rotations][n_rows, n_rot / 2]
     typename B::template Buffer<float> q_;                       // [n_rows, d_q]
     typename B::template Buffer<float> gate_;                    // likewise, where layers have one
   };
@@ -182,7 +182,7 @@ class LayerStack {
     int n_rows = 0;
     std::vector<SequenceRows> sequences = {};
     std::vector<typename R::Layer> kv = {};     // [layers that store some, n_sequences]
-    std::vector<RopeTable<Worker>> ropes = {};  // [turns]
+    std::vector<RopeTable<Worker>> ropes = {};  // [rotations]
     Out<Worker> q = nullptr;                    // [n_rows, d_q]
     Out<Worker> gate = nullptr;                 // likewise, or null where no layer has one
     std::vector<StateRows> states = {};         // [n_sequences] or empty
@@ -225,13 +225,13 @@ class LayerStack {
       }
     }
     prepare_states(requests, pass, first_state);
-    for (std::size_t i = 0; i < turns_.size(); ++i) {
-      RopeRotations& turn = work.turns_[i];
-      turn.turn_to(positions);
-      pass.ropes.push_back({.kind = turn.shape().kind,
-                            .n_rot = turn.shape().n_rot,
-                            .cos = work.cos_[i].write(turn.cos()),
-                            .sin = work.sin_[i].write(turn.sin())});
+    for (std::size_t i = 0; i < rotations_.size(); ++i) {
+      RopeRotations& rotation = work.rotations_[i];
+      rotation.turn_to(positions);
+      pass.ropes.push_back({.kind = rotation.shape().kind,
+                            .n_rot = rotation.shape().n_rot,
+                            .cos = work.cos_[i].write(rotation.cos()),
+                            .sin = work.sin_[i].write(rotation.sin())});
     }
     pass.q = work.q_.reserve(area(pass.n_rows, shape().d_q));
     if (std::any_of(shapes_.begin(), shapes_.end(),
@@ -492,7 +492,7 @@ class LayerStack {
 
   Dim d_model_;
   float norm_epsilon_;
-  std::vector<RopeRotations> turns_;
+  std::vector<RopeRotations> rotations_;
   std::vector<LayerShape> shapes_;
   std::vector<int> places_;  // of each layer among those of its kind: with attention, or recurrent
   std::vector<LayerWeights<B>> weights_;

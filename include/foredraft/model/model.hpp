@@ -49,7 +49,7 @@ class Model {
   Model(B& backend, ModelConfig config, ModelWeights<B> weights, Tokenizer tokenizer)
       : backend_(&backend),
         config_(std::move(config)),
-        layers_(config_.d_model, config_.norm_epsilon, turns(config_, weights.rope_factors),
+        layers_(config_.d_model, config_.norm_epsilon, rotations(config_, weights.rope_factors),
                 config_.layers, std::move(weights.layers)),
         weights_(std::move(weights)),
         tokenizer_(std::move(tokenizer)) {
@@ -177,13 +177,13 @@ class Model {
     std::vector<SumsOfRuns> sums = {};  // [rows], likewise
   };
 
-  static std::vector<RopeRotations> turns(const ModelConfig& config,
-                                          std::span<const float> factors) {
-    std::vector<RopeRotations> turns;
+  static std::vector<RopeRotations> rotations(const ModelConfig& config,
+                                              std::span<const float> factors) {
+    std::vector<RopeRotations> rotations;
     for (const RopeShape& rope : config.ropes) {
-      turns.emplace_back(rope, rope.factored ? factors : std::span<const float>());
+      rotations.emplace_back(rope, rope.factored ? factors : std::span<const float>());
     }
-    return turns;
+    return rotations;
   }
 
   void embed_layers(Worker& worker, std::span<const TokenId> tokens, In<Worker> x,

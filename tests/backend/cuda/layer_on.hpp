@@ -8,6 +8,7 @@
 
 #include <foredraft/backend/backend.hpp>
 #include <foredraft/cache/linear.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/scores.hpp>
 
 #include "backend/mini_model.hpp"
@@ -17,6 +18,7 @@
 namespace layer_on {
 
 namespace fd = foredraft;
+using fd::idx;
 
 /// What the operators computed. @shape [rows, ...]
 struct Outputs {
@@ -194,7 +196,6 @@ class Layer {
     all.sinks = sinks;
     return all;
   }
-  static std::size_t idx(int n) { return fd::idx(n); }
   const fd::PassShape& shape() const { return config_.shape; }
   int n_rot() const { return config_.shape.d_head / 4 * 2; }  // half of a head does not turn
 

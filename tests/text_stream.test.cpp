@@ -1,4 +1,4 @@
-#include <foredraft/core/text_stream.hpp>
+#include <foredraft/text_stream.hpp>
 
 #include <random>
 #include <string>
