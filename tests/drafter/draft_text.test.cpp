@@ -92,3 +92,30 @@ TEST_CASE("a text begins with the token that every text begins with, and can be 
   CHECK(text.bytes().empty());
   CHECK(text.tokens().size() == 1);
 }
+
+TEST_CASE("a million tokens take memory by their number, however often the text is cut") {
+  fd::DraftText text(spelled_codec(kTarget), spelled_codec(kDraft));
+  Tokens final;
+  for (std::uint64_t i = 0; i < 1'000'000; ++i) {
+    final.push_back(static_cast<fd::TokenId>(simulated::mix(i, 7) % kTarget.size()));
+  }
+  const fd::DraftText::State& state = text.state();
+  const auto roomy = [](const auto& values) { return values.capacity() > 2 * values.size() + 32; };
+  const auto taken = [&] {
+    return sizeof(fd::TokenId) * (state.target_tokens.capacity() + state.tokens.capacity()) +
+           sizeof(std::size_t) * (state.target_ends.capacity() + state.ends.capacity()) +
+           state.bytes.capacity();
+  };
+  const auto whole = std::span<const fd::TokenId>(final);
+  for (std::size_t n = 4000; n <= whole.size(); n += 4000) {
+    text.follow(whole.first(n));
+    CHECK_FALSE((roomy(state.target_tokens) || roomy(state.target_ends) || roomy(state.bytes)));
+    CHECK_FALSE((roomy(state.tokens) || roomy(state.ends)));
+  }
+  const std::size_t most = taken();
+  for (std::size_t cut = 1; cut < 100; ++cut) {
+    text.follow(whole.first(whole.size() - cut * cut));
+    text.follow(whole);
+  }
+  CHECK(taken() == most);
+}

@@ -46,6 +46,7 @@ std::vector<Named> drafters() {
       {"map-k4v", [] { return fd::NgramMapK4V({.size_n = 2, .size_m = 20}); }},
       {"mod", [=] { return fd::NgramMod(table); }},
       {"cache", [=] { return fd::NgramCache(dynamic, fixed); }},
+      {"lookup", [] { return fd::PromptLookup(); }},
   };
 }
 
@@ -152,10 +153,10 @@ TEST_CASE(
 TEST_CASE("a decoder chooses among all of them and none of them") {
   toy::Target target(12, 1, 3.0);
   const auto all = drafters();
-  fd::Decoder decoder{
-      target, toy::TokenCache(400, 64),
-      fd::Chain<>{all[0].make(), all[1].make(), all[2].make(), all[3].make(), all[4].make()},
-      fd::Greedy{}};
+  fd::Decoder decoder{target, toy::TokenCache(400, 64),
+                      fd::Chain<>{all[0].make(), all[1].make(), all[2].make(), all[3].make(),
+                                  all[4].make(), all[5].make()},
+                      fd::Greedy{}};
   auto plain = decoder_of(target, fd::NoDraft{}, fd::Greedy{});
   Drafted drafted;
   for (int request = 0; request < 8; ++request) {
@@ -179,6 +180,8 @@ std::size_t heap_in_use() {
 #endif
 }
 
+constexpr int kVocab = 2000;
+
 /// A request's text: phrases that come back, noise, and one token again and again.
 Tokens text_of(unsigned request, std::size_t size) {
   std::mt19937 engine(request);
@@ -189,28 +192,53 @@ Tokens text_of(unsigned request, std::size_t size) {
     const unsigned phrase = random() % 40;
     for (unsigned i = 0; i < 12; ++i) {
       const unsigned token = kind == 0 ? random() : kind == 1 ? 7 : 13 * phrase + i * i;
-      text.push_back(static_cast<fd::TokenId>(token % 5000));
+      text.push_back(static_cast<fd::TokenId>(token % kVocab));
     }
   }
   return text;
 }
 
+/// A round in which `next` becomes final, whatever of it was drafted. Its rows answer anything.
+template <typename D>
+void commit_with_rows(D& drafter, fd::DraftTree& draft, Tokens& tokens, const Tokens& next,
+                      std::mt19937& random, fd::Scores& scores) {
+  std::vector<fd::NodeIndex> path{0};
+  for (std::size_t i = 0; i + 1 < next.size(); ++i) {
+    const fd::NodeIndex drafted = draft.child_with(path.back(), next[i]);
+    path.push_back(drafted >= 0 ? drafted : draft.add(path.back(), next[i]));
+  }
+  scores.reset({fd::RowNeed::kTop, {}}, draft.size(), kVocab, 0, true);
+  for (fd::NodeIndex node = 0; node < draft.size(); ++node) {
+    auto answer = static_cast<fd::TokenId>(random() % kVocab);
+    scores.argmax()[fd::idx(node)] = answer;
+    for (fd::TokenId& token : scores.top(node)) token = answer++ % kVocab;
+  }
+  const auto anchor = static_cast<fd::Position>(tokens.size()) - 1;
+  drafter.commit({draft, path, next, scores, anchor});
+  tokens.insert(tokens.end(), next.begin(), next.end());
+}
+
 /// Requests one after the other, as a server has them. @return bytes in use when each was over
 template <typename D>
-std::vector<std::size_t> serve(D drafter, int requests, std::size_t size) {
+std::vector<std::size_t> serve(D& drafter, int requests, std::size_t size) {
   std::vector<std::size_t> in_use;
   in_use.reserve(fd::idx(requests));
   fd::DraftTree draft;
+  fd::Scores scores;
+  std::mt19937 random(1);
+  drafter.attach({.n_vocab = kVocab});
   for (int request = 0; request < requests; ++request) {
     const Tokens text = text_of(static_cast<unsigned>(request), size);
     drafter.reset();
     Tokens tokens(text.begin(), text.begin() + 20);
     tokens.reserve(text.size() + 8);
+    drafter.absorb({0, tokens});
     while (tokens.size() + 8 <= text.size()) {
       draft.reset(tokens.back());
-      drafter.propose({tokens, {}, {}}, {8, 8}, draft);
+      drafter.propose({tokens, {}, {}}, {8, 40}, draft);
       const auto next = text.begin() + static_cast<std::ptrdiff_t>(tokens.size());
-      commit(drafter, tokens, Tokens(next, next + 8));
+      const int accepted = random() % 2 == 0 ? 1 : 8;
+      commit_with_rows(drafter, draft, tokens, Tokens(next, next + accepted), random, scores);
     }
     in_use.push_back(heap_in_use());
   }
@@ -233,15 +261,22 @@ void check_hours(int requests, std::size_t size) {
       {"suffix", [=] { return fd::SuffixDecoding<>(fd::SuffixSettings{}, outputs); }},
       {"suffix automaton", [] { return fd::SuffixAutomaton(); }},
   };
-  const auto check = [&](const char* name, auto drafter) {
+  const auto check = [&](const char* name, auto&& drafter) {
     CAPTURE(name);
-    const auto in_use = serve(std::move(drafter), requests, size);
+    const auto in_use = serve(drafter, requests, size);
     const auto half = in_use.begin() + requests / 2;
     const std::size_t before = *std::max_element(in_use.begin(), half);
     CHECK(*std::max_element(half, in_use.end()) < before + (std::size_t{16} << 10));
   };
   for (const Named& named : all) check(named.name, named.make());
   check("chain", fd::Chain{fd::NgramMapK(), fd::PromptLookup()});
+  // What they may remember they do.
+  fd::TokenRecycling<fd::Shape::kTree> recycling;
+  check("recycling", recycling);
+  CHECK(recycling.matrix().size() > kVocab * 9 / 10);
+  fd::Lookahead lookahead({.max_keys = 256});
+  check("lookahead", lookahead);
+  CHECK(lookahead.pool().size() > 256);
 }
 
 }  // namespace
