@@ -90,7 +90,10 @@ std::vector<Tokens> mirrored() {
 
 /// Each reading a little later than the one before: what a model drafts costs little, so that
 /// several levels may pay. By the clocks of given::Chain no more than one does.
-double patient() { return 0.02 * static_cast<double>(++given::reading); }
+template <int kMilliseconds>
+double ticking() {
+  return 0.001 * kMilliseconds * static_cast<double>(++given::reading);
+}
 
 /// Whatever a controller makes of deeper drafts of `make()`, texts are the plain ones.
 template <Shape S, typename T, typename MakeCache, typename Make>
@@ -100,7 +103,7 @@ void check_deep_drafts(T& target, const MakeCache& cache, const Make& make) {
     CAPTURE(static_cast<int>(costs));
     given::reading = 0;
     given::Chain<S> chain(costs);
-    chain.use_clock(&patient);
+    chain.use_clock(&ticking<20>);
     chain.add("model", make());
     fd::Decoder decoder{target, cache(), std::move(chain), fd::SampleAndMatch{}};
     Drafted drafted;
@@ -233,10 +236,11 @@ Seen check_law(int n_vocab, int n, const Add& add) {
   fd::Options options{.max_tokens = n, .sampling = sampling};
   options.observer = [&](const fd::RoundEvent& round) { seen.add(round); };
   using given::Costs;
-  for (const auto& [costs, clock] : {std::pair(Costs::kNone, &patient),
-                                     {Costs::kSenseless, &patient},
+  constexpr auto kTicking = &ticking<50>;  // so dear that improbable paths end before the limit
+  for (const auto& [costs, clock] : {std::pair(Costs::kNone, kTicking),
+                                     {Costs::kSenseless, kTicking},
                                      {Costs::kSenseless, &given::senseless}}) {
-    CAPTURE(static_cast<int>(costs), clock == &patient);
+    CAPTURE(static_cast<int>(costs), clock == kTicking);
     seen.sizes.clear();
     const auto found = law::law_of([&](fd::Rng& rng) {
       given::reading = 0;
