@@ -171,7 +171,8 @@ TEST_CASE("a cache that cannot be truncated goes on from the store, with the sam
 
 TEST_CASE("a prompt is read in steps, each of which is found by texts that part from it later") {
   Fixture f;
-  fd::Stats read = f.store.read(f.decoder, text(36), {}, 10);
+  // Options are those of the call that follows, whatever it drafts.
+  fd::Stats read = f.store.read(f.decoder, text(36), {.n_draft = 4, .n_nodes = 8}, 10);
   CHECK(read.reused_tokens == 0);
   CHECK(read.prompt_tokens == 31);
   CHECK(f.store.size() == 3);
