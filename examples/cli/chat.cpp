@@ -327,7 +327,7 @@ int run(ChatArguments& asked) {
   const StateFile::Run what{settings.target, settings.draft, a.draft_load, a.maps_draft(), method};
   StateFile state(a.state, models, what);
   state.give_to(*session);
-  if (const auto text = models.note(); !text.empty()) std::cerr << "foredraft: " << text << '\n';
+  models.print_note();
   const RunFacts facts{a, method, models};
   int status = 0;
   // Before and behind the conversation Ctrl-C ends the program.

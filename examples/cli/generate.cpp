@@ -120,7 +120,7 @@ int run(GenerateArguments& a) {
                               method};
     StateFile state(a.state, models, what);
     state.give_to(*session);
-    if (const auto note = models.note(); !note.empty()) std::cerr << "foredraft: " << note << '\n';
+    models.print_note();
     trace.describe(
         [&](fd::TokenId token) {
           return std::string(models.target.tokenizer().piece(token, true));

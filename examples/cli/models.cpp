@@ -197,15 +197,14 @@ struct Models::Files {
 // The files are closed behind it: all weights are in memory then.
 Models::Models(const ModelSettings& settings) : Models(settings, Files(settings)) {}
 
-std::string Models::note() const {
+void Models::print_note() const {
   if (draft && !same_vocabulary()) {
-    return "the draft model has another tokenizer; its drafts are translated";
+    std::cerr << "foredraft: the draft model has another tokenizer; its drafts are translated\n";
+  } else if (own_draft) {
+    std::cerr
+        << "foredraft: the draft model is the target's own file, made smaller; a smaller model "
+           "drafts at a fraction of its cost\n";
   }
-  if (own_draft) {
-    return "the draft model is the target's own file, made smaller; a smaller model drafts at a "
-           "fraction of its cost";
-  }
-  return {};
 }
 
 Model* Models::target_on_cpu() const {

@@ -60,8 +60,8 @@ struct Models {
   /// Whether the draft model reads the target's tokens; where not, drafts have to be translated.
   bool same_vocabulary() const;
 
-  /// What a user may want to know of the draft model before drafts are made; empty: nothing.
-  std::string note() const;
+  /// Says to stderr what a user may want to know of the draft model before drafts are made.
+  void print_note() const;
 
   /// Of the instruction set, or the device, that the target runs with.
   std::string isa() const { return target.arithmetic(); }

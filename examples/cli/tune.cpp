@@ -216,7 +216,7 @@ int run(const Arguments& a) {
                  .threads = a.machine.threads,
                  .isa = isa,
                  .keep_packed = a.machine.keep_packed});
-  if (const auto note = models.note(); !note.empty()) std::cerr << "foredraft: " << note << '\n';
+  models.print_note();
   Encoded encoded = encode(models, std::move(texts), a);
   const int n_prompts = static_cast<int>(encoded.prompts.size());
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <initializer_list>
 #include <numeric>
 #include <utility>
 
@@ -25,6 +26,16 @@ double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   const std::size_t n = values.size();
   return n == 0 ? 1.0 : (values[(n - 1) / 2] + values[n / 2]) / 2;
+}
+
+/// Ways that differ in one number.
+std::vector<Way> with_each(const Way& way, int Way::* number, std::initializer_list<int> values) {
+  std::vector<Way> ways;
+  for (const int value : values) {
+    ways.push_back(way);
+    ways.back().*number = value;
+  }
+  return ways;
 }
 
 /// Prompts of turn `turn`, going round: later turns see others.
@@ -114,9 +125,13 @@ bool Space::asks(const Way& way, const Kind& kind) const {
   return std::find(way.drafters.begin(), way.drafters.end(), kind.name) != way.drafters.end();
 }
 
-bool Space::uses_model(const Way& way) const {
+bool Space::any_asked(const Way& way, const std::function<bool(const Kind&)>& which) const {
   return std::any_of(kinds.begin(), kinds.end(),
-                     [&](const Kind& kind) { return kind.needs_model && asks(way, kind); });
+                     [&](const Kind& kind) { return which(kind) && asks(way, kind); });
+}
+
+bool Space::uses_model(const Way& way) const {
+  return any_asked(way, [](const Kind& kind) { return kind.needs_model; });
 }
 
 const std::vector<Space::Coordinate>& Space::coordinates() {
@@ -157,46 +172,21 @@ std::vector<Way> Space::other_trees(const Way& way) const {
 }
 
 std::vector<Way> Space::other_depths(const Way& way) const {
-  std::vector<Way> ways;
-  if (way.plain) return ways;
-  for (const int depth : {2, 4, 8, 16}) {
-    ways.push_back(way);
-    ways.back().depth = depth;
-  }
-  return ways;
+  return way.plain ? std::vector<Way>{} : with_each(way, &Way::depth, {2, 4, 8, 16});
 }
 
 std::vector<Way> Space::other_nodes(const Way& way) const {
-  std::vector<Way> ways;
-  if (way.plain) return ways;
-  for (const int nodes : {4, 8, 16, 32}) {
-    ways.push_back(way);
-    ways.back().nodes = nodes;
-  }
-  return ways;
+  return way.plain ? std::vector<Way>{} : with_each(way, &Way::nodes, {4, 8, 16, 32});
 }
 
 std::vector<Way> Space::other_matches(const Way& way) const {
-  std::vector<Way> ways;
-  for (const Kind& kind : kinds) {
-    if (kind.name != "lookup" || !asks(way, kind)) continue;
-    for (const int tokens : {1, 3, 5}) {
-      ways.push_back(way);
-      ways.back().lookup_min = tokens;
-    }
-  }
-  return ways;
+  const bool has_effect = any_asked(way, [](const Kind& kind) { return kind.name == "lookup"; });
+  return has_effect ? with_each(way, &Way::lookup_min, {1, 3, 5}) : std::vector<Way>{};
 }
 
 std::vector<Way> Space::other_ngrams(const Way& way) const {
-  std::vector<Way> ways;
-  const auto takes = [&](const Kind& kind) { return kind.takes_sizes && asks(way, kind); };
-  if (std::none_of(kinds.begin(), kinds.end(), takes)) return ways;
-  for (const int tokens : {4, 8, 24}) {
-    ways.push_back(way);
-    ways.back().ngram_size = tokens;
-  }
-  return ways;
+  const bool has_effect = any_asked(way, [](const Kind& kind) { return kind.takes_sizes; });
+  return has_effect ? with_each(way, &Way::ngram_size, {4, 8, 24}) : std::vector<Way>{};
 }
 
 Ratio Ratio::of(std::vector<double> ratios) {

@@ -39,6 +39,7 @@ struct Space {
 
   bool asks(const Way& way, const Kind& kind) const;
   bool uses_model(const Way& way) const;
+  bool any_asked(const Way& way, const std::function<bool(const Kind&)>& which) const;
 
   struct Coordinate {
     std::string name;

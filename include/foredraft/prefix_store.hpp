@@ -119,8 +119,7 @@ class PrefixStore {
     Stats stats;
     stats.reused_tokens = recall(decoder, prompt);
     if (prompt.size() >= idx(decoder.cache().capacity())) return stats;
-    options.n_draft = 0;
-    options.n_nodes = Options::kAutomatic;  // of nothing there is no limit
+    options.n_draft = Options::kAutomatic;  // at a fixed depth the drafter would read, too
     const std::size_t step = idx(every);
     std::size_t taken = 0;
     for (std::size_t end = (idx(stats.reused_tokens) / step + 1) * step; end < prompt.size();

@@ -13,19 +13,25 @@ namespace fd = foredraft;
 
 enum class Costs : std::uint8_t {
   kMeasured,
-  kNone,       // of drafts and rows: all that is expected to bring something is drafted
+  kNone,  // of rows, next to none of drafts: all that is expected to bring something is drafted
   kSenseless,  // the controller decides at random
 };
 
-/// A clock of which no two readings make sense; the same each time it is set back.
+/// Clocks, the same each time they are set back: no two readings of one make sense, the other takes so
+/// many milliseconds a reading, where a pass takes a second. One that stood still would say that a
+/// model's level was never measured, and no draft of it would be deeper than one.
 inline std::uint64_t reading = 0;
 inline double senseless() { return simulated::unit(++reading, 5); }
+template <int kMilliseconds = 1>
+double ticking() {
+  return 0.001 * kMilliseconds * static_cast<double>(++reading);
+}
 
 template <fd::Shape S>
 class Chain : public fd::Chain<S> {
  public:
   explicit Chain(Costs costs = Costs::kSenseless) : costs_(costs) {
-    if (costs == Costs::kNone) this->use_clock([] { return 0.0; });
+    if (costs == Costs::kNone) this->use_clock(&ticking<>);
     if (costs == Costs::kSenseless) this->use_clock(&senseless);
   }
   void commit(const fd::Round& round) noexcept {

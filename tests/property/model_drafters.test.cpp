@@ -88,13 +88,6 @@ std::vector<Tokens> mirrored() {
   return meanings;
 }
 
-/// Each reading a little later than the one before: what a model drafts costs little, so that
-/// several levels may pay. By the clocks of given::Chain no more than one does.
-template <int kMilliseconds>
-double ticking() {
-  return 0.001 * kMilliseconds * static_cast<double>(++given::reading);
-}
-
 /// Whatever a controller makes of deeper drafts of `make()`, texts are the plain ones.
 template <Shape S, typename T, typename MakeCache, typename Make>
 void check_deep_drafts(T& target, const MakeCache& cache, const Make& make) {
@@ -103,7 +96,7 @@ void check_deep_drafts(T& target, const MakeCache& cache, const Make& make) {
     CAPTURE(static_cast<int>(costs));
     given::reading = 0;
     given::Chain<S> chain(costs);
-    chain.use_clock(&ticking<20>);
+    chain.use_clock(&given::ticking<20>);
     chain.add("model", make());
     fd::Decoder decoder{target, cache(), std::move(chain), fd::SampleAndMatch{}};
     Drafted drafted;
@@ -236,7 +229,8 @@ Seen check_law(int n_vocab, int n, const Add& add) {
   fd::Options options{.max_tokens = n, .sampling = sampling};
   options.observer = [&](const fd::RoundEvent& round) { seen.add(round); };
   using given::Costs;
-  constexpr auto kTicking = &ticking<50>;  // so dear that improbable paths end before the limit
+  constexpr auto kTicking =
+      &given::ticking<50>;  // so dear that improbable paths end before the limit
   for (const auto& [costs, clock] : {std::pair(Costs::kNone, kTicking),
                                      {Costs::kSenseless, kTicking},
                                      {Costs::kSenseless, &given::senseless}}) {

@@ -54,6 +54,7 @@ make_venv() {  # folder, requirements...
 # What is configured from now on compiles behind ccache, where that is installed. Paths count from this checkout, so
 # another one finds what was compiled here.
 cache_compilations() {
+  [[ -z ${CMAKE_CXX_COMPILER_LAUNCHER:-} ]] || return 0  # of the user, or of an earlier call
   command -v ccache >/dev/null || return 0
   local launcher="env;CCACHE_BASEDIR=$PWD;CCACHE_NOHASHDIR=1"
   launcher+=";CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime;ccache"
