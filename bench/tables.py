@@ -283,6 +283,23 @@ def xsimd(results):
     return table(["xsimd", *cases, "functions left, unoptimised (our own)"], rows)
 
 
+def trees(results):
+    """Tokens and rows of a round by the shape of a draft model's drafts."""
+    files = measured.load(results, "trees")
+    parts = []
+    for result in files.values():
+        ways = result["ways"]
+        groups = list(next(iter(ways.values())))
+        rows = []
+        for way, counts in ways.items():
+            rounds = sum(c["rounds"] for c in counts.values())
+            rows.append([way, number(1 + sum(c["drafted"] for c in counts.values()) / rounds),
+                         number(sum(c["emitted"] for c in counts.values()) / rounds),
+                         *(number(counts[group]["emitted"] / counts[group]["rounds"]) for group in groups)])
+        parts.append(table(["drafts", "rows", "tokens", *(group.split("_")[0] for group in groups)], rows))
+    return "\n\n".join(parts)
+
+
 def gpu_plan(results):
     """Weights that a multiprocessor of a GPU has on their way, by the compiled kernels."""
     path = results / "gpu-plan.json"
@@ -632,7 +649,7 @@ TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmu
           "constrained": constrained, "masks": masks, "proposals": proposals, "recurrent": recurrent, "plain": plain,
           "second_turn": second_turn, "gpu": gpu, "gpu_chains": gpu_chains}
 OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "xsimd": xsimd, "cache_formats": cache_formats,
-                   "long_context": long_context, "gpu_plan": gpu_plan}
+                   "long_context": long_context, "trees": trees, "gpu_plan": gpu_plan}
 MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 
 

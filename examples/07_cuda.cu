@@ -1,7 +1,6 @@
-// The same decoder on a GPU: the backend and the cache's rows are what changes.
+// The same decoder on a GPU: the backend is what changes.
 
 #include <foredraft/backend/cuda/cuda.cuh>
-#include <foredraft/cache/linear.hpp>
 #include <foredraft/foredraft.hpp>
 #include <foredraft/model/load.hpp>
 
@@ -17,8 +16,8 @@ int main(int argc, char** argv) {
   try {
     fd::Cuda cuda;  // the GPU that is current
     auto target = fd::load(cuda, argv[1]);
-    fd::Decoder decoder{target, fd::LinearCache<fd::CudaRows<fd::f16>>{target.shape(), 4096},
-                        fd::PromptLookup{}, fd::Greedy{}};
+    fd::Decoder decoder{target, target.make_cache({.n_ctx = 4096}), fd::PromptLookup{},
+                        fd::Greedy{}};
     const auto prompt = target.tokenizer().encode("The quick brown fox");
     const fd::Result result = decoder.generate(prompt, {.max_tokens = 64}, [](const auto& emitted) {
       std::fputs(std::string(emitted.text).c_str(), stdout);

@@ -315,7 +315,7 @@ class Measurement {
   Model& target_;
   fd::Decoder<Model, Cache, fd::ModelDrafter<Model>, fd::SampleAndMatch> decoder_;
   Cache cache_;
-  fd::DraftModel<Model> draft_model_;
+  fd::DraftModel<Model, Cache> draft_model_;
   Arguments a_;
   fd::SamplingOptions sampling_;
   std::span<const fd::TokenId> tokens_;  // final ones; the last is the anchor

@@ -4,13 +4,14 @@
 //   {"info": true}                         instruction set and threads
 //   {"encode": "..."}                      the tokens of a prompt with its chat template, for other engines
 //   {"prompt": "...", "n": 128, "speculation": "auto", "model": true, "temperature": 0, "acceptance": "match",
-//    "depth": 4, "round": 0, "schema": "{...}", "regex": "..."}
+//    "depth": 4, "tree": true, "round": 0, "schema": "{...}", "regex": "..."}
 //   {"forget": true, ...}                  the session that such an answer would use gives up its text
 //
-// `model`: the draft model may be used; `depth`: a fixed one; `schema`: the answer is JSON that is valid under it;
-// `regex`: it matches. The answer has the tokens, the statistics and the seconds from the prompt's text to the last
-// token. Each way keeps its session, and so what its drafters and its controller have learned. What a prompt shares
-// with the session's last text is not read again, unless it forgot that. Another `round` begins with new sessions.
+// `model`: the draft model may be used; `depth`: a fixed one; `tree`: the draft model drafts trees that follow what it
+// is sure of, as it does unless the depth is fixed; `schema`: the answer is JSON that is valid under it; `regex`: it
+// matches. The answer has the tokens, the statistics and the seconds from the prompt's text to the last token. Each way
+// keeps its session, and so what its drafters and its controller have learned. What a prompt shares with the session's
+// last text is not read again, unless it forgot that. Another `round` begins with new sessions.
 
 #include <chrono>
 #include <iostream>
@@ -128,16 +129,18 @@ class Answers {
     const bool model = asked.value("model", false);
     const std::string rule = asked.value("acceptance", "match");
     const std::string constrained = constrained_by(asked);
+    const bool tree = asked.value("tree", !asked.contains("depth"));
     // A controller that learned at one temperature or depth knows nothing of another.
     auto& session =
         sessions_[Json{speculation, model, rule, asked.value("depth", fd::Options::kAutomatic),
-                       asked.value("temperature", 0.0f), constrained}
+                       asked.value("temperature", 0.0f), tree, constrained}
                       .dump()];
     if (!session) {
       session = cli::make_session(models_, {.speculation = speculation,
                                             .rule = cli::rule_named(rule),
                                             .n_ctx = kContext,
                                             .with_model = model,
+                                            .best_first = tree,
                                             .constrained = !constrained.empty()});
     }
     return *session;

@@ -46,6 +46,7 @@ WAYS = {
     "lookahead": Way("ours", {"speculation": "lookahead", "depth": 6}),
     "draft": Way("ours", {"speculation": "draft", "model": True}),
     "auto + draft": Way("ours", {"speculation": "auto", "model": True}),
+    "auto + draft, chains": Way("ours", {"speculation": "auto", "model": True, "tree": False}),
     # A process is quicker or slower than its neighbour by where its memory lies: it has a plain way of its own.
     OTHER_PLAIN: Way("ours, other draft", {"speculation": "none"}, OTHER_PLAIN),
     "auto + other draft": Way("ours, other draft", {"speculation": "auto", "model": True}, OTHER_PLAIN),

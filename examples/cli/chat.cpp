@@ -14,6 +14,7 @@
 #include "conversation.hpp"
 #include "generate_arguments.hpp"
 #include "interrupt.hpp"
+#include "learned_files.hpp"
 #include "line_reader.hpp"
 #include "ngram_file.hpp"
 #include "output.hpp"
@@ -325,8 +326,8 @@ int run(ChatArguments& asked) {
 
   const auto session = make_session(models, method);
   const StateFile::Run what{settings.target, settings.draft, a.draft_load, a.maps_draft(), method};
-  StateFile state(a.state, models, what);
-  state.give_to(*session);
+  const LearnedFiles learned(a, models, what);
+  learned.give_to(*session);
   models.print_note();
   const RunFacts facts{a, method, models};
   int status = 0;
@@ -335,14 +336,7 @@ int run(ChatArguments& asked) {
     const InterruptGuard guard(InterruptGuard::Second::kToo);
     status = Chat(asked, facts, what, *session, std::move(conversation)).run();
   }
-  // The last text has no successor, which would have made it enter the n-grams written below.
-  session->learn();
-  state.keep(*session);
-  if (method.ngrams.dynamic) {
-    method.ngrams.dynamic->read([&](const fd::NgramCounts& counts) {
-      write_ngrams(a.lookup_dynamic, counts, fingerprint(models.target.tokenizer()));
-    });
-  }
+  learned.keep(*session);
   return status;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <utility>
+#include <vector>
 
 #include <foredraft/drafter/model_drafter.hpp>
 #include <foredraft/drafter/model_heterogeneous.hpp>
@@ -38,6 +39,14 @@ TreeDrafter draft_over(M& model, C cache, Models& models, const Method& method) 
   if (method.translation != fd::Translation::kAuto) {
     throw UsageError("--draft-translation with a draft model of the target's tokenizer",
                      "drafts to translate", "leave it out");
+  }
+  if (method.follows()) {  // and chains, where tokens are drawn
+    return fd::ModelTreeDrafter<M, C>{
+        model,
+        std::move(cache),
+        {.branching = std::vector<int>(fd::DraftTree::kMaxNodes - 1, 1),
+         .law = method.draft_law,
+         .best_first = fd::BestFirstSettings()}};
   }
   if (method.tree.empty()) {
     return fd::ModelDrafter<M, C>{model, std::move(cache), {.law = method.draft_law}};

@@ -14,6 +14,7 @@
 #include "commands.hpp"
 #include "generate_arguments.hpp"
 #include "interrupt.hpp"
+#include "learned_files.hpp"
 #include "logprob_report.hpp"
 #include "ngram_file.hpp"
 #include "output.hpp"
@@ -118,8 +119,8 @@ int run(GenerateArguments& a) {
     if (a.context_shift) session->shift_context({a.keep.value_or(fd::ContextShift().keep)});
     const StateFile::Run what{settings.target, settings.draft, a.draft_load, a.maps_draft(),
                               method};
-    StateFile state(a.state, models, what);
-    state.give_to(*session);
+    const LearnedFiles learned(a, models, what);
+    learned.give_to(*session);
     models.print_note();
     trace.describe(
         [&](fd::TokenId token) {
@@ -131,14 +132,7 @@ int run(GenerateArguments& a) {
       read = read_through(a.prompt_cache, {models, what, *session}, *session, prompt, a.options);
     }
     summary = write_texts(*session, prompt, read, facts, trace);
-    // The last text has no successor, which would have made it enter the n-grams written below.
-    session->learn();
-    state.keep(*session);
-  }
-  if (method.ngrams.dynamic) {
-    method.ngrams.dynamic->read([&](const fd::NgramCounts& counts) {
-      write_ngrams(a.lookup_dynamic, counts, fingerprint(models.target.tokenizer()));
-    });
+    learned.keep(*session);
   }
   if (!a.json) std::cerr << '\n' << summary.text(facts);
   return summary.cancelled() ? kExitInterrupt : 0;

@@ -104,12 +104,13 @@ Method GenerateArguments::resolve() {
     check_draft_temperature();
     method.draft_law = draft_law();
   }
-  method.tree = chosen_tree(method);
+  check_tree(method);
+  if (tree != kAuto) method.tree = chosen_tree();
+  method.best_first = tree == kAuto || !n_max;  // a fixed depth asks for a chain
   method.translation = chosen_translation();
   check_ngram_files(method);
-  check_lookup(method);
+  check_drafters_settings(method);
   method.lookup_min = lookup_min.value_or(0);
-  check_ngram_sizes(method);
   method.ngram_sizes = ngram_sizes;
   method.layers = chosen_layers(method);
   check_state(method);
@@ -165,17 +166,11 @@ fd::RowFormats GenerateArguments::chosen_draft_cache() const {
           cache_format_named(draft_cache_type_v.value_or(kCacheFormats[0]))};
 }
 
-void GenerateArguments::check_lookup(const Method& method) const {
-  if (!lookup_min || method.asks(*drafter_named("lookup"))) return;
-  throw UsageError("--spec-lookup-min with --spec-type " + method.speculation,
-                   "--spec-type " + kAuto + " or lookup", "leave one of them out");
-}
-
-void GenerateArguments::check_ngram_sizes(const Method& method) const {
-  const auto check = [&](const std::optional<int>& size, const std::string& option,
-                         bool DrafterKind::* takes) {
+/// Of options that are about some drafters, one of these has to take part.
+void GenerateArguments::check_drafters_settings(const Method& method) const {
+  const auto check = [&](bool given, const std::string& option, auto takes) {
     const auto one = [&](const DrafterKind& kind) { return kind.*takes && method.asks(kind); };
-    if (!size || std::ranges::any_of(drafters(), one)) return;
+    if (!given || std::ranges::any_of(drafters(), one)) return;
     std::string fitting;
     for (const DrafterKind& kind : drafters()) {
       if (kind.*takes) fitting += (fitting.empty() ? "" : ", ") + kind.name;
@@ -183,9 +178,11 @@ void GenerateArguments::check_ngram_sizes(const Method& method) const {
     throw UsageError(option + " with --spec-type " + method.speculation, "one of " + fitting,
                      "leave one of them out");
   };
-  check(ngram_sizes.n, "--spec-ngram-size-n", &DrafterKind::takes_sizes);
-  check(ngram_sizes.m, "--spec-ngram-size-m", &DrafterKind::takes_sizes);
-  check(ngram_sizes.hits, "--spec-ngram-min-hits", &DrafterKind::takes_hits);
+  check(lookup_min.has_value(), "--spec-lookup-min", &DrafterKind::takes_lookup_min);
+  check(ngram_sizes.n.has_value(), "--spec-ngram-size-n", &DrafterKind::takes_sizes);
+  check(ngram_sizes.m.has_value(), "--spec-ngram-size-m", &DrafterKind::takes_sizes);
+  check(ngram_sizes.hits.has_value(), "--spec-ngram-min-hits", &DrafterKind::takes_hits);
+  check(!memory.empty(), "--spec-memory", &DrafterKind::memory);
 }
 
 std::vector<int> GenerateArguments::chosen_layers(const Method& method) const {
@@ -249,8 +246,8 @@ ModelSettings GenerateArguments::models(const Method& method) const {
           .draft_on_gpu = draft_on_gpu()};
 }
 
-std::vector<int> GenerateArguments::chosen_tree(const Method& method) const {
-  if (tree.empty()) return {};
+void GenerateArguments::check_tree(const Method& method) const {
+  if (tree.empty()) return;
   const std::string found = "--spec-tree " + tree;
   if (draft.empty()) {
     throw UsageError(found + " without a draft model, which drafts it", "a draft model",
@@ -261,6 +258,10 @@ std::vector<int> GenerateArguments::chosen_tree(const Method& method) const {
         found + " with --spec-acceptance " + method.rule.name + ", which verifies chains",
         "a rule for trees", "use " + rules().front().name);
   }
+}
+
+std::vector<int> GenerateArguments::chosen_tree() const {
+  if (tree.empty()) return {};
   std::vector<int> children;
   for (const std::string& part : parts_of(tree)) {
     int n = 0;
@@ -273,7 +274,7 @@ std::vector<int> GenerateArguments::chosen_tree(const Method& method) const {
     children.push_back(n);
   }
   if (children.empty()) {
-    throw UsageError(found, "numbers from 1 to 63 with commas between",
+    throw UsageError("--spec-tree " + tree, "auto, or numbers from 1 to 63 with commas between",
                      "3,2,1: three tokens, two behind each of them, one behind each of those");
   }
   return children;
@@ -517,10 +518,11 @@ void GenerateArguments::add_draft_model(CLI::App& command) {
                          "draft model, a file or a name; best with the target's tokenizer"));
   add_value(command, "--draft-temp T", draft_temperature,
             "temperature of the draft model; 0: it drafts its best token [as --temp]");
-  require_text(
-      add_value(command, "--spec-tree LIST", tree,
-                "the draft model drafts trees: children of a node by depth, such as 3,2,1,1 "
-                "[1,1,1,...]"));
+  require_text(add_value(
+      command, "--spec-tree LIST", tree,
+      "shape of the draft model's drafts: children of a node by depth, such as 3,2,1,1; auto: "
+      "a tree where it is unsure, a chain where it is sure or its tokens are drawn "
+      "[auto; 1,1,1,... at a fixed depth]"));
   add_choice(command, "--draft-translation HOW", translation, kTranslations,
              "of a draft model with another tokenizer: intersection (tokens that both have), "
              "realignment (its text in the target's tokens), auto (the latter where it drafts its "
@@ -546,6 +548,8 @@ void GenerateArguments::add_learned_files(CLI::App& command) {
   require_text(add_value(command, "--spec-state FILE", state,
                          "what the controller learns of costs and acceptance: read where it "
                          "exists, and written behind the last text"));
+  require_text(add_value(command, "--spec-memory FOLDER", memory,
+                         "what suffix, recycling and ngram-mod learn from the texts, likewise"));
   require_text(add_value(command, "--lookup-cache-static FILE", lookup_static,
                          "pairs of tokens of a corpus, which 'foredraft ngram build' counted; for "
                          "ngram-cache"));

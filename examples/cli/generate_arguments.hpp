@@ -33,6 +33,7 @@ struct GenerateArguments {
   std::string lookup_static;  ///< file; empty: none
   std::string lookup_dynamic;
   std::string state;              ///< file of the controller's state; empty: none
+  std::string memory;             ///< folder of what drafters learn; empty: none
   std::optional<int> lookup_min;  ///< tokens; absent: the default of lookup
   NgramSizes ngram_sizes;
   std::string layers;  ///< "0-7,20-27": layers of the target that draft
@@ -86,12 +87,12 @@ struct GenerateArguments {
   void add_ngram_sizes(CLI::App& command);
   void add_learned_files(CLI::App& command);
   std::string chosen_speculation() const;
-  std::vector<int> chosen_tree(const Method& method) const;
+  void check_tree(const Method& method) const;
+  std::vector<int> chosen_tree() const;
   fd::Translation chosen_translation() const;
   fd::RowFormats chosen_draft_cache() const;
   void check_ngram_files(const Method& method) const;
-  void check_lookup(const Method& method) const;
-  void check_ngram_sizes(const Method& method) const;
+  void check_drafters_settings(const Method& method) const;
   std::vector<int> chosen_layers(const Method& method) const;
   void check_state(const Method& method) const;
   void check_shift() const;

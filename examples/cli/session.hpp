@@ -70,6 +70,8 @@ class Session {
 
   /// By the origin of a drafted node.
   virtual std::vector<std::string> drafter_names() = 0;
+  /// Null where none of these names is it.
+  virtual TreeDrafter* drafter(const std::string& name) = 0;
 };
 
 /// Several sessions may share the models, which have to outlive them.

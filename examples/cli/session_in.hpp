@@ -57,8 +57,8 @@ class SessionIn final : public Session {
   }
 
   void learn() override {
-    for (int i = 0; i < decoder_.drafter().size(); ++i) {
-      if (auto* counts = decoder_.drafter().part(i).template get<fd::NgramCache>()) counts->learn();
+    for (const std::string& name : drafter_names()) {
+      if (auto* counts = drafter(name)->template get<fd::NgramCache>()) counts->learn();
     }
   }
 
@@ -71,6 +71,13 @@ class SessionIn final : public Session {
       names.push_back(decoder_.drafter().name(i));
     }
     return names;
+  }
+
+  TreeDrafter* drafter(const std::string& name) override {
+    for (int i = 0; i < decoder_.drafter().size(); ++i) {
+      if (decoder_.drafter().name(i) == name) return &decoder_.drafter().part(i);
+    }
+    return nullptr;
   }
 
  private:

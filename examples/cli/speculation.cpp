@@ -1,7 +1,9 @@
 #include "speculation.hpp"
 
 #include <algorithm>
+#include <istream>
 #include <memory>
+#include <ostream>
 #include <utility>
 
 #include <foredraft/acceptance/block_verification.hpp>
@@ -102,20 +104,41 @@ TreeDrafter ngram_mod(Models&, const Method& method) {
   return fd::NgramMod(std::move(table), settings);
 }
 
-// name, alias, needs_model, in_auto, make, fits, takes_sizes, takes_hits
+template <typename D>
+constexpr DrafterMemory kMemoryOf{
+    [](TreeDrafter& drafter, std::istream& in, const fd::VocabularyFingerprint& vocabulary) {
+      drafter.get<D>()->load(in, vocabulary);
+    },
+    [](TreeDrafter& drafter, std::ostream& out, const fd::VocabularyFingerprint& vocabulary) {
+      drafter.get<D>()->save(out, vocabulary);
+    }};
+
+using Suffix = fd::SuffixDecoding<kTree>;
+using Recycling = fd::TokenRecycling<kTree>;
+
 const DrafterKind kDrafters[] = {
-    {"lookup", "", false, true, lookup},
-    {"ngram-simple", "", false, false, ngrams<fd::NgramSimple>, nullptr, true},
-    {"ngram-map-k", "", false, false, ngrams<fd::NgramMapK>, nullptr, true},
-    {"ngram-map-k4v", "", false, false, ngram_map_k4v, nullptr, true, true},
-    {"ngram-mod", "", false, false, ngram_mod, nullptr, true},
-    {"ngram-cache", "", false, true, ngram_cache},
-    {"suffix", "", false, true, make<fd::SuffixDecoding<kTree>>},
-    {"suffix-automaton", "", false, true, make<fd::SuffixAutomaton>},
-    {"recycling", "", false, true, make<fd::TokenRecycling<kTree>>},
-    {"lookahead", "", false, false, make<fd::Lookahead>},
-    {kSelf, "", false, false, self_drafter, only_attends},
-    {"draft", "draft-simple", true, true, model_drafter},
+    {.name = "lookup", .make = lookup, .in_auto = true, .takes_lookup_min = true},
+    {.name = "ngram-simple", .make = ngrams<fd::NgramSimple>, .takes_sizes = true},
+    {.name = "ngram-map-k", .make = ngrams<fd::NgramMapK>, .takes_sizes = true},
+    {.name = "ngram-map-k4v", .make = ngram_map_k4v, .takes_sizes = true, .takes_hits = true},
+    {.name = "ngram-mod",
+     .make = ngram_mod,
+     .memory = &kMemoryOf<fd::NgramMod>,
+     .takes_sizes = true},
+    {.name = "ngram-cache", .make = ngram_cache, .in_auto = true},
+    {.name = "suffix", .make = make<Suffix>, .in_auto = true, .memory = &kMemoryOf<Suffix>},
+    {.name = "suffix-automaton", .make = make<fd::SuffixAutomaton>, .in_auto = true},
+    {.name = "recycling",
+     .make = make<Recycling>,
+     .in_auto = true,
+     .memory = &kMemoryOf<Recycling>},
+    {.name = "lookahead", .make = make<fd::Lookahead>},
+    {.name = kSelf, .make = self_drafter, .fits = only_attends},
+    {.name = "draft",
+     .make = model_drafter,
+     .alias = "draft-simple",
+     .in_auto = true,
+     .needs_model = true},
 };
 
 template <typename A>

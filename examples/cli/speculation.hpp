@@ -1,13 +1,16 @@
 #pragma once
 
+#include <istream>
 #include <memory>
 #include <optional>
+#include <ostream>
 #include <span>
 #include <string>
 #include <vector>
 
 #include <foredraft/acceptance/any_acceptance.hpp>
 #include <foredraft/core/options.hpp>
+#include <foredraft/core/saved_table.hpp>
 #include <foredraft/drafter/chain.hpp>
 #include <foredraft/drafter/model_heterogeneous.hpp>
 #include <foredraft/drafter/ngram_counts.hpp>
@@ -32,15 +35,25 @@ struct NgramSizes {
   std::optional<int> hits = {};  ///< times that a match has to have occurred
 };
 
+/// How what a drafter learnt from texts goes into a file and comes back.
+struct DrafterMemory {
+  void (*load)(TreeDrafter& drafter, std::istream& in, const fd::VocabularyFingerprint& vocabulary);
+  void (*save)(TreeDrafter& drafter, std::ostream& out,
+               const fd::VocabularyFingerprint& vocabulary);
+};
+
 struct DrafterKind {
-  std::string name;   ///< as --spec-type spells it
-  std::string alias;  ///< what llama.cpp calls it; empty: nothing
-  bool needs_model;   ///< -md has to be given; to others it may not be given
-  bool in_auto;       ///< part of kAuto; others find what one of those finds, or rarely pay
+  std::string name;  ///< as --spec-type spells it
   TreeDrafter (*make)(Models& models, const Method& method);
+  std::string alias = {};    ///< what llama.cpp calls it; empty: nothing
+  bool in_auto = false;      ///< others find what one of those finds, or rarely pay
+  bool needs_model = false;  ///< -md has to be given; else it may not be
   bool (*fits)(const Models& models) = nullptr;  ///< the target; null: any
-  bool takes_sizes = false;                      ///< NgramSizes::n and m have an effect
-  bool takes_hits = false;
+  const DrafterMemory* memory = nullptr;         ///< null: --spec-memory keeps nothing of it
+  // Settings that have an effect.
+  bool takes_lookup_min = false;
+  bool takes_sizes = false;  ///< NgramSizes::n and m
+  bool takes_hits = false;   ///< NgramSizes::hits
 };
 
 // What --spec-type takes besides a drafter.
@@ -87,6 +100,7 @@ struct Method {
   std::optional<fd::SamplingOptions> draft_law = {};  ///< absent: as the target is sampled
   bool with_model = true;                             ///< kAuto uses a draft model that is there
   std::vector<int> tree = {};  ///< the draft model's children by depth; empty: it drafts chains
+  bool best_first = true;  ///< in place of chains trees that follow what it is sure of, if it can
   fd::Translation translation = fd::Translation::kAuto;  ///< where the tokenizers differ
   NgramTables ngrams = {};
   bool constrained = false;      ///< what the constraint forces is drafted, before all others
@@ -96,6 +110,8 @@ struct Method {
 
   /// A drafter of that name takes part, given the models that it needs.
   bool asks(const DrafterKind& kind) const;
+  /// The draft model drafts best-first trees, where its tokens are the target's and are not drawn.
+  bool follows() const { return best_first && tree.empty() && rule.make_for_trees != nullptr; }
 };
 
 /// The layers of the target that draft under kSelf: those of `method`, or the default.

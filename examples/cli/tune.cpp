@@ -58,6 +58,7 @@ Method method_of(const Way& way, int n_ctx) {
           .n_ctx = n_ctx,
           .with_model = way.with_model,
           .tree = way.tree,
+          .best_first = way.depth == 0,
           .lookup_min = way.lookup_min,
           .ngram_sizes = {.n = way.ngram_size > 0 ? std::optional(way.ngram_size) : std::nullopt}};
 }
@@ -224,7 +225,8 @@ int run(const Arguments& a) {
               .trees = models.draft && models.same_vocabulary()};
   for (const DrafterKind& kind : drafters()) {
     if (kind.fits != nullptr && !kind.fits(models)) continue;
-    space.kinds.push_back({kind.name, kind.in_auto, kind.needs_model, kind.takes_sizes});
+    space.kinds.push_back(
+        {kind.name, kind.in_auto, kind.needs_model, kind.takes_sizes, kind.takes_lookup_min});
   }
   const int expected = most_answers(space, n_prompts, a.rounds) + n_prompts;
   Laboratory laboratory(models, std::move(encoded.prompts), encoded.n_ctx, a.max_tokens);

@@ -180,7 +180,7 @@ std::vector<Way> Space::other_nodes(const Way& way) const {
 }
 
 std::vector<Way> Space::other_matches(const Way& way) const {
-  const bool has_effect = any_asked(way, [](const Kind& kind) { return kind.name == "lookup"; });
+  const bool has_effect = any_asked(way, [](const Kind& kind) { return kind.takes_lookup_min; });
   return has_effect ? with_each(way, &Way::lookup_min, {1, 3, 5}) : std::vector<Way>{};
 }
 

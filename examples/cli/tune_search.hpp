@@ -31,7 +31,8 @@ struct Space {
     std::string name;
     bool in_auto = true;
     bool needs_model = false;
-    bool takes_sizes = false;  ///< as DrafterKind has it
+    bool takes_sizes = false;       ///< as DrafterKind has it
+    bool takes_lookup_min = false;  ///< likewise
   };
   std::vector<Kind> kinds = {};
   bool draft_model = false;  ///< one was given

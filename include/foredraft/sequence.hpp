@@ -13,6 +13,8 @@
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/result.hpp>
+#include <foredraft/core/round.hpp>
+#include <foredraft/cut.hpp>
 #include <foredraft/sampling/mirostat.hpp>
 #include <foredraft/sampling/row_sampler.hpp>
 #include <foredraft/text_stream.hpp>
@@ -204,8 +206,40 @@ class Sequence {
   }
 
  private:
+  // Turns look at everything, write into the buffers, and move the sequence by these three alone.
   friend class PromptTurn<Sequence>;
   friend class Turn<Sequence>;
+
+  void begin_round() {
+    // Commits allocate nothing: the room for a full context is there before the first of them.
+    tokens_.reserve(idx(cache_.capacity()));
+    draft_.reset(anchor());
+  }
+
+  /// What a round made final becomes part of the sequence. Nothing allocates: the cut brings its
+  /// memory along. @param mirostat  behind the round
+  void commit(Cut& cut, const Mirostat& mirostat, const Round::Cost& cost) noexcept {
+    const auto anchor_position = static_cast<Position>(tokens_.size()) - 1;
+    cache_.commit(cut.path());
+    drafter_.commit({draft_, cut.path(), cut.tokens, scores_, anchor_position, cost});
+    tokens_.insert(tokens_.end(), cut.tokens.begin(), cut.tokens.end());
+    undelivered_ = std::move(cut.emitted);
+    delivered_ = 0;
+    text_ = std::move(cut.text);
+    constraint_ = std::move(cut.constraint);
+    // A limit is found again by whoever asks; an end has to be remembered until it is reported.
+    const bool ended = cut.reason == FinishReason::kEnd || cut.reason == FinishReason::kStop;
+    unreported_ = ended ? cut.reason : std::nullopt;
+    cold_ = false;
+    mirostat_ = mirostat;
+  }
+
+  /// Likewise what a block of the prompt left in the cache. @errors what the drafter throws
+  void commit_prompt(std::span<const NodeIndex> path) {
+    const Position begin = cache_.size();
+    drafter_.absorb({begin, std::span(tokens_).subspan(idx(begin), path.size()), &scores_});
+    cache_.commit(path);
+  }
 
   Context context(Call& call) {
     const SamplingOptions sampling = call.sampling(static_cast<Position>(tokens_.size()));

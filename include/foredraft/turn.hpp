@@ -50,9 +50,7 @@ class Turn {
   /// @errors what the drafter throws; kInvalidDraft where it broke its contract
   Turn(S& sequence, std::shared_ptr<Call> call, Drafting drafting = Drafting::kAtOnce)
       : s_(sequence), call_(std::move(call)), before_(call_->stats.seconds) {
-    // Commits allocate nothing: the room for a full context is there before the first of them.
-    s_.tokens_.reserve(idx(s_.cache_.capacity()));
-    s_.draft_.reset(s_.anchor());
+    s_.begin_round();
     context_ = s_.context(*call_);
     mirostat_ = s_.mirostat_;
     // The first round after a prompt drafts nothing: a draft model that has the whole prompt to
@@ -126,7 +124,8 @@ class Turn {
     // Final from here: until the observer is told, nothing throws.
     {
       const Stopwatch watch(stats.seconds.commit);
-      commit(cut);
+      const Seconds now = stats.seconds - before_;
+      s_.commit(cut, mirostat_, {now.draft, now.verify});
     }
     count(stats, s_.draft_, cut);
     if (call_->options().observer) observe(cut);
@@ -173,28 +172,6 @@ class Turn {
     }
   }
 
-  /// The one place where state moves. Nothing allocates: the cut brings its memory along.
-  void commit(Cut& cut) noexcept {
-    s_.cache_.commit(cut.path());
-    const Seconds& now = call_->stats.seconds;
-    s_.drafter_.commit({s_.draft_,
-                        cut.path(),
-                        cut.tokens,
-                        s_.scores_,
-                        context_.anchor_position(),
-                        {now.draft - before_.draft, now.verify - before_.verify}});
-    s_.tokens_.insert(s_.tokens_.end(), cut.tokens.begin(), cut.tokens.end());
-    s_.undelivered_ = std::move(cut.emitted);
-    s_.delivered_ = 0;
-    s_.text_ = std::move(cut.text);
-    s_.constraint_ = std::move(cut.constraint);
-    // A limit is found again by whoever asks; an end has to be remembered until it is reported.
-    const bool ended = cut.reason == FinishReason::kEnd || cut.reason == FinishReason::kStop;
-    s_.unreported_ = ended ? cut.reason : std::nullopt;
-    s_.cold_ = false;
-    s_.mirostat_ = mirostat_;
-  }
-
   void observe(const Cut& cut) const {
     Seconds seconds = call_->stats.seconds - before_;
     seconds.total = seconds.draft + seconds.verify + seconds.accept + seconds.commit;
@@ -220,10 +197,9 @@ class PromptTurn {
   PromptTurn(S& sequence, std::shared_ptr<Call> call)
       : s_(sequence),
         call_(std::move(call)),
-        begin_(s_.cache_.size()),
-        path_(first_nodes(std::min({static_cast<int>(s_.tokens_.size()) - 1 - begin_,
+        path_(first_nodes(std::min({static_cast<int>(s_.tokens_.size()) - 1 - s_.cache_.size(),
                                     call_->options().prefill_block, s_.cache_.max_staged()}))) {
-    s_.cache_.stage(chain_of(s_.tokens_, begin_, count()));
+    s_.cache_.stage(chain_of(s_.tokens_, s_.cache_.size(), count()));
   }
   PromptTurn(const PromptTurn&) = delete;
   PromptTurn& operator=(const PromptTurn&) = delete;
@@ -234,18 +210,13 @@ class PromptTurn {
   }
 
   /// @errors what the drafter throws; the block is then read again by the next turn
-  void finish() {
-    s_.drafter_.absorb(
-        {begin_, std::span(s_.tokens_).subspan(idx(begin_), path_.size()), &s_.scores_});
-    s_.cache_.commit(path_);
-  }
+  void finish() { s_.commit_prompt(path_); }
 
  private:
   int count() const noexcept { return static_cast<int>(path_.size()); }
 
   S& s_;
   std::shared_ptr<Call> call_;
-  Position begin_;
   std::vector<NodeIndex> path_;
 };
 

@@ -197,175 +197,234 @@ struct Output {
   std::vector<float> x;  // [rows, d_model] before the head
 };
 
-/// Forward all staged nodes of some sequences. `as_tree` names paths even for chains.
-template <typename B, typename T>
-Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool as_tree = true) {
-  const Config& c = model.config;
-  const fd::PassShape& s = c.shape;
+/// The staged nodes of some sequences, as the rows of one pass.
+struct StagedRows {
   std::vector<fd::TokenId> tokens;
-  std::vector<std::vector<fd::NodeIndex>> paths(sequences.size());
-  std::vector<std::vector<std::int32_t>> begins(sequences.size());
-  std::vector<fd::SequenceRows> rows;
-  std::vector<float> cos;
-  std::vector<float> sin;
-  for (std::size_t i = 0; i < sequences.size(); ++i) {
-    const Sequence<T>& sequence = *sequences[i];
+  std::vector<std::vector<fd::NodeIndex>> paths;
+  std::vector<std::vector<std::int32_t>> begins;
+  std::vector<fd::SequenceRows> sequences;  // refer to paths and begins
+  std::vector<float> cos, sin;
+
+  template <typename T>
+  StagedRows(const std::vector<Sequence<T>*>& all, bool as_tree, int d_head)
+      : paths(all.size()), begins(all.size()) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      sequences.push_back(add(*all[i], paths[i], begins[i], d_head));
+      if (!as_tree) continue;
+      sequences.back().path = paths[i];
+      sequences.back().path_begin = begins[i];
+    }
+  }
+
+ private:
+  template <typename T>
+  fd::SequenceRows add(const Sequence<T>& sequence, std::vector<fd::NodeIndex>& path,
+                       std::vector<std::int32_t>& path_begin, int d_head) {
     fd::SequenceRows part{.first_row = static_cast<int>(tokens.size()),
                           .n_rows = static_cast<int>(sequence.nodes.size()),
                           .first_node = 0,
                           .size = sequence.cache.size(),
                           .path = {},
                           .path_begin = {}};
-    begins[i].push_back(0);
+    path_begin.push_back(0);
     for (int node = 0; node < part.n_rows; ++node) {
       tokens.push_back(sequence.nodes[static_cast<std::size_t>(node)].token);
       const std::vector<int> up = sequence.ancestors(node);
-      paths[i].insert(paths[i].end(), up.begin(), up.end());
-      begins[i].push_back(static_cast<std::int32_t>(paths[i].size()));
-      const auto position =
-          static_cast<float>(sequence.cache.size() + static_cast<int>(up.size()) - 1);
-      for (int pair = 0; pair < s.d_head / 2; ++pair) {
-        const float angle = position / std::pow(100.0f, 2.0f * static_cast<float>(pair) /
-                                                            static_cast<float>(s.d_head));
-        cos.push_back(std::cos(angle));
-        sin.push_back(std::sin(angle));
-      }
+      path.insert(path.end(), up.begin(), up.end());
+      path_begin.push_back(static_cast<std::int32_t>(path.size()));
+      add_rotation(sequence.cache.size() + static_cast<int>(up.size()) - 1, d_head);
     }
-    if (as_tree) {
-      part.path = paths[i];
-      part.path_begin = begins[i];
-    }
-    rows.push_back(part);
-  }
-  const int n_rows = static_cast<int>(tokens.size());
-  const auto n = static_cast<std::size_t>(n_rows);
-  const auto buffer = [n](int width) {
-    return std::vector<float>(n * static_cast<std::size_t>(width));
-  };
-  std::vector<float> x = buffer(s.d_model);
-  std::vector<float> q = buffer(s.d_q);
-  std::vector<float> inputs = buffer(s.d_inputs);
-  std::vector<float> gate = buffer(s.d_q);
-  Output output{
-      std::vector<std::vector<float>>(n, std::vector<float>(static_cast<std::size_t>(c.n_vocab))),
-      std::vector<fd::TokenId>(n),
-      {}};
-  std::vector<float*> logits;
-  std::vector<std::int32_t> wanted;
-  for (auto& row : output.logits) logits.push_back(row.data());
-  for (int row = 0; row < n_rows; ++row) wanted.push_back(row);
-  std::vector<std::vector<typename fd::RowsIn<T>::Layer>> kv(static_cast<std::size_t>(c.n_layers));
-  for (int layer = 0; layer < c.n_layers; ++layer) {
-    for (Sequence<T>* sequence : sequences)
-      kv[static_cast<std::size_t>(layer)].push_back(sequence->cache.layer(layer));
+    return part;
   }
 
+  void add_rotation(int at, int d_head) {
+    const auto position = static_cast<float>(at);
+    for (int pair = 0; pair < d_head / 2; ++pair) {
+      const float angle =
+          position / std::pow(100.0f, 2.0f * static_cast<float>(pair) / static_cast<float>(d_head));
+      cos.push_back(std::cos(angle));
+      sin.push_back(std::sin(angle));
+    }
+  }
+};
+
+/// A pass over all staged nodes of some sequences, and the activations between its operators.
+template <typename B, typename T>
+class Pass {
   using L = typename B::Worker;
   using R = fd::RowsIn<T>;
-  const fd::RopeTable<L> rope{c.rope, s.d_head, cos.data(), sin.data()};
-  model.backend.run(s, [&](auto& worker) noexcept {
-    worker.embed(fd::EmbedArgs<L>{&model.table, tokens, 1.5f, x.data()});
+
+ public:
+  Pass(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool as_tree)
+      : model_(model), rows_(sequences, as_tree, shape_.d_head) {
+    for (int layer = 0; layer < config_.n_layers; ++layer) {
+      kv_.emplace_back();
+      for (Sequence<T>* sequence : sequences) kv_.back().push_back(sequence->cache.layer(layer));
+    }
+    for (int row = 0; row < n_rows_; ++row) wanted_.push_back(row);
+    for (auto& row : output_.logits) logits_.push_back(row.data());
+  }
+
+  Output run() {
+    model_.backend.run(shape_, [&](L& worker) noexcept {
+      embed(worker);
+      for (std::size_t i = 0; i < model_.layers.size(); ++i) {
+        worker.qkv(qkv_args(i));
+        worker.attend(attend_args(i));
+        worker.feed_forward(feed_forward_args(i));
+        if (config_.partial) take_input(worker, i);
+      }
+      worker.head(head_args());
+    });
+    output_.x = x_;
+    return std::move(output_);
+  }
+
+ private:
+  std::vector<float> buffer(int width) const {
+    return std::vector<float>(n_ * static_cast<std::size_t>(width));
+  }
+
+  void embed(L& worker) noexcept {
+    worker.embed(fd::EmbedArgs<L>{&model_.table, rows_.tokens, 1.5f, x_.data()});
     if constexpr (fd::EmbedsLayers<L>) {
-      if (c.partial) {
-        worker.embed_layers(fd::EmbedLayersArgs<L>{.x = x.data(),
-                                                   .tokens = tokens,
-                                                   .table = &model.inputs_table,
-                                                   .projection = &model.inputs_projection,
-                                                   .norm = {model.input_norm.data(), 1e-5f},
-                                                   .d_input = model.kInput,
-                                                   .scale = 0.8f,
-                                                   .inputs = inputs.data()});
-      }
+      if (!config_.partial) return;
+      worker.embed_layers(fd::EmbedLayersArgs<L>{.x = x_.data(),
+                                                 .tokens = rows_.tokens,
+                                                 .table = &model_.inputs_table,
+                                                 .projection = &model_.inputs_projection,
+                                                 .norm = {model_.input_norm.data(), 1e-5f},
+                                                 .d_input = model_.kInput,
+                                                 .scale = 0.8f,
+                                                 .inputs = inputs_.data()});
     }
-    for (std::size_t i = 0; i < model.layers.size(); ++i) {
-      const auto& w = model.layers[i];
-      fd::QkvArgs<L, R> qkv;
-      qkv.x = x.data();
-      qkv.n_rows = n_rows;
-      qkv.norm = {w.norm.data(), 1e-5f};
-      qkv.wq = &w.wq;
-      qkv.wk = &w.wk;
-      qkv.wv = &w.wv;
-      if (c.bias) {
-        qkv.q_bias = w.q_bias.data();
-        qkv.k_bias = w.k_bias.data();
-        qkv.v_bias = w.v_bias.data();
-      }
-      qkv.n_heads = c.n_heads();
-      qkv.n_kv_heads = c.n_kv_heads();
-      qkv.d_head = s.d_head;
-      qkv.rope = rope;
-      qkv.sequences = rows;
-      qkv.kv = kv[i];
-      qkv.q = q.data();
-      if (c.norms) {
-        qkv.q_norm = {w.q_norm.data(), 1e-5f};
-        qkv.k_norm = {w.k_norm.data(), 1e-5f};
-        qkv.w_gate = &w.w_gate;
-        qkv.gate = gate.data();
-      }
-      if (c.scales) {
-        qkv.norm.weight = nullptr;
-        qkv.norms_all_heads = true;
-        qkv.q_norm = {w.all_q_norm.data(), 1e-5f};
-        qkv.k_norm = {w.all_k_norm.data(), 1e-5f};
-      }
-      if (c.partial) {
-        qkv.wv = nullptr;
-        qkv.v_bias = nullptr;
-        qkv.v_norm = {w.q_norm.data(), 1e-5f};
-        if (i > 0) qkv.wk = nullptr;
-      }
-      worker.qkv(qkv);
-      fd::AttendArgs<L, R> attend;
-      attend.q = q.data();
-      attend.n_rows = n_rows;
-      attend.n_heads = c.n_heads();
-      attend.n_kv_heads = c.n_kv_heads();
-      attend.d_head = s.d_head;
-      attend.scale = 1.0f / std::sqrt(static_cast<float>(s.d_head));
-      attend.sequences = rows;
-      attend.kv = kv[c.partial ? 0 : i];
-      attend.wo = &w.wo;
-      attend.x = x.data();
-      attend.window = c.window;
-      if (c.norms) {
-        attend.post_norm = {w.post_norm.data(), 1e-5f};
-        attend.gate = gate.data();
-      }
-      if (c.scales) {
-        attend.softcap = 2.0f;
-        attend.residual = 0.7f;
-      }
-      worker.attend(attend);
-      fd::FeedForwardArgs<L> feed_forward{
-          x.data(), n_rows, {w.ff_norm.data(), 1e-5f}, c.activation, &w.gate, &w.up, &w.down};
-      if (c.norms) feed_forward.post_norm = {w.post_ff_norm.data(), 1e-5f};
-      if (c.scales) {
-        feed_forward.norm.weight = nullptr;
-        feed_forward.residual = 0.3f;
-      }
-      worker.feed_forward(feed_forward);
-      if (!c.partial) continue;
-      fd::FeedForwardArgs<L> input{x.data(),      n_rows,  {},           c.activation,
-                                   &w.input_gate, nullptr, &w.input_down};
-      input.factor = inputs.data() + i * static_cast<std::size_t>(model.kInput);
-      input.factor_stride = s.d_inputs;
-      input.output_scale = 0.9f;
-      worker.feed_forward(input);
-      input.factor = nullptr;
-      worker.feed_forward(input);
+  }
+
+  fd::QkvArgs<L, R> qkv_args(std::size_t i) noexcept {
+    const auto& w = model_.layers[i];
+    fd::QkvArgs<L, R> qkv;
+    qkv.x = x_.data();
+    qkv.n_rows = n_rows_;
+    qkv.norm = {w.norm.data(), 1e-5f};
+    qkv.wq = &w.wq;
+    qkv.wk = &w.wk;
+    qkv.wv = &w.wv;
+    if (config_.bias) {
+      qkv.q_bias = w.q_bias.data();
+      qkv.k_bias = w.k_bias.data();
+      qkv.v_bias = w.v_bias.data();
     }
-    fd::HeadArgs<L> head{x.data(),    wanted,        {model.norm.data(), 1e-5f},
-                         &model.head, output.argmax, logits};
-    if (c.scales) {
+    qkv.n_heads = config_.n_heads();
+    qkv.n_kv_heads = config_.n_kv_heads();
+    qkv.d_head = shape_.d_head;
+    qkv.rope = {config_.rope, shape_.d_head, rows_.cos.data(), rows_.sin.data()};
+    qkv.sequences = rows_.sequences;
+    qkv.kv = kv_[i];
+    qkv.q = q_.data();
+    if (config_.norms) {
+      qkv.q_norm = {w.q_norm.data(), 1e-5f};
+      qkv.k_norm = {w.k_norm.data(), 1e-5f};
+      qkv.w_gate = &w.w_gate;
+      qkv.gate = gate_.data();
+    }
+    if (config_.scales) {
+      qkv.norm.weight = nullptr;
+      qkv.norms_all_heads = true;
+      qkv.q_norm = {w.all_q_norm.data(), 1e-5f};
+      qkv.k_norm = {w.all_k_norm.data(), 1e-5f};
+    }
+    if (config_.partial) {
+      qkv.wv = nullptr;
+      qkv.v_bias = nullptr;
+      qkv.v_norm = {w.q_norm.data(), 1e-5f};
+      if (i > 0) qkv.wk = nullptr;
+    }
+    return qkv;
+  }
+
+  fd::AttendArgs<L, R> attend_args(std::size_t i) noexcept {
+    const auto& w = model_.layers[i];
+    fd::AttendArgs<L, R> attend;
+    attend.q = q_.data();
+    attend.n_rows = n_rows_;
+    attend.n_heads = config_.n_heads();
+    attend.n_kv_heads = config_.n_kv_heads();
+    attend.d_head = shape_.d_head;
+    attend.scale = 1.0f / std::sqrt(static_cast<float>(shape_.d_head));
+    attend.sequences = rows_.sequences;
+    attend.kv = kv_[config_.partial ? 0 : i];
+    attend.wo = &w.wo;
+    attend.x = x_.data();
+    attend.window = config_.window;
+    if (config_.norms) {
+      attend.post_norm = {w.post_norm.data(), 1e-5f};
+      attend.gate = gate_.data();
+    }
+    if (config_.scales) {
+      attend.softcap = 2.0f;
+      attend.residual = 0.7f;
+    }
+    return attend;
+  }
+
+  fd::FeedForwardArgs<L> feed_forward_args(std::size_t i) noexcept {
+    const auto& w = model_.layers[i];
+    fd::FeedForwardArgs<L> feed_forward{
+        x_.data(), n_rows_, {w.ff_norm.data(), 1e-5f}, config_.activation, &w.gate, &w.up, &w.down};
+    if (config_.norms) feed_forward.post_norm = {w.post_ff_norm.data(), 1e-5f};
+    if (config_.scales) {
+      feed_forward.norm.weight = nullptr;
+      feed_forward.residual = 0.3f;
+    }
+    return feed_forward;
+  }
+
+  /// A layer's own input; then its matrices once more, without it.
+  void take_input(L& worker, std::size_t i) noexcept {
+    const auto& w = model_.layers[i];
+    fd::FeedForwardArgs<L> input{x_.data(),     n_rows_, {},           config_.activation,
+                                 &w.input_gate, nullptr, &w.input_down};
+    input.factor = inputs_.data() + i * static_cast<std::size_t>(model_.kInput);
+    input.factor_stride = shape_.d_inputs;
+    input.output_scale = 0.9f;
+    worker.feed_forward(input);
+    input.factor = nullptr;
+    worker.feed_forward(input);
+  }
+
+  fd::HeadArgs<L> head_args() noexcept {
+    fd::HeadArgs<L> head{x_.data(),    wanted_,        {model_.norm.data(), 1e-5f},
+                         &model_.head, output_.argmax, logits_};
+    if (config_.scales) {
       head.scale = 0.5f;
       head.softcap = 1.5f;
     }
-    worker.head(head);
-  });
-  output.x = x;
-  return output;
+    return head;
+  }
+
+  Model<B>& model_;
+  const Config& config_ = model_.config;
+  const fd::PassShape& shape_ = config_.shape;
+  StagedRows rows_;
+  std::size_t n_ = rows_.tokens.size();
+  int n_rows_ = static_cast<int>(n_);
+  std::vector<std::vector<typename R::Layer>> kv_;  // [n_layers][sequences]
+  std::vector<float> x_ = buffer(shape_.d_model);
+  std::vector<float> q_ = buffer(shape_.d_q);
+  std::vector<float> inputs_ = buffer(shape_.d_inputs);
+  std::vector<float> gate_ = buffer(shape_.d_q);
+  Output output_{std::vector<std::vector<float>>(
+                     n_, std::vector<float>(static_cast<std::size_t>(config_.n_vocab))),
+                 std::vector<fd::TokenId>(n_),
+                 {}};
+  std::vector<float*> logits_;
+  std::vector<std::int32_t> wanted_;
+};
+
+/// Forward all staged nodes of some sequences. `as_tree` names paths even for chains.
+template <typename B, typename T>
+Output forward(Model<B>& model, const std::vector<Sequence<T>*>& sequences, bool as_tree = true) {
+  return Pass<B, T>(model, sequences, as_tree).run();
 }
 
 /// Tokens by number, the first following the committed rows.

@@ -1,4 +1,4 @@
-"""--spec-state and lists of drafters, as a user meets them: python3 state_test.py PROGRAM"""
+"""--spec-state, --spec-memory and lists of drafters, as a user meets them: python3 state_test.py PROGRAM"""
 
 import support
 import tiny_gguf
@@ -88,6 +88,74 @@ class State(CliTest):
         base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "a")
         self.fails(2, "--spec-state", *base, "--spec-state", "x", "--spec-type", "none")
         self.fails(2, "--spec-state", *base, "--spec-state", "")
+
+
+class Memory(CliTest):
+    KINDS = ("ngram-mod", "recycling", "suffix")
+
+    def generate(self, *arguments):
+        return self.json_of("generate", "-m", self.endless_alphabet(), "--raw", "-p", "ab", "-n", 60, *arguments)
+
+    def test_a_run_goes_on_where_the_last_one_ended(self):
+        """What one text taught is drafted in the next run, from its first round on; the text is the same."""
+        plain = self.generate("--spec-type", "none")
+        for kind in self.KINDS:
+            with self.subTest(kind):
+                folder = self.folder / "memory" / kind
+                way = ("--spec-type", kind, "--spec-draft-n-max", 8, "--spec-memory", folder)
+                first, second, third = (self.generate(*way) for _ in range(3))
+                self.assertEqual(first["tokens"], plain["tokens"])
+                self.assertEqual(second["tokens"], plain["tokens"])
+                self.assertLess(second["stats"]["rounds"], first["stats"]["rounds"])
+                self.assertLessEqual(third["stats"]["rounds"], second["stats"]["rounds"])
+                self.assertEqual([file.name for file in folder.iterdir()], [kind])
+
+    def test_one_folder_serves_all_drafters(self):
+        folder = self.folder / "all"
+        for _ in range(2):
+            self.generate("--spec-memory", folder)
+        self.assertEqual(sorted(file.name for file in folder.iterdir()), ["recycling", "suffix"])
+        before = (folder / "recycling").read_bytes()
+        self.generate("--spec-type", "suffix", "--spec-memory", folder)
+        self.assertEqual((folder / "recycling").read_bytes(), before)
+
+    def test_a_chat_keeps_what_it_learned(self):
+        folder = self.folder / "chat"
+        for _ in range(2):
+            self.succeeds("chat", "-m", self.alphabet(), "--spec-memory", folder, stdin="Hi\n/reset\nHi\n")
+            self.assertEqual(sorted(file.name for file in folder.iterdir()), ["recycling", "suffix"])
+
+    def test_bad_files(self):
+        for kind in self.KINDS:
+            folder = self.folder / f"bad-{kind}"
+            way = ("--spec-type", kind, "--spec-memory", folder)
+            self.generate(*way)
+            good = (folder / kind).read_bytes()
+            base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "a", *way)
+            for data in (good[:-3], b"", good + b"x", good[:-1] + bytes([good[-1] ^ 1]), b"learned\n" * 20):
+                (folder / kind).write_bytes(data)
+                self.fails(1, kind, *base)
+                self.assertEqual((folder / kind).read_bytes(), data)
+            (folder / kind).write_bytes(good)
+            letters = tiny_gguf.byte_alphabet()
+            letters[0], letters[1] = letters[1], letters[0]
+            other = self.write("other.gguf", tiny_gguf.alphabet_model(letters=letters))
+            self.fails(1, "[vocabulary-mismatch]", "generate", "-m", other, "--raw", "-p", "a", *way)
+        # N-grams of another length are no memory of these.
+        way = ("--spec-type", "ngram-mod", "--spec-memory", self.folder / "bad-ngram-mod")
+        self.fails(2, "16-grams", "generate", "-m", self.endless_alphabet(), "--raw", "-p", "a", *way,
+                   "--spec-ngram-size-n", 3)
+
+    def test_nowhere_to_write(self):
+        file = self.write("file", b"")
+        self.fails(1, "[io]", "generate", "-m", self.endless_alphabet(), "--raw", "-p", "a", "-n", 5, "--spec-memory",
+                   file / "folder")
+
+    def test_usage(self):
+        base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "a")
+        for kind in ("none", "lookup"):
+            self.fails(2, "suffix", *base, "--spec-memory", "x", "--spec-type", kind)
+        self.fails(2, "--spec-memory", *base, "--spec-memory", "")
 
 
 class Lists(CliTest):

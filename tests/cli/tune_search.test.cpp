@@ -19,7 +19,7 @@ using cli::Way;
 namespace {
 
 Space space(bool draft_model) {
-  return {.kinds = {{"lookup", true, false},
+  return {.kinds = {{"lookup", true, false, false, true},
                     {"simple", false, false, true},
                     {"suffix", true, false},
                     {"recycling", true, false},

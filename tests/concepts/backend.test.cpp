@@ -1,7 +1,9 @@
 #include <foredraft/models.hpp>
 
+#include <concepts>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "concepts/remote_backend.hpp"
@@ -10,6 +12,7 @@
 #include "support/forward.hpp"
 #include "support/load_reference.hpp"
 #include "support/tiny_model.hpp"
+#include "support/toy_target.hpp"
 
 namespace fd = foredraft;
 
@@ -81,6 +84,8 @@ static_assert(!fd::Backend<int>);
 template <typename T, typename C>
 concept CanForward =
     requires(T& model, std::span<fd::Request<C>> requests) { model.forward(requests); };
+template <typename M, typename S>
+concept MakesCache = requires(const M& model) { model.template make_cache<S>(); };
 using Remote = fd::Model<archetype::RemoteBackend>;
 static_assert(CanForward<Remote, fd::LinearCache<archetype::RemoteRows>>);
 static_assert(!CanForward<Remote, fd::LinearCache<float>>);  // its keys lie elsewhere
@@ -138,4 +143,35 @@ TEST_CASE("likewise with mixtures, embeddings of layers, and recurrent layers") 
     CAPTURE(family);
     check(fd::Gguf::open(test_file("golden/recurrent/" + family + ".gguf")));
   }
+}
+
+TEST_CASE("a model makes caches in its backend's memory, and so do drafters that run it") {
+  using Model = fd::Model<archetype::FullRemoteBackend>;
+  using Cache = fd::HybridCache<archetype::RemoteRings, archetype::RemoteStates<fd::Replay>>;
+  static_assert(std::same_as<decltype(std::declval<Model&>().make_cache()), Cache>);
+  static_assert(std::same_as<fd::DraftCacheFor<Model>, Cache>);
+  static_assert(!MakesCache<Model, fd::q8_0>);  // its backend names no such rows
+  static_assert(MakesCache<Model, archetype::RemoteRings>);
+  // Of the processor's rows a format is short.
+  static_assert(MakesCache<fd::Model<fd::Cpu>, fd::q8_0>);
+  static_assert(std::same_as<fd::DraftCacheFor<fd::Model<fd::Cpu>>, fd::HybridCache<fd::f16>>);
+  static_assert(
+      std::same_as<fd::DraftCacheFor<fd::Model<fd::Reference>>, fd::HybridCache<fd::f16>>);
+  static_assert(std::same_as<fd::DraftCacheFor<toy::Target>, fd::LinearCache<fd::f16>>);
+
+  const auto bytes = TinyModel{.family = "gemma3", .type = fd::TensorType::kF32}.file();
+  const auto check = [](const fd::Gguf& file) {
+    archetype::FullRemoteBackend remote;
+    auto model = fd::load(remote, file);
+    const auto text = [&](auto drafter) {
+      fd::Decoder decoder{model, model.make_cache({.n_ctx = 100}), std::move(drafter),
+                          fd::Greedy{}};
+      return decoder.generate(kPrompt, {.max_tokens = 40, .n_draft = 4});
+    };
+    const fd::Result drafted = text(fd::ModelDrafter{model});
+    CHECK(drafted.tokens == text(fd::NoDraft{}).tokens);
+    CHECK(drafted.stats.accepted > 10);
+  };
+  check(fd::Gguf::parse(bytes));
+  check(fd::Gguf::open(test_file("golden/recurrent/lfm2.gguf")));
 }

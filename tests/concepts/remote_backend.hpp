@@ -241,6 +241,9 @@ template <typename W>
 class RemoteBackendOf {
  public:
   using Worker = W;
+  template <typename S>
+  using Rows = std::enable_if_t<std::same_as<S, fd::f16>, RemoteRings>;
+  using States = RemoteStates<fd::Replay>;
   using Matrix = RemoteMatrix;
   using Vector = RemoteVector;
   template <typename T>
@@ -267,12 +270,15 @@ static_assert(fd::Backend<RemoteBackend>);
 static_assert(fd::AttendsOver<RemoteWorker, RemoteRows>);
 static_assert(!fd::AttendsOver<RemoteWorker, fd::cpu::Rows<float>>);
 static_assert(fd::KeyValueCache<fd::LinearCache<RemoteRows>>);
+static_assert(fd::NamesRows<RemoteBackend, fd::f16> && !fd::NamesRows<RemoteBackend, fd::q8_0>);
+static_assert(!fd::NamesStates<RemoteBackend>);  // its worker has no recurrent layers
 
 using FullRemoteBackend = RemoteBackendOf<FullRemoteWorker>;
 static_assert(fd::Backend<FullRemoteBackend>);
 static_assert(fd::MixesExperts<FullRemoteWorker> && fd::EmbedsLayers<FullRemoteWorker>);
 static_assert(fd::RecursOver<FullRemoteWorker, RemoteStates<fd::Replay>>);
 static_assert(!fd::RecursOver<FullRemoteWorker, fd::Replay>);
+static_assert(fd::NamesStates<FullRemoteBackend>);
 static_assert(fd::StateCache<fd::HybridCache<RemoteRings, RemoteStates<fd::Replay>>>);
 
 }  // namespace archetype

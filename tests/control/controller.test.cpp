@@ -346,35 +346,44 @@ TEST_CASE("a change of text is noticed within twenty rounds") {
   play_change({model}, 0.9, 0.93);
   play_change({lookup, model}, 0.9, 0.95);
 }
+
+namespace {
+
+const sim::Nature kNatures[] = {
+    {.acceptance = 0.5, .seconds = 2e-6, .longest = 6, .confidence = 0.4f},
+    {.acceptance = 0.8, .seconds = 0.004, .model = true, .read_seconds = 0.0003},
+    {.acceptance = 0.1, .seconds = 1e-3}};
+
+/// Drafters of kNatures with names of their own.
+fd::Chain<> named(std::initializer_list<std::size_t> order) {
+  fd::Chain<> chain;
+  for (const std::size_t i : order) {
+    chain.add("drafter " + std::to_string(i), sim::Drafter(kNatures[i], 100 + i));
+  }
+  chain.use_clock(&sim::clock);
+  return chain;
+}
+
+/// Every decision shows in the time and the drafts of the rounds behind it. The simulated clock is
+/// set back, so that differences of its readings are the same to the last bit.
+std::vector<double> story(fd::Chain<>& chain) {
+  sim::now = 1000;
+  std::vector<double> seen;
+  for (const int prompt : {20, 700}) {
+    chain.reset();
+    sim::Rounds rounds(chain, sim::usual_pass, prompt);
+    for (int i = 0; i < 120; ++i) {
+      rounds.round();
+      seen.push_back(sim::now);
+      seen.push_back(rounds.last_draft());
+    }
+  }
+  return seen;
+}
+
+}  // namespace
+
 TEST_CASE("a controller that was restored goes on as the one whose state it was") {
-  const std::vector<sim::Nature> natures{
-      {.acceptance = 0.5, .seconds = 2e-6, .longest = 6, .confidence = 0.4f},
-      {.acceptance = 0.8, .seconds = 0.004, .model = true, .read_seconds = 0.0003},
-      {.acceptance = 0.1, .seconds = 1e-3}};
-  const auto named = [&](std::initializer_list<std::size_t> order) {
-    sim::fd::Chain<> chain;
-    for (const std::size_t i : order) {
-      chain.add("drafter " + std::to_string(i), sim::Drafter(natures[i], 100 + i));
-    }
-    chain.use_clock(&sim::clock);
-    return chain;
-  };
-  // Every decision shows in the time and the drafts of the rounds behind it. The simulated clock is
-  // set back, so that differences of its readings are the same to the last bit.
-  const auto story = [](sim::fd::Chain<>& chain) {
-    sim::now = 1000;
-    std::vector<double> seen;
-    for (const int prompt : {20, 700}) {
-      chain.reset();
-      sim::Rounds rounds(chain, sim::usual_pass, prompt);
-      for (int i = 0; i < 120; ++i) {
-        rounds.round();
-        seen.push_back(sim::now);
-        seen.push_back(rounds.last_draft());
-      }
-    }
-    return seen;
-  };
   for (const int rounds : {0, 1, 10, 200}) {
     CAPTURE(rounds);
     auto saved = named({0, 1, 2});
@@ -401,7 +410,7 @@ TEST_CASE("a controller that was restored goes on as the one whose state it was"
     other.learn_from(state);
     CHECK(other.learned().drafters[0] == state.drafters[2]);
     CHECK(other.learned().drafters[1] == state.drafters[0]);
-    auto more = sim::chain_of({natures[0]});  // "drafter"
+    auto more = sim::chain_of({kNatures[0]});  // "drafter"
     more.learn_from(state);
     CHECK(more.learned().drafters[0] == sim::fd::ControllerState::Drafter{.name = "drafter"});
     CHECK(more.learned().passes == state.passes);

@@ -294,6 +294,27 @@ TEST_CASE("no continuation is asked for where there is no draft or no room behin
   }
 }
 
+TEST_CASE("of a model's tree those nodes count as rows that are worth one") {
+  fd::PassCost dear;
+  for (int rows = 1; rows <= fd::PassCost::kMostRows; ++rows) {
+    for (int i = 0; i < 9; ++i) dear.learn(rows, 0, 0.01 * (1 + 0.1 * (rows - 1)));
+  }
+  for (const auto& [siblings, width] : {std::pair(0.001f, 1.0), {0.4f, 4.0}}) {
+    CAPTURE(siblings);
+    Reader model{{[siblings = siblings](const fd::Context&, fd::Limit, fd::DraftTree& draft) {
+      for (const fd::TokenId token : {5, 6, 7, 8}) {
+        draft.set_confidence(draft.add(0, token), token == 5 ? 0.9f : siblings);
+      }
+    }}};
+    Chain chain = chain_of(part("model", model));
+    fd::ControllerState state = chain.learned();
+    state.passes = dear.state();
+    chain.learn_from(state);
+    (void)propose(chain);
+    CHECK(chain.learned().drafters[0].width == Approx(width));
+  }
+}
+
 TEST_CASE("a snapshot is that of its drafters") {
   Chain chain = chain_of(part("lookup", fd::PromptLookup{}), part("none", fd::NoDraft{}));
   const auto snapshot = chain.snapshot();

@@ -259,6 +259,70 @@ TEST_CASE("a tree ends with the level whose best path is improbable") {
   }
 }
 
+TEST_CASE("a best-first tree has the likeliest tokens behind the likeliest paths, a pass a level") {
+  toy::Target model(16, 1, 2.0);
+  const fd::BestFirstSettings settings{
+      .children = 3, .beam = 2, .min_probability = 0.0f, .max_nodes = 63};
+  int passes = 0;
+  model.before_forward = [&] { ++passes; };
+  Tree drafter = drafter_of(model, {.best_first = settings});
+  fd::DraftTree draft;
+  fd::Philox rng(1);
+  draft.reset(kPrompt.back());
+  drafter.propose({kPrompt, {}, {}, false, &rng}, {.depth = 4, .nodes = 63}, draft);
+  CHECK(passes == 4);
+  CHECK(draft.drafted() == 3 + 6 + 6 + 6);
+
+  std::vector<float> path(fd::idx(draft.size()), 1.0f);
+  std::map<int, std::set<float>> followed, left;  // by depth: paths with children, and without
+  for (fd::NodeIndex node = 0; node < draft.size(); ++node) {
+    const Tokens text = text_to(draft, node);
+    const auto law = fd::testing::p_of(model.logits_after(text), {.temperature = 1.0f}, text);
+    std::vector<double> best = law;
+    std::sort(best.rbegin(), best.rend());
+    int rank = 0;
+    for (auto child = draft.first_child(node); child >= 0; child = draft.next_child(node, child)) {
+      CHECK(draft.confidence(child) == Approx(law[fd::idx(draft.token(child))]).epsilon(1e-5));
+      CHECK(draft.confidence(child) == Approx(best[fd::idx(rank++)]).epsilon(1e-5));
+      path[fd::idx(child)] = path[fd::idx(node)] * draft.confidence(child);
+    }
+    CHECK((rank == 0 || rank == 3));
+    (rank > 0 ? followed : left)[draft.depth(node)].insert(path[fd::idx(node)]);
+  }
+  for (const int depth : {1, 2, 3}) {
+    CHECK(followed[depth].size() == 2);
+    CHECK(*followed[depth].begin() >= *left[depth].rbegin());
+  }
+}
+
+TEST_CASE("a best-first tree that may follow one node with one child is the chain") {
+  toy::Target model(16, 0);
+  const auto propose = [&](const fd::ModelTreeSettings& settings) {
+    fd::Philox rng(3);
+    return Drafted(model, settings, {.depth = 6, .nodes = 63}, rng, {}, false).tree;
+  };
+  const auto narrow = fd::BestFirstSettings{.children = 1, .beam = 1, .min_probability = 0.0f};
+  const fd::DraftTree tree = propose({.best_first = narrow});
+  const fd::DraftTree chain = propose({.branching = {1, 1, 1, 1, 1, 1}});
+  CHECK(tree.is_chain());
+  REQUIRE(tree.size() == chain.size());
+  CHECK(text_to(tree, tree.size() - 1) == text_to(chain, chain.size() - 1));
+}
+
+TEST_CASE("tokens are drawn in the planned shape, whatever follows what a model is sure of") {
+  toy::Target model(16, 0);
+  const std::vector<int> branching{2, 1, 1};
+  const fd::Limit limit{.depth = 8, .nodes = 63};
+  for (unsigned seed = 0; seed < 5; ++seed) {
+    fd::Philox rng(seed);
+    const Drafted drafted(
+        model,
+        {.branching = branching, .sampling = How::kDrawn, .best_first = fd::BestFirstSettings()},
+        limit, rng);
+    CHECK(drafted.parents() == shape_of(branching, limit));
+  }
+}
+
 // ---- the draft's cache --------------------------------------------------------------------------
 
 namespace {
@@ -322,6 +386,19 @@ TEST_CASE("the target as its own draft is never wrong with trees, whatever the d
       run(How::kDrawn, fd::Siblings::kWithoutReplacement, fd::RejectionSampling{}, 1.0f);
       run(How::kDrawn, fd::Siblings::kIndependent, fd::RejectionSampling{}, 1.0f);
     }
+    for (const float temperature : {0.0f, 1.0f}) {
+      CAPTURE(schedule, temperature);
+      Scheduled drafter(drafter_of(target, {.best_first = fd::BestFirstSettings()}), schedule);
+      fd::Decoder decoder{target, toy::TokenCache{}, std::move(drafter), fd::SampleAndMatch{}};
+      const fd::Stats stats = decoder
+                                  .generate(kPrompt, {.max_tokens = 300,
+                                                      .n_draft = 8,
+                                                      .sampling = {.temperature = temperature},
+                                                      .seed = 2})
+                                  .stats;
+      CHECK(stats.drafted > 0);
+      CHECK(stats.accepted_per_position[0] == stats.drafted_per_position[0]);
+    }
   }
 }
 
@@ -375,7 +452,12 @@ TEST_CASE("greedy text and a seed's text are the same with trees and without dra
         fd::Decoder plain{target, toy::TokenCache{}, fd::NoDraft{}, fd::SampleAndMatch{}};
         fd::Decoder tree{target, toy::TokenCache{}, drafter_of(*model, {.branching = branching}),
                          fd::SampleAndMatch{}};
-        CHECK(tree.generate(kPrompt, options).tokens == plain.generate(kPrompt, options).tokens);
+        fd::Decoder best{target, toy::TokenCache{},
+                         drafter_of(*model, {.best_first = fd::BestFirstSettings()}),
+                         fd::SampleAndMatch{}};
+        const auto text = plain.generate(kPrompt, options).tokens;
+        CHECK(tree.generate(kPrompt, options).tokens == text);
+        CHECK(best.generate(kPrompt, options).tokens == text);
       }
     }
   }
@@ -416,6 +498,10 @@ TEST_CASE("small caches of the draft model limit the tree and harm nothing") {
     CHECK(decoder.generate(kPrompt, {.max_tokens = 60, .n_draft = 5}).tokens == truth);
   }
   for (int max_staged = 1; max_staged < 24; ++max_staged) {
+    fd::Decoder best{target, toy::TokenCache{},
+                     drafter_of(target, {.best_first = fd::BestFirstSettings()}, 1024, max_staged),
+                     fd::Greedy{}};
+    CHECK(best.generate(kPrompt, {.max_tokens = 60, .n_draft = 5}).tokens == truth);
     fd::Decoder decoder{target, toy::TokenCache{}, drafter_of(target, {}, 1024, max_staged),
                         fd::Greedy{}};
     const auto result = decoder.generate(kPrompt, {.max_tokens = 60, .n_draft = 5});
@@ -448,6 +534,8 @@ TEST_CASE("settings that cannot be are refused") {
   toy::Target model(16);
   CHECK_THROWS_AS(drafter_of(model, {.branching = {2, 0}}), fd::Error);
   CHECK_THROWS_AS(drafter_of(model, {.branching = {64}}), fd::Error);
+  const fd::BestFirstSettings nobody{.beam = 0};
+  CHECK_THROWS_AS(drafter_of(model, {.best_first = nobody}), fd::Error);
   CHECK_THROWS_AS(drafter_of(model, {.siblings = fd::Siblings::kPointMass}), fd::Error);
   CHECK(drafter_of(model, {}).max_depth() == 4);
   CHECK(drafter_of(model, {}, 64, 3).max_depth() == 3);

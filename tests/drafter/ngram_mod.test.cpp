@@ -1,5 +1,7 @@
 #include <foredraft/drafter/ngram_mod.hpp>
 
+#include <sstream>
+
 #include "support/catch.hpp"
 #include "support/proposed.hpp"
 
@@ -140,6 +142,26 @@ TEST_CASE("cuts and snapshots: the text is entered as it is") {
   CHECK(proposed(drafter, joined({ascending(10, 3), {70, 71, 10, 11, 12}}), 2) == Tokens{70, 71});
   drafter.restore(drafter.snapshot());
   CHECK(proposed(drafter, {1, 2, 3, 4, 5, 1, 2, 3}, 2) == Tokens{4, 5});
+}
+
+TEST_CASE("a table goes into a file and comes back, with the present text in it") {
+  const fd::VocabularyFingerprint vocabulary{.n_vocab = 1000};
+  fd::NgramMod drafter(table_of());
+  proposed(drafter, kText, 0);
+  std::stringstream file;
+  drafter.save(file, vocabulary);
+  const std::string bytes = file.str();
+
+  fd::NgramMod other(table_of());
+  proposed(other, {1, 70, 71, 72, 73}, 0);
+  std::istringstream in(bytes);
+  other.load(in, vocabulary);
+  CHECK(proposed(other, {1, 70, 71, 72, 73, 10, 11, 12}, 2) == ascending(13, 2));
+  CHECK(proposed(other, {1, 70, 71, 72, 73, 10, 11, 12, 70, 71, 72}, 1) == Tokens{73});
+
+  fd::NgramMod longer(table_of(1 << 8, 4));
+  std::istringstream again(bytes);
+  CHECK_THROWS_WITH(longer.load(again, vocabulary), Catch::Matchers::Contains("3-grams"));
 }
 
 TEST_CASE("n-gram mod: no token outside the target's vocabulary is proposed") {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <memory>
 #include <random>
+#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -125,6 +126,26 @@ TEST_CASE("of two outputs between which nothing was proposed the longer is remem
   chain.reset();
   (void)proposed(chain, {9}, 0);
   CHECK(chain.cache()->held().tokens == 4);
+}
+
+TEST_CASE("outputs go into a file, that of this request included, and come back beside others") {
+  const fd::VocabularyFingerprint vocabulary{.n_vocab = 100};
+  Chain chain;
+  run(chain, {50}, {1, 2, 3, 4, 5});
+  std::stringstream file;
+  chain.save(file, vocabulary);
+  CHECK(chain.cache()->held().tokens == 5);
+
+  Chain other;
+  run(other, {50}, {7, 8, 9});
+  other.load(file, vocabulary);
+  other.reset();
+  CHECK(proposed(other, {60, 1, 2, 3}, 8) == Tokens{4, 5});
+  CHECK(proposed(other, {60, 1, 2, 3, 7, 8}, 8) == Tokens{9});
+
+  Chain none({.max_cached_requests = 0});
+  CHECK_THROWS_AS(none.save(file, vocabulary), fd::Error);
+  CHECK_THROWS_AS(none.load(file, vocabulary), fd::Error);
 }
 
 TEST_CASE("a shared cache serves every sequence") {

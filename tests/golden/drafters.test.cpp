@@ -235,18 +235,24 @@ TEST_CASE("smollm2-135m writes the same text with every drafter that has a model
   Model draft = fd::load(plain.cpu, *file, {.requantize = fd::TensorType::kQ4_0});
   const auto chain = [&] { return fd::ModelDrafter<Model>(draft, {}, kContext); };
   const auto tree = [&] { return fd::ModelTreeDrafter<Model>(draft, {}, kContext); };
+  const auto best = [&] {
+    return fd::ModelTreeDrafter<Model>(draft, {.best_first = fd::BestFirstSettings()}, kContext);
+  };
   const auto layers = fd::layers_without_second_quarter(plain.model.config());
   const auto self = [&] { return fd::SelfDrafter<fd::Cpu, Cache>(plain.model, layers); };
-  check_drafters(plain, {{"ModelDrafter", [&](Chain& all) { all.add("only", chain()); }},
-                         {"ModelTreeDrafter", [&](Chain& all) { all.add("only", tree()); }},
-                         {"SelfDrafter", [&](Chain& all) { all.add("only", self()); }},
-                         {"Chain", [&](Chain& all) {
-                            all.add("lookup", fd::PromptLookup(kLookup));
-                            all.add("cache", fd::NgramCache());
-                            all.add("suffix", fd::SuffixDecoding<Shape::kTree>());
-                            all.add("recycling", fd::TokenRecycling<Shape::kTree>());
-                            all.add("self", self());
-                            all.add("model", chain());
-                            all.add("tree", tree());
-                          }}});
+  check_drafters(plain,
+                 {{"ModelDrafter", [&](Chain& all) { all.add("only", chain()); }},
+                  {"ModelTreeDrafter", [&](Chain& all) { all.add("only", tree()); }},
+                  {"ModelTreeDrafter, best first", [&](Chain& all) { all.add("only", best()); }},
+                  {"SelfDrafter", [&](Chain& all) { all.add("only", self()); }},
+                  {"Chain", [&](Chain& all) {
+                     all.add("lookup", fd::PromptLookup(kLookup));
+                     all.add("cache", fd::NgramCache());
+                     all.add("suffix", fd::SuffixDecoding<Shape::kTree>());
+                     all.add("recycling", fd::TokenRecycling<Shape::kTree>());
+                     all.add("self", self());
+                     all.add("model", chain());
+                     all.add("tree", tree());
+                     all.add("best", best());
+                   }}});
 }

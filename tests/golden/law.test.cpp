@@ -108,11 +108,11 @@ struct Drafts {
   std::vector<fd::Law> said = {};          // mutant: what is handed over as q; empty: q
   std::optional<Siblings> said_made = {};  // mutant: how siblings are said to be made
 };
+using Source = Drafts::Source;
 
 /// @param contexts of the nodes
 void propose(const Drafts& how, fd::Position anchor, fd::Rng& rng, fd::DraftTree& draft,
              std::array<int, fd::DraftTree::kMaxNodes>& contexts) {
-  using Source = Drafts::Source;
   draft.reset(0);
   contexts[0] = 0;
   std::vector<double> weights;
@@ -215,6 +215,129 @@ Outcome test_law(const std::vector<std::vector<float>>& rows, const SamplingOpti
   return {statistics::g_test(seen, wanted), accepted / kRuns};
 }
 
+/// What drafts are drawn from, in every context.
+struct DraftLaws {
+  std::vector<fd::Law> wide;    // of another shape than p everywhere, on tokens that p is cut from
+  std::vector<fd::Law> narrow;  // of three tokens, zero where p has mass
+  std::vector<fd::Law> unwarped;
+};
+DraftLaws draft_laws(const std::vector<std::vector<float>>& rows) {
+  DraftLaws laws;
+  for (int context = 0; context < kContexts; ++context) {
+    auto mixed = law::p_of(rows[fd::idx(context)], {.temperature = 1.7f});
+    const auto other =
+        law::p_of(rows[fd::idx((context * 37 + 11) % kContexts)], {.temperature = 1.0f});
+    for (int rank = 0; rank < kRanks; ++rank)
+      mixed[fd::idx(rank)] =
+          0.7 * mixed[fd::idx(rank)] + 0.3 * other[fd::idx((rank + context) % kRanks)];
+    laws.wide.push_back(law::sparse(mixed));
+    laws.narrow.push_back(
+        law::sparse(law::p_of(rows[fd::idx(context)], {.temperature = 0.6f, .top_k = 3})));
+    laws.unwarped.push_back(law::sparse(law::p_of(rows[fd::idx(context)], {.temperature = 1.0f})));
+  }
+  return laws;
+}
+
+/// Forms of draft that several rules are tried on.
+struct Forms {
+  DraftLaws laws;
+  Drafts found = {};
+  Drafts drawn = {.source = Source::kDrawn, .q = laws.wide};
+  Drafts drawn_narrow = {.source = Source::kDrawn, .q = laws.narrow};
+  Drafts independent = {.source = Source::kDrawn, .branching = {2, 2, 1}, .q = laws.wide};
+  Drafts distinct = {.source = Source::kDrawn,
+                     .branching = {3, 2, 1},
+                     .q = laws.wide,
+                     .made = Siblings::kWithoutReplacement};
+};
+
+constexpr int kTests = 14;
+constexpr double kFalseAlarm = 1e-6 / kTests;
+
+/// Tests on the same rows, each with a seed of its own.
+class Tests {
+ public:
+  explicit Tests(const std::vector<std::vector<float>>& rows) : rows_(rows) {}
+
+  int count() const { return count_; }
+
+  template <typename A>
+  void holds(const std::string& name, const SamplingOptions& sampling, const A& rule,
+             const Drafts& drafts) {
+    const Outcome outcome =
+        test_law(rows_, sampling, rule, drafts, static_cast<std::uint64_t>(++count_));
+    INFO(name << ", accepted " << outcome.accepted);
+    CHECK(outcome.p_value > kFalseAlarm);
+    CHECK(outcome.accepted > 0.1);  // else little of the rule was tried
+  }
+
+  template <typename A>
+  void refuted(const std::string& name, const A& rule, const Drafts& drafts) const {
+    INFO(name);
+    CHECK(test_law(rows_, {.temperature = 1.0f, .top_k = 8}, rule, drafts, 1).p_value <
+          kFalseAlarm);
+  }
+
+ private:
+  const std::vector<std::vector<float>>& rows_;
+  int count_ = 0;
+};
+
+void test_match(Tests& tests, const std::vector<fd::Law>& wide) {
+  const fd::SampleAndMatch match;
+  tests.holds("match, drafts of their own noise", {.temperature = 1.0f, .top_k = 8}, match,
+              {.source = Source::kUnrelated, .q = wide});
+  tests.holds("match, coupled drafts", {.temperature = 0.8f, .top_k = 6}, match,
+              {.source = Source::kCoupled, .q = wide});
+  tests.holds("match, a tree", {.temperature = 1.0f, .top_k = 5}, match, {.branching = {3, 2, 1}});
+  tests.holds("match, a coupled tree", {.temperature = 1.0f, .top_k = 7}, match,
+              {.source = Source::kCoupled,
+               .branching = {2, 2, 1},
+               .q = wide,
+               .made = Siblings::kWithoutReplacement});
+}
+
+void test_rejection(Tests& tests, const Forms& forms) {
+  const fd::RejectionSampling rejection;
+  tests.holds("rejection, coupled drafts", {.temperature = 1.0f, .top_k = 6}, rejection,
+              {.source = Source::kCoupled, .q = forms.laws.wide});
+  tests.holds("rejection, found", {.temperature = 1.0f, .top_k = 7}, rejection, forms.found);
+  tests.holds("rejection, drawn", {.temperature = 1.0f, .top_k = 8}, rejection, forms.drawn);
+  tests.holds("rejection, drawn from few", {.temperature = 1.3f, .top_k = 6}, rejection,
+              forms.drawn_narrow);
+  tests.holds("rejection, found siblings", {.temperature = 1.2f, .top_k = 4}, rejection,
+              {.branching = {3, 2, 1}});
+  tests.holds("rejection, independent siblings", {.temperature = 1.0f, .top_k = 8}, rejection,
+              forms.independent);
+  tests.holds("rejection, siblings without replacement", {.temperature = 0.9f, .top_k = 6},
+              rejection, forms.distinct);
+}
+
+void test_block(Tests& tests, const Forms& forms) {
+  const fd::BlockVerification block;
+  tests.holds("block, found", {.temperature = 1.0f, .top_k = 6}, block, forms.found);
+  tests.holds("block, drawn", {.temperature = 1.0f, .top_k = 8}, block, forms.drawn);
+  tests.holds("block, drawn from few", {.temperature = 1.2f, .top_k = 5, .top_p = 0.95f}, block,
+              forms.drawn_narrow);
+}
+
+/// Tests of this size see mistakes.
+void test_mistakes(const Tests& tests, const Forms& forms) {
+  tests.refuted("nothing subtracted after a rejection",
+                mutants::rejection({.residual = mutants::Rejection::Residual::kNotSubtracted}),
+                forms.drawn);
+  tests.refuted("block verification that stops at the first failure",
+                mutants::block({.stop_at_first_failure = true}), forms.drawn);
+  const fd::RejectionSampling rejection;
+  Drafts mistaken = forms.drawn_narrow;
+  mistaken.said = forms.laws.unwarped;
+  tests.refuted("q before its temperature and top-k", rejection, mistaken);
+  mistaken = forms.distinct;
+  mistaken.q = forms.laws.narrow;
+  mistaken.said_made = Siblings::kIndependent;
+  tests.refuted("siblings without replacement verified as independent ones", rejection, mistaken);
+}
+
 }  // namespace
 
 TEST_CASE("smollm2-135m: what every rule emits has the law p, one false alarm in a million") {
@@ -226,87 +349,11 @@ TEST_CASE("smollm2-135m: what every rule emits has the law p, one false alarm in
       rows_of_contexts(model, model.tokenizer().encode("The old woman opened the door and"));
   REQUIRE(rows.size() == kContexts);
 
-  // q of another shape than p everywhere, with tokens that p is cut from; and q of three tokens,
-  // zero where p has mass.
-  std::vector<fd::Law> wide, narrow, unwarped;
-  for (int context = 0; context < kContexts; ++context) {
-    auto mixed = law::p_of(rows[fd::idx(context)], {.temperature = 1.7f});
-    const auto other =
-        law::p_of(rows[fd::idx((context * 37 + 11) % kContexts)], {.temperature = 1.0f});
-    for (int rank = 0; rank < kRanks; ++rank)
-      mixed[fd::idx(rank)] =
-          0.7 * mixed[fd::idx(rank)] + 0.3 * other[fd::idx((rank + context) % kRanks)];
-    wide.push_back(law::sparse(mixed));
-    narrow.push_back(
-        law::sparse(law::p_of(rows[fd::idx(context)], {.temperature = 0.6f, .top_k = 3})));
-    unwarped.push_back(law::sparse(law::p_of(rows[fd::idx(context)], {.temperature = 1.0f})));
-  }
-
-  using Source = Drafts::Source;
-  constexpr int kTests = 14;
-  constexpr double kFalseAlarm = 1e-6 / kTests;
-  int tests = 0;
-  const auto holds = [&](const std::string& name, const SamplingOptions& sampling, const auto& rule,
-                         const Drafts& drafts) {
-    const Outcome outcome =
-        test_law(rows, sampling, rule, drafts, static_cast<std::uint64_t>(++tests));
-    INFO(name << ", accepted " << outcome.accepted);
-    CHECK(outcome.p_value > kFalseAlarm);
-    CHECK(outcome.accepted > 0.1);  // else little of the rule was tried
-  };
-  const Drafts found{};
-  const Drafts drawn{.source = Source::kDrawn, .q = wide};
-  const Drafts drawn_narrow{.source = Source::kDrawn, .q = narrow};
-  const Drafts independent{.source = Source::kDrawn, .branching = {2, 2, 1}, .q = wide};
-  const Drafts distinct{.source = Source::kDrawn,
-                        .branching = {3, 2, 1},
-                        .q = wide,
-                        .made = Siblings::kWithoutReplacement};
-  const fd::SampleAndMatch match;
-  const fd::RejectionSampling rejection;
-  const fd::BlockVerification block;
-
-  holds("match, drafts of their own noise", {.temperature = 1.0f, .top_k = 8}, match,
-        {.source = Source::kUnrelated, .q = wide});
-  holds("match, coupled drafts", {.temperature = 0.8f, .top_k = 6}, match,
-        {.source = Source::kCoupled, .q = wide});
-  holds("match, a tree", {.temperature = 1.0f, .top_k = 5}, match, {.branching = {3, 2, 1}});
-  holds("match, a coupled tree", {.temperature = 1.0f, .top_k = 7}, match,
-        {.source = Source::kCoupled,
-         .branching = {2, 2, 1},
-         .q = wide,
-         .made = Siblings::kWithoutReplacement});
-  holds("rejection, coupled drafts", {.temperature = 1.0f, .top_k = 6}, rejection,
-        {.source = Source::kCoupled, .q = wide});
-  holds("rejection, found", {.temperature = 1.0f, .top_k = 7}, rejection, found);
-  holds("rejection, drawn", {.temperature = 1.0f, .top_k = 8}, rejection, drawn);
-  holds("rejection, drawn from few", {.temperature = 1.3f, .top_k = 6}, rejection, drawn_narrow);
-  holds("rejection, found siblings", {.temperature = 1.2f, .top_k = 4}, rejection,
-        {.branching = {3, 2, 1}});
-  holds("rejection, independent siblings", {.temperature = 1.0f, .top_k = 8}, rejection,
-        independent);
-  holds("rejection, siblings without replacement", {.temperature = 0.9f, .top_k = 6}, rejection,
-        distinct);
-  holds("block, found", {.temperature = 1.0f, .top_k = 6}, block, found);
-  holds("block, drawn", {.temperature = 1.0f, .top_k = 8}, block, drawn);
-  holds("block, drawn from few", {.temperature = 1.2f, .top_k = 5, .top_p = 0.95f}, block,
-        drawn_narrow);
-  CHECK(tests == kTests);
-
-  // Tests of this size see mistakes.
-  const auto refuted = [&](const std::string& name, const auto& rule, const Drafts& drafts) {
-    INFO(name);
-    CHECK(test_law(rows, {.temperature = 1.0f, .top_k = 8}, rule, drafts, 1).p_value < kFalseAlarm);
-  };
-  refuted("nothing subtracted after a rejection",
-          mutants::rejection({.residual = mutants::Rejection::Residual::kNotSubtracted}), drawn);
-  refuted("block verification that stops at the first failure",
-          mutants::block({.stop_at_first_failure = true}), drawn);
-  Drafts mistaken = drawn_narrow;
-  mistaken.said = unwarped;
-  refuted("q before its temperature and top-k", rejection, mistaken);
-  mistaken = distinct;
-  mistaken.q = narrow;
-  mistaken.said_made = Siblings::kIndependent;
-  refuted("siblings without replacement verified as independent ones", rejection, mistaken);
+  const Forms forms{draft_laws(rows)};
+  Tests tests(rows);
+  test_match(tests, forms.laws.wide);
+  test_rejection(tests, forms);
+  test_block(tests, forms);
+  CHECK(tests.count() == kTests);
+  test_mistakes(tests, forms);
 }

@@ -146,8 +146,6 @@ class RulesOfThisProject(Tree):
         for backend in ("cpu", "cuda", "reference"):
             self.header(f"backend/{backend}/c.hpp")
         self.header("cache/storage.hpp", "<foredraft/backend/cpu/c.hpp>")
-        for name in ("load", "packed_weights", "packed_file"):
-            self.header(f"model/{name}.hpp", "<foredraft/backend/cpu/c.hpp>")
         self.header("sampling/s.hpp")
 
     def test_exceptions(self):
@@ -155,11 +153,8 @@ class RulesOfThisProject(Tree):
         self.assertEqual(layers.problems(self.root), [])
         page = self.root / "docs" / "design" / "layers.md"
         text = page.read_text()
-        for path in ("cache/storage.hpp", "model/load.hpp", "model/packed_weights.hpp",
-                     "model/packed_file.hpp"):
-            with self.subTest(path):
-                page.write_text(text.replace(f"`{path}`", "`model/none.hpp`"))
-                self.assert_found(layers, path, "backend/cpu/c.hpp, by a finer rule")
+        page.write_text(text.replace("`cache/storage.hpp`", "`model/none.hpp`"))
+        self.assert_found(layers, "cache/storage.hpp", "backend/cpu/c.hpp, by a finer rule")
         page.write_text(text)
 
     def test_named(self):
@@ -167,15 +162,14 @@ class RulesOfThisProject(Tree):
         for path, code in [
                 ("model/x.hpp", "cpu::Rows<float>"), ("model/family/x.hpp", "foredraft::cuda::Rows"),
                 ("cache/x.hpp", "cpu::Rows<float>"), ("cache/x.hpp", "cuda::Rows"),
-                ("cache/storage.hpp", "cuda::Rows"), ("model/load.hpp", "cuda::Rows"),
-                ("model/packed_weights.hpp", "cuda::Rows"), ("model/packed_file.hpp", "cuda::Rows"),
+                ("cache/storage.hpp", "cuda::Rows"), ("model/load.hpp", "cpu::PackedMatrix"),
                 ("backend/cuda/x.hpp", "cpu::Rows<float>"), ("backend/x.hpp", "cpu::Rows<float>")]:
             with self.subTest(f"{path} names {code}"):
                 self.write(f"include/foredraft/{path}", f"// {code}\nusing T = {code};\n")
                 self.assert_found(layers, path, "does not name", "by a finer rule")
                 self.write(f"include/foredraft/{path}", f"// {code}\n")
                 self.assertEqual(layers.problems(self.root), [])
-        for path in ("cache/storage.hpp", "model/packed_file.hpp", "backend/cpu/x.hpp"):
+        for path in ("cache/storage.hpp", "backend/cpu/x.hpp"):
             self.write(f"include/foredraft/{path}", "using T = cpu::Rows<float>;\n")
             self.assertEqual(layers.problems(self.root), [])
 
@@ -184,11 +178,6 @@ class RulesOfThisProject(Tree):
                 ("model/x.hpp", "backend/cpu/c.hpp"), ("model/family/x.hpp", "backend/cpu/c.hpp"),
                 ("model/x.hpp", "backend/cuda/c.hpp"), ("model/family/x.hpp", "backend/cuda/c.hpp"),
                 ("model/x.hpp", "backend/reference/c.hpp"),
-                ("model/load.hpp", "backend/cuda/c.hpp"), ("model/load.hpp", "backend/reference/c.hpp"),
-                ("model/packed_weights.hpp", "backend/cuda/c.hpp"),
-                ("model/packed_weights.hpp", "backend/reference/c.hpp"),
-                ("model/packed_file.hpp", "backend/cuda/c.hpp"),
-                ("model/packed_file.hpp", "backend/reference/c.hpp"),
                 ("cache/x.hpp", "backend/cpu/c.hpp"), ("cache/x.hpp", "backend/cuda/c.hpp"),
                 ("cache/x.hpp", "backend/reference/c.hpp"),
                 ("cache/storage.hpp", "backend/cuda/c.hpp"),

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include <foredraft/backend/cpu/packed_matrix.hpp>
 #include <foredraft/core/error.hpp>
 
 #include "support/catch.hpp"
@@ -46,7 +47,7 @@ struct Written {
     return fd::Gguf::open(folder.path / "model.gguf");
   }
 
-  fd::PackedHead plan() const { return fd::plan_packed_file(model, views); }
+  fd::PackedHead plan() const { return fd::plan_packed_file<fd::cpu::PackedMatrix>(model, views); }
 
   /// What is wrong with these bytes as a packed file.
   std::string difference(const std::vector<std::byte>& bytes) const {
@@ -185,7 +186,7 @@ TEST_CASE("a packed file that is cut off anywhere, or longer, is refused") {
 TEST_CASE("a model that is no file has no packed file") {
   const auto bytes = TinyModel{}.file();
   try {
-    (void)fd::plan_packed_file(fd::Gguf::parse(bytes), {});
+    (void)fd::plan_packed_file<fd::cpu::PackedMatrix>(fd::Gguf::parse(bytes), {});
     FAIL("planned");
   } catch (const fd::Error& error) {
     CHECK(error.code() == fd::ErrorCode::kInvalidOption);

@@ -14,7 +14,7 @@ namespace fd = foredraft;
 
 namespace {
 
-using Cache = fd::LinearCache<fd::f16>;
+using Cache = fd::HybridCache<fd::f16>;
 const std::vector<fd::TokenId> kPrompt{72, 101, 108, 108, 111, 44, 32, 119, 111};
 const std::vector<std::vector<int>> kBranchings{{3, 2, 1, 1}, {1, 1, 1, 1}, {2, 3}};
 

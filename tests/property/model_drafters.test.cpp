@@ -156,6 +156,20 @@ TEST_CASE("so does a model's tree") {
   }
 }
 
+TEST_CASE("so does a tree that follows what the model is sure of, and chains in its place") {
+  Similar model(same());
+  for (const How how : {How::kArgmax, How::kCoupled, How::kDrawn, How::kAuto}) {
+    CAPTURE(static_cast<int>(how));
+    const fd::ModelTreeSettings settings{.branching = std::vector<int>(16, 1),
+                                         .sampling = how,
+                                         .best_first = fd::BestFirstSettings{.children = 4}};
+    check<Shape::kTree>("tree", [&]() -> fd::AnyDrafter<Shape::kTree> {
+      return fd::ModelTreeDrafter<Similar, toy::TokenCache>(model, toy::TokenCache(400, 64),
+                                                            settings);
+    });
+  }
+}
+
 TEST_CASE("so does a model of another vocabulary, by either translation") {
   Similar model(mirrored());
   const fd::TextCodec target = Similar(same()).codec();
@@ -290,5 +304,18 @@ TEST_CASE("so do drawn trees, alone and beside what is found") {
       if (lookup) chain.add("lookup", fd::PromptLookup());
     });
     CHECK(seen.drawn_depth == static_cast<int>(branching.size()));
+  }
+}
+
+TEST_CASE("so do trees that follow what the model is sure of, and draws in their place") {
+  for (const How how : {How::kArgmax, How::kAuto}) {
+    CAPTURE(static_cast<int>(how));
+    const Seen seen = check_law(3, 5, [how](Chain& chain, toy::Target& model) {
+      chain.add("model", Tree(model, toy::TokenCache{32, 16},
+                              {.branching = {1, 1, 1},
+                               .sampling = how,
+                               .best_first = fd::BestFirstSettings{.children = 2, .beam = 2}}));
+    });
+    CHECK((seen.drawn_depth > 0) == (how == How::kAuto));
   }
 }

@@ -11,103 +11,154 @@
 
 #include "backend/cpu/random_matrix.hpp"
 
-std::vector<std::byte> TinyModel::file() const {
-  using namespace foredraft;
-  GgufWriter writer;
-  const auto number = [&](const char* key, int value) {
-    writer.add(family + "." + key, static_cast<std::uint32_t>(value));
-  };
-  writer.add("general.architecture", family);
-  number("block_count", n_layers);
-  number("context_length", n_ctx);
-  number("embedding_length", d_model);
-  number("feed_forward_length", d_ff);
-  number("attention.head_count", n_heads);
-  const bool hybrid = delta_nets();
-  if (family != "gemma4") {
-    number("attention.head_count_kv", n_kv_heads);
-    number("attention.key_length", d_head);
-    number("attention.value_length", d_head);
-    number("rope.dimension_count", hybrid ? d_head / 2 : d_head);
+namespace {
+
+namespace fd = foredraft;
+using fd::TensorType;
+using kernels_under_test::FileMatrix;
+
+/// What families differ in.
+struct Traits {
+  const TinyModel& model;
+  bool hybrid = model.delta_nets();
+  bool gemma2 = model.family == "gemma2";
+  bool gemma3 = model.family == "gemma3";
+  bool gemma4 = model.family == "gemma4";
+  bool olmo2 = model.family == "olmo2";
+  bool fused = model.family == "phi3";
+  bool next = model.family == "qwen3next";
+  bool mixture = next || model.family == "qwen3moe";
+  bool head_norms = gemma3 || gemma4 || mixture || hybrid || model.family == "qwen3";
+};
+
+/// Sizes of a gated delta net.
+struct DeltaNet {
+  int key_heads;
+  int heads;
+  int key;
+  int value;
+
+  int d_values() const { return heads * value; }
+  int d_qkv() const { return 2 * key_heads * key + d_values(); }
+};
+
+/// What layers of one model differ in.
+struct Layer {
+  std::string blk;  // what the names of its tensors begin with
+  int kv_heads;
+  int size;        // of a head
+  bool full;       // of gemma4, without a window: its values are made from keys
+  bool shares;     // of gemma4, the keys of an earlier one
+  bool recurrent;  // a gated delta net
+};
+
+/// The numbers of a file.
+struct Metadata {
+  const TinyModel& model;
+  fd::GgufWriter& writer;
+  Traits is{model};
+
+  void number(const char* key, int value) const {
+    writer.add(model.family + "." + key, static_cast<std::uint32_t>(value));
   }
-  if (n_predicting > 0) number("nextn_predict_layers", n_predicting);
-  if (hybrid) {
+
+  void add_sizes() const {
+    writer.add("general.architecture", model.family);
+    number("block_count", model.n_layers);
+    number("context_length", model.n_ctx);
+    number("embedding_length", model.d_model);
+    number("feed_forward_length", model.d_ff);
+    number("attention.head_count", model.n_heads);
+    if (!is.gemma4) {
+      number("attention.head_count_kv", model.n_kv_heads);
+      number("attention.key_length", model.d_head);
+      number("attention.value_length", model.d_head);
+      number("rope.dimension_count", is.hybrid ? model.d_head / 2 : model.d_head);
+    }
+    if (model.n_predicting > 0) number("nextn_predict_layers", model.n_predicting);
+  }
+
+  void add_delta_net(const DeltaNet& net) const {
     number("full_attention_interval", 2);
     number("ssm.conv_kernel", 4);
-    number("ssm.state_size", kKey);
-    number("ssm.group_count", kKeyHeads);
-    number("ssm.time_step_rank", kHeads);
-    number("ssm.inner_size", kHeads * kValue);
-    number("expert_shared_feed_forward_length", d_ff);
+    number("ssm.state_size", net.key);
+    number("ssm.group_count", net.key_heads);
+    number("ssm.time_step_rank", net.heads);
+    number("ssm.inner_size", net.d_values());
+    number("expert_shared_feed_forward_length", model.d_ff);
   }
-  const bool gemma3 = family == "gemma3";
-  if (gemma3) {
-    number("attention.sliding_window", window);
-    number("attention.sliding_window_pattern", 3);
-    writer.add("gemma3.rope.freq_base", 1e6f);
-  }
-  const bool gemma2 = family == "gemma2";
-  if (gemma2) {
-    number("attention.sliding_window", window);
-    writer.add("gemma2.attn_logit_softcapping", 2.0f);
-    writer.add("gemma2.final_logit_softcapping", 4.0f);
-  }
-  if (family == "granite") {
-    writer.add("granite.embedding_scale", 3.0f);
-    writer.add("granite.attention.scale", 0.5f);
-    writer.add("granite.residual_scale", 0.4f);
-    writer.add("granite.logit_scale", 4.0f);
-  }
-  const bool gemma4 = family == "gemma4";
-  if (gemma4) add_gemma4(writer);
-  const bool olmo2 = family == "olmo2";
-  const bool fused = family == "phi3";
-  const bool next = family == "qwen3next";
-  const bool mixture = next || family == "qwen3moe";
-  const bool head_norms = gemma3 || gemma4 || mixture || hybrid || family == "qwen3";
-  if (mixture) {
-    number("expert_count", n_experts);
-    number("expert_used_count", n_used);
-    number("expert_feed_forward_length", d_ff);
-  }
-  writer.add(family + ".attention.layer_norm_rms_epsilon", 1e-6f);
-  add_vocabulary(writer);
 
-  std::deque<kernels_under_test::FileMatrix> kept;  // the writer refers to the data
-  unsigned next_seed = seed * 1000;
-  const auto matrix = [&](const std::string& name, int n_out, int n_in, TensorType as) {
-    const auto& m = kept.emplace_back(kernels_under_test::random_matrix(
-        as, static_cast<std::size_t>(n_out), static_cast<std::size_t>(n_in), ++next_seed));
+  void add_windows_and_factors() const {
+    if (is.gemma3) {
+      number("attention.sliding_window", model.window);
+      number("attention.sliding_window_pattern", 3);
+      writer.add("gemma3.rope.freq_base", 1e6f);
+    }
+    if (is.gemma2) {
+      number("attention.sliding_window", model.window);
+      writer.add("gemma2.attn_logit_softcapping", 2.0f);
+      writer.add("gemma2.final_logit_softcapping", 4.0f);
+    }
+    if (model.family == "granite") {
+      writer.add("granite.embedding_scale", 3.0f);
+      writer.add("granite.attention.scale", 0.5f);
+      writer.add("granite.residual_scale", 0.4f);
+      writer.add("granite.logit_scale", 4.0f);
+    }
+  }
+
+  void add_experts() const {
+    number("expert_count", model.n_experts);
+    number("expert_used_count", model.n_used);
+    number("expert_feed_forward_length", model.d_ff);
+  }
+};
+
+/// Random tensors, each with the next seed.
+struct Tensors {
+  const TinyModel& model;
+  fd::GgufWriter& writer;
+  DeltaNet net;
+  int d_input;  // of each layer's own embedding
+  Traits is{model};
+  unsigned last_seed = model.seed * 1000;
+  std::deque<FileMatrix> kept = {};  // the writer refers to the data
+
+  FileMatrix draw(int n_out, int n_in, TensorType as) {
+    return kernels_under_test::random_matrix(as, static_cast<std::size_t>(n_out),
+                                             static_cast<std::size_t>(n_in), ++last_seed);
+  }
+  FileMatrix& keep(int n_out, int n_in, TensorType as) {
+    return kept.emplace_back(draw(n_out, n_in, as));
+  }
+
+  void matrix(const std::string& name, int n_out, int n_in, TensorType as) {
+    const FileMatrix& m = keep(n_out, n_in, as);
     writer.add_tensor(name, as, {m.n_in, m.n_out}, m.bytes);
-  };
-  const auto vector = [&](const std::string& name, int n) {
-    const auto& m = kept.emplace_back(kernels_under_test::random_matrix(
-        TensorType::kF32, 1, static_cast<std::size_t>(n), ++next_seed));
-    if (name == without) return;
+  }
+  void matrix(const std::string& name, int n_out, int n_in) {
+    matrix(name, n_out, n_in, model.type);
+  }
+  void vector(const std::string& name, int n) {
+    const FileMatrix& m = keep(1, n, TensorType::kF32);
+    if (name == model.without) return;
     writer.add_tensor(name, TensorType::kF32, {m.n_in}, m.bytes);
-  };
-  const auto constants = [&](const std::string& name, int n, float value) {
-    auto& m = kept.emplace_back(kernels_under_test::random_matrix(
-        TensorType::kF32, 1, static_cast<std::size_t>(n), ++next_seed));
+  }
+  void constants(const std::string& name, int n, float value) {
+    FileMatrix& m = keep(1, n, TensorType::kF32);
     for (int i = 0; i < n; ++i) std::memcpy(&m.bytes[4 * static_cast<std::size_t>(i)], &value, 4);
     writer.add_tensor(name, TensorType::kF32, {m.n_in}, m.bytes);
-  };
-  const auto experts = [&](const std::string& name, int n_out, int n_in) {
-    const auto& m = kept.emplace_back(
-        kernels_under_test::random_matrix(type, static_cast<std::size_t>(n_experts * n_out),
-                                          static_cast<std::size_t>(n_in), ++next_seed));
-    const auto n = static_cast<std::size_t>(n_experts);
-    writer.add_tensor(name, type, {m.n_in, m.n_out / n, n}, m.bytes);
-  };
-  const auto gate_and_up = [&](const std::string& name) {
-    const auto draw = [&] {
-      return kernels_under_test::random_matrix(type, static_cast<std::size_t>(n_experts * d_ff),
-                                               static_cast<std::size_t>(d_model), ++next_seed);
-    };
-    const auto gate = draw();
-    auto& both = kept.emplace_back(draw());
+  }
+  void experts(const std::string& name, int n_out, int n_in) {
+    const FileMatrix& m = keep(model.n_experts * n_out, n_in, model.type);
+    const auto n = static_cast<std::size_t>(model.n_experts);
+    writer.add_tensor(name, model.type, {m.n_in, m.n_out / n, n}, m.bytes);
+  }
+  void gate_and_up(const std::string& name) {
+    const FileMatrix gate = draw(model.n_experts * model.d_ff, model.d_model, model.type);
+    FileMatrix& both = keep(model.n_experts * model.d_ff, model.d_model, model.type);
     const auto up = both.bytes;
-    const auto n = static_cast<std::size_t>(n_experts);
+    const auto n = static_cast<std::size_t>(model.n_experts);
     const std::size_t one = up.size() / n;
     both.bytes.clear();
     for (std::size_t at = 0; at < up.size(); at += one) {
@@ -116,99 +167,157 @@ std::vector<std::byte> TinyModel::file() const {
                           half->begin() + static_cast<std::ptrdiff_t>(at + one));
       }
     }
-    writer.add_tensor(name, type, {both.n_in, 2 * both.n_out / n, n}, both.bytes);
-  };
-  matrix("token_embd.weight", n_vocab, d_model, type);
-  vector("output_norm.weight", d_model);
-  if (!tied) matrix("output.weight", n_vocab, d_model, type);
-  if (gemma4) {
-    matrix("per_layer_token_embd.weight", n_vocab, n_layers * kInput, type);
-    matrix("per_layer_model_proj.weight", n_layers * kInput, d_model, type);
-    vector("per_layer_proj_norm.weight", kInput);
-    vector("rope_freqs.weight", d_head);  // of heads twice as large, which turn in pairs
-    std::vector<float> factors(static_cast<std::size_t>(d_head), 1.0f);
-    std::fill(factors.begin() + d_head / 4, factors.end(), 1e30f);  // a part of each head turns
+    writer.add_tensor(name, model.type, {both.n_in, 2 * both.n_out / n, n}, both.bytes);
+  }
+
+  void add_ends() {
+    matrix("token_embd.weight", model.n_vocab, model.d_model);
+    vector("output_norm.weight", model.d_model);
+    if (!model.tied) matrix("output.weight", model.n_vocab, model.d_model);
+  }
+
+  /// What gemma4 has outside of its layers.
+  void add_inputs() {
+    matrix("per_layer_token_embd.weight", model.n_vocab, model.n_layers * d_input);
+    matrix("per_layer_model_proj.weight", model.n_layers * d_input, model.d_model);
+    vector("per_layer_proj_norm.weight", d_input);
+    vector("rope_freqs.weight", model.d_head);  // of heads twice as large, which turn in pairs
+    std::vector<float> factors(static_cast<std::size_t>(model.d_head), 1.0f);
+    std::fill(factors.begin() + model.d_head / 4, factors.end(), 1e30f);  // a part of each turns
     std::memcpy(kept.back().bytes.data(), factors.data(), kept.back().bytes.size());
   }
-  for (int i = 0; i < n_layers; ++i) {
-    const std::string layer = "blk." + std::to_string(i) + ".";
-    const bool full = gemma4 && full_in_gemma4(i);
-    const bool shares = gemma4 && i >= n_layers - shared_in_gemma4();
-    const int kv_heads = full ? 1 : n_kv_heads;
-    const int size = full ? 2 * d_head : d_head;  // of a head
-    if (!olmo2) vector(layer + "attn_norm.weight", d_model);
-    // Its input need not fill a block of 256: real files fall back to blocks of 32 there too.
-    const TensorType of_output = quant_geometry(type).elements != 0 ? TensorType::kQ8_0 : type;
-    const bool recurrent = hybrid && i % 2 == 0;
-    if (recurrent) {
-      constexpr int kKeys = 2 * kKeyHeads * kKey;
-      matrix(layer + "attn_qkv.weight", kKeys + kHeads * kValue, d_model, type);
-      matrix(layer + "attn_gate.weight", kHeads * kValue, d_model, type);
-      if (next) {
-        matrix(layer + "ssm_ba.weight", 2 * kHeads, d_model, type);
-      } else {
-        matrix(layer + "ssm_beta.weight", kHeads, d_model, type);
-        matrix(layer + "ssm_alpha.weight", kHeads, d_model, type);
-      }
-      matrix(layer + "ssm_conv1d.weight", kKeys + kHeads * kValue, 4, TensorType::kF32);
-      vector(layer + "ssm_dt.bias", kHeads);
-      constants(layer + "ssm_a", kHeads, -0.1f);
-      vector(layer + "ssm_norm.weight", kValue);
-      matrix(layer + "ssm_out.weight", d_model, kHeads * kValue, of_output);
-    } else if (fused) {
-      matrix(layer + "attn_qkv.weight", (n_heads + 2 * kv_heads) * size, d_model, type);
+
+  void add_layer(const Layer& layer) {
+    if (!is.olmo2) vector(layer.blk + "attn_norm.weight", model.d_model);
+    if (layer.recurrent) {
+      add_delta_net(layer);
     } else {
-      // With a gate for each query.
-      matrix(layer + "attn_q.weight", (hybrid ? 2 : 1) * n_heads * size, d_model, type);
-      if (!shares) matrix(layer + "attn_k.weight", kv_heads * size, d_model, type);
-      if (!shares && !full) matrix(layer + "attn_v.weight", kv_heads * size, d_model, type);
+      add_attention(layer);
     }
-    if (!recurrent) {
-      matrix(layer + "attn_output.weight", d_model, n_heads * size, of_output);
-    }
-    if (family == "qwen2") {
-      vector(layer + "attn_q.bias", n_heads * size);
-      vector(layer + "attn_k.bias", kv_heads * size);
-      vector(layer + "attn_v.bias", kv_heads * size);
-    }
-    const char* const before_ffn = hybrid ? "post_attention_norm.weight" : "ffn_norm.weight";
-    if (!olmo2) vector(layer + before_ffn, d_model);
-    if (mixture) {
-      matrix(layer + "ffn_gate_inp.weight", n_experts, d_model, TensorType::kF32);
-      if (one_tensor_of_experts) {
-        gate_and_up(layer + "ffn_gate_up_exps.weight");
-      } else {
-        experts(layer + "ffn_gate_exps.weight", d_ff, d_model);
-        experts(layer + "ffn_up_exps.weight", d_ff, d_model);
-      }
-      experts(layer + "ffn_down_exps.weight", d_model, d_ff);
-      if (next) {
-        vector(layer + "ffn_gate_inp_shexp.weight", d_model);
-        matrix(layer + "ffn_gate_shexp.weight", d_ff, d_model, type);
-        matrix(layer + "ffn_up_shexp.weight", d_ff, d_model, type);
-        matrix(layer + "ffn_down_shexp.weight", d_model, d_ff, type);
-      }
+    if (model.family == "qwen2") add_biases(layer);
+    const char* const before_ffn = is.hybrid ? "post_attention_norm.weight" : "ffn_norm.weight";
+    if (!is.olmo2) vector(layer.blk + before_ffn, model.d_model);
+    if (is.mixture) {
+      add_mixture(layer);
     } else {
-      if (!fused) matrix(layer + "ffn_gate.weight", d_ff, d_model, type);
-      matrix(layer + "ffn_up.weight", fused ? 2 * d_ff : d_ff, d_model, type);
-      matrix(layer + "ffn_down.weight", d_model, d_ff, type);
+      add_feed_forward(layer);
     }
-    if (!recurrent && (head_norms || olmo2)) {
-      vector(layer + "attn_q_norm.weight", olmo2 ? n_heads * size : size);
-      if (!shares) vector(layer + "attn_k_norm.weight", olmo2 ? kv_heads * size : size);
-    }
-    if (gemma4) {
-      matrix(layer + "inp_gate.weight", kInput, d_model, type);
-      matrix(layer + "proj.weight", d_model, kInput, type);
-      vector(layer + "post_norm.weight", d_model);
-      vector(layer + "layer_output_scale.weight", 1);
-    }
-    if (gemma2 || gemma3 || gemma4 || olmo2) {
-      vector(layer + "post_attention_norm.weight", d_model);
-      vector(layer + "post_ffw_norm.weight", d_model);
+    if (!layer.recurrent && (is.head_norms || is.olmo2)) add_head_norms(layer);
+    if (is.gemma4) add_input(layer);
+    if (is.gemma2 || is.gemma3 || is.gemma4 || is.olmo2) {
+      vector(layer.blk + "post_attention_norm.weight", model.d_model);
+      vector(layer.blk + "post_ffw_norm.weight", model.d_model);
     }
   }
-  for (const std::string& name : more_vectors) vector(name, d_model);
+
+  /// Of the last matrix of either kind of attention, whose input need not fill a block of 256: real
+  /// files fall back to blocks of 32 there too.
+  TensorType of_output() const {
+    return fd::quant_geometry(model.type).elements != 0 ? TensorType::kQ8_0 : model.type;
+  }
+
+  void add_delta_net(const Layer& layer) {
+    matrix(layer.blk + "attn_qkv.weight", net.d_qkv(), model.d_model);
+    matrix(layer.blk + "attn_gate.weight", net.d_values(), model.d_model);
+    if (is.next) {
+      matrix(layer.blk + "ssm_ba.weight", 2 * net.heads, model.d_model);
+    } else {
+      matrix(layer.blk + "ssm_beta.weight", net.heads, model.d_model);
+      matrix(layer.blk + "ssm_alpha.weight", net.heads, model.d_model);
+    }
+    matrix(layer.blk + "ssm_conv1d.weight", net.d_qkv(), 4, TensorType::kF32);
+    vector(layer.blk + "ssm_dt.bias", net.heads);
+    constants(layer.blk + "ssm_a", net.heads, -0.1f);
+    vector(layer.blk + "ssm_norm.weight", net.value);
+    matrix(layer.blk + "ssm_out.weight", model.d_model, net.d_values(), of_output());
+  }
+
+  void add_attention(const Layer& layer) {
+    const int d_q = model.n_heads * layer.size;
+    const int d_kv = layer.kv_heads * layer.size;
+    if (is.fused) {
+      matrix(layer.blk + "attn_qkv.weight", d_q + 2 * d_kv, model.d_model);
+    } else {
+      // With a gate for each query.
+      matrix(layer.blk + "attn_q.weight", (is.hybrid ? 2 : 1) * d_q, model.d_model);
+      if (!layer.shares) matrix(layer.blk + "attn_k.weight", d_kv, model.d_model);
+      if (!layer.shares && !layer.full) matrix(layer.blk + "attn_v.weight", d_kv, model.d_model);
+    }
+    matrix(layer.blk + "attn_output.weight", model.d_model, d_q, of_output());
+  }
+
+  void add_biases(const Layer& layer) {
+    vector(layer.blk + "attn_q.bias", model.n_heads * layer.size);
+    vector(layer.blk + "attn_k.bias", layer.kv_heads * layer.size);
+    vector(layer.blk + "attn_v.bias", layer.kv_heads * layer.size);
+  }
+
+  void add_mixture(const Layer& layer) {
+    matrix(layer.blk + "ffn_gate_inp.weight", model.n_experts, model.d_model, TensorType::kF32);
+    if (model.one_tensor_of_experts) {
+      gate_and_up(layer.blk + "ffn_gate_up_exps.weight");
+    } else {
+      experts(layer.blk + "ffn_gate_exps.weight", model.d_ff, model.d_model);
+      experts(layer.blk + "ffn_up_exps.weight", model.d_ff, model.d_model);
+    }
+    experts(layer.blk + "ffn_down_exps.weight", model.d_model, model.d_ff);
+    if (is.next) {
+      vector(layer.blk + "ffn_gate_inp_shexp.weight", model.d_model);
+      matrix(layer.blk + "ffn_gate_shexp.weight", model.d_ff, model.d_model);
+      matrix(layer.blk + "ffn_up_shexp.weight", model.d_ff, model.d_model);
+      matrix(layer.blk + "ffn_down_shexp.weight", model.d_model, model.d_ff);
+    }
+  }
+
+  void add_feed_forward(const Layer& layer) {
+    if (!is.fused) matrix(layer.blk + "ffn_gate.weight", model.d_ff, model.d_model);
+    matrix(layer.blk + "ffn_up.weight", is.fused ? 2 * model.d_ff : model.d_ff, model.d_model);
+    matrix(layer.blk + "ffn_down.weight", model.d_model, model.d_ff);
+  }
+
+  void add_head_norms(const Layer& layer) {
+    const int size = layer.size;
+    vector(layer.blk + "attn_q_norm.weight", is.olmo2 ? model.n_heads * size : size);
+    if (layer.shares) return;
+    vector(layer.blk + "attn_k_norm.weight", is.olmo2 ? layer.kv_heads * size : size);
+  }
+
+  void add_input(const Layer& layer) {
+    matrix(layer.blk + "inp_gate.weight", d_input, model.d_model);
+    matrix(layer.blk + "proj.weight", model.d_model, d_input);
+    vector(layer.blk + "post_norm.weight", model.d_model);
+    vector(layer.blk + "layer_output_scale.weight", 1);
+  }
+};
+
+}  // namespace
+
+std::vector<std::byte> TinyModel::file() const {
+  fd::GgufWriter writer;
+  const Traits is{*this};
+  const DeltaNet net{kKeyHeads, kHeads, kKey, kValue};
+  const Metadata metadata{*this, writer};
+  metadata.add_sizes();
+  if (is.hybrid) metadata.add_delta_net(net);
+  metadata.add_windows_and_factors();
+  if (is.gemma4) add_gemma4(writer);
+  if (is.mixture) metadata.add_experts();
+  writer.add(family + ".attention.layer_norm_rms_epsilon", 1e-6f);
+  add_vocabulary(writer);
+
+  Tensors tensors{*this, writer, net, kInput};
+  tensors.add_ends();
+  if (is.gemma4) tensors.add_inputs();
+  for (int i = 0; i < n_layers; ++i) {
+    const bool full = is.gemma4 && full_in_gemma4(i);
+    tensors.add_layer({.blk = "blk." + std::to_string(i) + ".",
+                       .kv_heads = full ? 1 : n_kv_heads,
+                       .size = full ? 2 * d_head : d_head,
+                       .full = full,
+                       .shares = is.gemma4 && i >= n_layers - shared_in_gemma4(),
+                       .recurrent = is.hybrid && i % 2 == 0});
+  }
+  for (const std::string& name : more_vectors) tensors.vector(name, d_model);
   return writer.bytes();
 }
 

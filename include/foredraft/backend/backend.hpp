@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <span>
 #include <type_traits>
 
 #include <foredraft/backend/ops.hpp>
 #include <foredraft/backend/recurrent_ops.hpp>
+#include <foredraft/backend/row_storage.hpp>
+#include <foredraft/backend/state_storage.hpp>
 #include <foredraft/core/any_ref.hpp>
 #include <foredraft/core/dimension.hpp>
 #include <foredraft/core/tensor.hpp>
@@ -143,7 +147,8 @@ concept RecursOver = requires(W& worker, const ShortConvArgs<W, V>& short_conv,
 ///  9. a model asks for attention (AttendsOver) over the storage of the cache that it is given, and
 ///     for no other. Not required: copying or moving; one backend serves all models of a program
 ///     and outlives them.
-/// @see Cpu, Reference; docs/design/layers.md
+/// @see NamesRows, NamesStates, HasPlace, MappableMatrix: what it may say besides; Cpu, Reference;
+///   docs/design/layers.md
 template <typename B>
 concept Backend =
     Operators<typename B::Worker> && std::movable<typename B::Matrix> &&
@@ -160,6 +165,34 @@ concept Backend =
       { buffer.reserve(values.size()) } -> std::convertible_to<Out<typename B::Worker>>;
       { buffer.write(values) } -> std::convertible_to<In<typename B::Worker>>;
       backend.run(shape, body);
+    };
+
+/// A backend that names how a cache stores rows in format S for it: Model::make_cache() makes such caches.
+/// Of other backends a cache's storage is named by who makes it, or is the processor's.
+template <typename B, typename S>
+concept NamesRows = RingStorage<typename B::template Rows<S>> &&
+                    AttendsOver<typename B::Worker, typename B::template Rows<S>>;
+
+/// Likewise of what recurrent layers keep.
+template <typename B>
+concept NamesStates =
+    StateStorage<typename B::States> && RecursOver<typename B::Worker, typename B::States>;
+
+/// A matrix that can read what was packed before where it lies, such as in a mapped file: a model is
+/// packed once, and later runs take it from there.
+///  1. packed() is the bytes that make up a matrix, bytes_of(type, n_out, n_in) how many there are.
+///     The latter throws for what pack() refuses;
+///  2. view() is a matrix over such bytes, which `keeper` holds. It throws kShapeMismatch for another
+///     number of them; the beginning of a page suits every matrix;
+///  3. layout() is a checksum of what the bytes mean. It changes when that does.
+template <typename M>
+concept MappableMatrix =
+    requires(const M matrix, TensorType type, std::size_t n, std::span<const std::byte> packed,
+             std::shared_ptr<const void> keeper) {
+      { matrix.packed() } noexcept -> std::same_as<std::span<const std::byte>>;
+      { M::bytes_of(type, n, n) } -> std::same_as<std::size_t>;
+      { M::view(type, n, n, packed, keeper) } -> std::same_as<M>;
+      { M::layout() } -> std::same_as<std::uint64_t>;
     };
 
 /// A backend whose memory is in one of several places, such as the streams of a device:

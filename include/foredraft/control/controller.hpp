@@ -535,8 +535,7 @@ class Controller {
     return tokens < backlog ? tokens : tokens + tokens / 4 + kShortBacklog;
   }
   static bool known(const Watched& w) noexcept { return w.accepted.trials() >= kTrials; }
-  /// Seconds that may go into getting to know a model: a part of this text, and not more than a few
-  /// plain passes for all of them.
+  /// Seconds that may go into getting to know a model: few of this text, and few of all of them.
   double trust(const Watched& w) const noexcept {
     if (known(w)) return 0.0;
     const double left = std::min(kFaith * plain_ - w.seconds, kTrust * text_.plain - w.spent);
@@ -553,6 +552,9 @@ class Controller {
     const int most = w.step_seconds > 0 ? kFirstDepth + w.right : 1;
     limit.depth = std::min(w.forecast.depth, most);
     limit.stop_below = static_cast<float>(step * rate_);
+    // One behind a chain; and half of it, for no drafter's confidence is exact.
+    const std::size_t chain = idx(std::min(1 + limit.depth, DraftTree::kMaxNodes - 1));
+    limit.prune_below = static_cast<float>((prices_[chain + 1] - prices_[chain]) / 2);
     return {limit, w.forecast.value()};
   }
 

@@ -66,6 +66,9 @@ struct Limit {
   bool fixed = false;
   /// ... and for so many nodes, on how many branches ever: they are not reduced to those of a chain.
   bool fixed_nodes = false;
+  /// Tokens that were not drawn are not worth a row of the target where their path has less than this
+  /// probability, by the drafter's own confidence.
+  float prune_below = 0.0f;
 };
 
 /// A block of prompt tokens that is about to be committed, with the rows that the drafter asked to

@@ -272,8 +272,9 @@ class ControlledDrafters {
     propose_one(model.i, context, model.plan.limit, tree);
     const bool drawn = is_drawn(tree);
     const int depth = tree.max_depth();
+    const int rows = drawn ? tree.drafted() : worthy_rows(tree, model.plan.limit.prune_below);
     control_.ran(model.i, control_.now() - begin, std::min(model.backlog, model.plan.limit.read),
-                 depth, drawn ? tree.drafted() : depth);
+                 depth, rows);
     if (drawn) {
       tree.set_origin(1, static_cast<std::uint8_t>(model.i));
       std::swap(draft, tree);
@@ -289,6 +290,18 @@ class ControlledDrafters {
         merged_.add(tail_, static_cast<std::uint8_t>(i), control_.acceptance(i), end);
       });
     }
+  }
+
+  /// Nodes of point masses that are worth a row, by the drafter's own confidence, and not fewer than one
+  /// path has. @param least  probability of their paths; 0: nobody knows what a row is worth
+  static int worthy_rows(const DraftTree& tree, float least) noexcept {
+    std::array<float, DraftTree::kMaxNodes> path{1.0f};
+    int n = 0;
+    for (NodeIndex node = 1; node < tree.size() && least > 0; ++node) {
+      path[idx(node)] = path[idx(tree.parent(node))] * std::max(tree.confidence(node), 0.0f);
+      n += path[idx(node)] >= least;
+    }
+    return std::max(n, tree.max_depth());
   }
 
   /// Let drafters without a model draft behind assumed_, and call take(i) for each draft, in tail_.

@@ -18,6 +18,23 @@
 
 namespace foredraft::inline v0 {
 
+namespace detail {
+template <typename T>
+struct DraftCacheFor {
+  using type = LinearCache<f16>;
+};
+template <typename T>
+  requires requires(const T& model) { model.make_cache(); }
+struct DraftCacheFor<T> {
+  using type = decltype(std::declval<const T&>().make_cache());
+};
+}  // namespace detail
+
+/// The cache that drafters make for a draft model, where nobody names one: what the model makes for
+/// itself, so that recurrent layers and other backends' memory are no special case.
+template <typename T>
+using DraftCacheFor = typename detail::DraftCacheFor<T>::type;
+
 /// The deepest of `nodes` whose path from node 0 spells the beginning of `tokens`; node 0 itself
 /// where none does. Siblings may be equal: what counts is how far a path reaches, not which comes
 /// first.
@@ -54,7 +71,7 @@ inline NodeIndex deepest_match(std::span<const Node> nodes,
 /// over: to the model those tokens were never there, and rows are numbered without them. So its
 /// drafts may be worse, and the price of the next draft has a bound.
 /// @source the first token: Xiao et al. 2023, arXiv:2309.17453
-template <typename T, Cache C = LinearCache<f16>>
+template <typename T, Cache C = DraftCacheFor<T>>
   requires Target<T, C>
 class DraftModel {
  public:

@@ -22,7 +22,7 @@ struct ModelDrafterSettings {
 /// A smaller model of the same vocabulary drafts a chain, which is the tree with one branch.
 /// @cost depth forward passes of the draft model with one row each
 /// @source Leviathan et al. 2023, arXiv:2211.17192
-template <typename T, Cache C = LinearCache<f16>>
+template <typename T, Cache C = DraftCacheFor<T>>
   requires Target<T, C>
 class ModelDrafter : public ModelTreeDrafter<T, C> {
   using Base = ModelTreeDrafter<T, C>;

@@ -52,7 +52,7 @@ struct HeterogeneousSettings {
 /// realigning a draft O(its bytes)
 /// @source Timor et al. 2025, arXiv:2502.05202 (token-level intersection); transformers, "universal
 /// assisted generation" (realignment, which it does by comparing token sequences)
-template <typename T, Cache C = LinearCache<f16>>
+template <typename T, Cache C = DraftCacheFor<T>>
   requires Target<T, C>
 class HeterogeneousDrafter : public DrafterBase {
  public:

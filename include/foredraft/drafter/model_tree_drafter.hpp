@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <foredraft/core/index.hpp>
+#include <foredraft/drafter/best_first_tree.hpp>
 #include <foredraft/drafter/draft_choice.hpp>
 #include <foredraft/drafter/draft_model.hpp>
 #include <foredraft/drafter/sibling_picker.hpp>
@@ -27,22 +28,26 @@ struct ModelTreeSettings {
   std::optional<SamplingOptions> law = {};
   /// The choice between drawn and argmax drafts, where kAuto leaves it open.
   DraftChoice choice = DraftChoice();
+  /// Drafts of point masses grow where the model is surest, and do not have that shape. Drawn ones
+  /// always have it: their shape is settled before any token is.
+  std::optional<BestFirstSettings> best_first = {};
   /// Of a text that the model lags behind by more than this many tokens it reads the last ones. A
   /// controller asks for fewer than that where more would not pay.
   int tail = std::numeric_limits<int>::max();
 };
 
-/// A smaller model of the same vocabulary drafts a tree, whose shape is fixed before any token is
-/// drawn.
+/// A smaller model of the same vocabulary drafts a tree. Its shape is fixed before any token is drawn,
+/// or follows what the model is sure of (BestFirstTree).
 ///
 /// A node's number of children depends on the settings, the limit and how many tokens its own q
 /// has, never on what was drawn elsewhere: so every child has the law q that is handed over. For
 /// that reason equal independent siblings both stay, and children that a narrow q does not give are
 /// not made up for by others.
-/// @cost a forward pass of the draft model for each level but the last, with all its nodes as rows
+/// @cost a forward pass of the draft model for each level but the last, with all its nodes as rows, or
+/// those that are followed
 /// @source independent siblings: Miao et al. 2023 (SpecInfer), arXiv:2305.09781; without
 /// replacement: Jeon et al. 2024, arXiv:2402.14160, Chen et al. 2024 (Sequoia), arXiv:2402.12374
-template <typename T, Cache C = LinearCache<f16>>
+template <typename T, Cache C = DraftCacheFor<T>>
   requires Target<T, C>
 class ModelTreeDrafter : public DrafterBase {
  public:
@@ -72,6 +77,7 @@ class ModelTreeDrafter : public DrafterBase {
                   "1 to 63", "make the list shorter for a tree that is less deep");
     }
     if (settings_.law) check(*settings_.law);
+    if (settings_.best_first) check(*settings_.best_first);
     if (settings_.siblings == Siblings::kPointMass) {
       throw Error(ErrorCode::kInvalidOption, "drawn siblings that are point mass",
                   "kIndependent or kWithoutReplacement",
@@ -80,8 +86,8 @@ class ModelTreeDrafter : public DrafterBase {
   }
 
   int max_depth() const noexcept {
-    return std::min({static_cast<int>(settings_.branching.size()), model_.max_nodes(),
-                     DraftTree::kMaxNodes - 1});
+    const int levels = settings_.best_first ? DraftTree::kMaxNodes - 1 : planned_levels();
+    return std::min({levels, model_.max_nodes(), DraftTree::kMaxNodes - 1});
   }
 
   std::optional<int> backlog(int n_tokens) const noexcept { return model_.backlog(n_tokens); }
@@ -103,16 +109,31 @@ class ModelTreeDrafter : public DrafterBase {
   void begin(const Context& context, Limit limit, DraftTree& draft) {
     const int room = model_.begin(context.tokens, limit.read);
     const SamplingOptions law = settings_.law.value_or(context.sampling);
-    picker_.begin(context, law, way_.begin(context, law), settings_.siblings, model_.vocab_size(),
-                  limit.stop_below > 0);
-    plan_ = {.depth = std::min({limit.depth, max_depth(), room}),
-             .left = std::min(limit.nodes, DraftTree::kMaxNodes - 1),
-             .stop_below = limit.stop_below};
+    const DraftSampling how = way_.begin(context, law);
+    best_first_ = settings_.best_first && how != DraftSampling::kDrawn;
+    picker_.begin(context, law, how, settings_.siblings, model_.vocab_size(),
+                  best_first_ || limit.stop_below > 0);
+    limit.depth = std::min({limit.depth, max_depth(), room});
+    if (best_first_) {
+      tree_.begin(draft, *settings_.best_first, limit, model_.max_nodes());
+    } else {
+      plan_ = {.depth = std::min(limit.depth, planned_levels()),
+               .left = std::min(limit.nodes, DraftTree::kMaxNodes - 1),
+               .stop_below = limit.stop_below};
+    }
     next(draft);
   }
   std::optional<Request<C>> request() noexcept { return model_.request(); }
   void advance(DraftTree& draft) {
-    if (model_.advance()) grow(draft);
+    if (model_.advance()) {
+      if (best_first_) {
+        tree_.grow(draft, [this](NodeIndex node, NodeIndex row, int count, DraftTree& to) {
+          picker_.add(node, count, model_.scores(), model_.row(row), to);
+        });
+      } else {
+        grow(draft);
+      }
+    }
     next(draft);
   }
 
@@ -154,12 +175,17 @@ class ModelTreeDrafter : public DrafterBase {
     std::array<int, DraftTree::kMaxNodes> place = {};
   };
 
+  int planned_levels() const noexcept { return static_cast<int>(settings_.branching.size()); }
   int branches() const noexcept { return settings_.branching[idx(plan_.level)]; }
   int children() const noexcept { return std::min(plan_.planned * branches(), plan_.left); }
 
   /// Ask for the rows of the next level, once the draft model has caught up and where there is one.
   void next(const DraftTree& draft) {
     way_.drafted(draft);
+    if (best_first_) {
+      if (model_.request() || !tree_.open()) return;
+      return model_.expand(tree_.followed(), picker_.want(settings_.best_first->children));
+    }
     if (model_.request() || plan_.level >= plan_.depth || plan_.left <= 0) return;
     if (plan_.stop_below > 0 && plan_.level > 0 && best_path(draft) < plan_.stop_below) return;
     plan_.rows += plan_.planned;
@@ -201,6 +227,8 @@ class ModelTreeDrafter : public DrafterBase {
   ModelTreeSettings settings_;
   SiblingPicker picker_;
   Plan plan_;
+  BestFirstTree tree_;
+  bool best_first_ = false;  // the draft of the round is that tree, not the planned one
   DraftWay way_;
 };
 

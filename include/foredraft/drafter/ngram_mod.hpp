@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <istream>
 #include <memory>
+#include <ostream>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <foredraft/core/concepts.hpp>
+#include <foredraft/core/error.hpp>
+#include <foredraft/core/saved_table.hpp>
 #include <foredraft/drafter/copied_run.hpp>
 #include <foredraft/drafter/ngram_mod_table.hpp>
 
@@ -101,6 +105,25 @@ class NgramMod : public DrafterBase {
   }
   Snapshot snapshot() const noexcept { return {}; }
   void restore(const Snapshot&) noexcept { reset(); }
+
+  /// Write the table. Nobody may change it meanwhile. @errors as NgramModTable
+  void save(std::ostream& out, const VocabularyFingerprint& vocabulary) const {
+    table_->save(out, vocabulary);
+  }
+  /// Draft from the table of a file from now on; others keep the one that was shared so far.
+  /// @errors as NgramModTable; kInvalidOption for a table of longer or shorter n-grams
+  void load(std::istream& in, const VocabularyFingerprint& vocabulary) {
+    auto table = NgramModTable::load(in, vocabulary);
+    if (table->size_n() != table_->size_n()) {
+      throw Error(ErrorCode::kInvalidOption,
+                  "a table of " + std::to_string(table->size_n()) + "-grams",
+                  "one of " + std::to_string(table_->size_n()) + "-grams",
+                  "draft from n-grams of that length, or learn anew");
+    }
+    table_ = std::move(table);
+    epoch_ = table_->epoch();
+    entered_ = 0;
+  }
 
  private:
   std::size_t size_n() const noexcept { return idx(table_->size_n()); }

@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <istream>
 #include <memory>
+#include <ostream>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include <foredraft/core/concepts.hpp>
+#include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
+#include <foredraft/core/saved_table.hpp>
 #include <foredraft/drafter/suffix_cache.hpp>
 #include <foredraft/drafter/suffix_draft.hpp>
 #include <foredraft/drafter/suffix_tree.hpp>
@@ -135,8 +139,28 @@ class SuffixDecoding : public DrafterBase {
 
   const std::shared_ptr<SuffixCache>& cache() const noexcept { return cache_; }
 
+  /// Write the remembered outputs, this request's included, which ends here.
+  /// @errors as SuffixCache; kInvalidOption without a cache
+  void save(std::ostream& out, const VocabularyFingerprint& vocabulary) {
+    require_cache();
+    end_request();
+    remember();
+    cache_->save(out, vocabulary);
+  }
+  /// Remember the outputs of a file besides. @errors likewise
+  void load(std::istream& in, const VocabularyFingerprint& vocabulary) {
+    require_cache();
+    cache_->load(in, vocabulary);
+  }
+
  private:
   static constexpr std::size_t kReserve = 4 * DraftTree::kMaxNodes;
+
+  void require_cache() const {
+    if (cache_ != nullptr) return;
+    throw Error(ErrorCode::kInvalidOption, "no cache of earlier outputs",
+                "max_cached_requests of 1 or more", "");
+  }
 
   static SuffixCache::Settings cache_settings(const Settings& settings) {
     return {settings.max_tree_depth, settings.max_cached_requests, settings.max_cached_tokens};

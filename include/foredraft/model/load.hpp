@@ -1,12 +1,10 @@
 #pragma once
 
-#include <concepts>
 #include <filesystem>
 #include <utility>
 #include <vector>
 
 #include <foredraft/backend/backend.hpp>
-#include <foredraft/backend/cpu/packed_matrix.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/out_of_memory.hpp>
 #include <foredraft/io/gguf.hpp>
@@ -30,10 +28,10 @@ ModelWeights<B> read_packed(B& backend, const Gguf& file, const ModelConfig& con
     throw Error(ErrorCode::kInvalidOption, "packed_files with requantize or head_tokens",
                 "weights as the file has them", "leave one of them out");
   }
-  if constexpr (std::same_as<typename B::Matrix, cpu::PackedMatrix>) {
+  if constexpr (MappableMatrix<typename B::Matrix>) {
     return read_weights_packed(backend, file, config, options);
   } else {
-    throw Error(ErrorCode::kInvalidOption, "packed_files with a backend that packs otherwise",
+    throw Error(ErrorCode::kInvalidOption, "packed_files with a backend that reads none",
                 "the backend Cpu", "leave it out");
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -10,10 +11,14 @@
 #include <vector>
 
 #include <foredraft/backend/backend.hpp>
+#include <foredraft/backend/host_states.hpp>
 #include <foredraft/backend/ops.hpp>
+#include <foredraft/backend/row_storage.hpp>
+#include <foredraft/backend/state_storage.hpp>
 #include <foredraft/cache/hybrid.hpp>
 #include <foredraft/cache/key_value_cache.hpp>
 #include <foredraft/cache/state_cache.hpp>
+#include <foredraft/cache/storage.hpp>
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/dimension.hpp>
 #include <foredraft/core/error.hpp>
@@ -28,6 +33,33 @@
 #include <foredraft/model/weights.hpp>
 
 namespace foredraft::inline v0 {
+
+namespace detail {
+
+/// What a cache for backend B is asked for, where a user asks for S: a format, or a storage. Of the
+/// backend's own storage the format is short, where caches know it.
+template <typename B, typename S>
+struct StoredFor {
+  using type = S;
+};
+template <typename B, typename S>
+  requires(!RowStorage<S> && NamesRows<B, S> &&
+           !std::same_as<typename B::template Rows<S>, foredraft::RowsIn<S>>)
+struct StoredFor<B, S> {
+  using type = typename B::template Rows<S>;
+};
+
+/// How backend B keeps states, where nobody asks.
+template <typename B>
+struct StatesFor {
+  using type = Replay;
+};
+template <NamesStates B>
+struct StatesFor<B> {
+  using type = typename B::States;
+};
+
+}  // namespace detail
 
 /// A decoder on backend `B`: an embedding, a stack of layers and a head. What differs
 /// between families is in ModelConfig and in which weights exist. Weights are read-only; the caches
@@ -65,17 +97,18 @@ class Model {
     if constexpr (HasPlace<B>) shape.place = backend_->place();
     return shape;
   }
-  /// A cache for one sequence, whatever kinds of layers there are, for a backend with rings in its
-  /// memory, as the processor's are. Other caches are made from shape().
-  /// @tparam S  how keys and values are stored
+  /// A cache for one sequence, whatever kinds of layers there are, in the backend's memory. Other
+  /// caches are made from shape().
+  /// @tparam S  how keys and values are stored: a format, or a storage
   /// @tparam V  how states of recurrent layers are kept
   /// @errors as HybridCache
-  template <typename S = f16, StateStorage V = Replay>
-    requires AttendsOver<Worker, RowsIn<S>>
-  HybridCache<S, V> make_cache(const CacheOptions& options = {}) const {
+  template <typename S = f16, StateStorage V = typename detail::StatesFor<B>::type>
+    requires AttendsOver<Worker, RowsIn<typename detail::StoredFor<B, S>::type>>
+  auto make_cache(const CacheOptions& options = {}) const {
     CacheShape shape = this->shape();
     shape.sinks = options.sinks;
-    return HybridCache<S, V>{shape, options.n_ctx, options.max_staged};
+    return HybridCache<typename detail::StoredFor<B, S>::type, V>{shape, options.n_ctx,
+                                                                  options.max_staged};
   }
   const ModelConfig& config() const noexcept { return config_; }
   const Tokenizer& tokenizer() const noexcept { return tokenizer_; }

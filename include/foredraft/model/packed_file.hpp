@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include <foredraft/backend/cpu/packed_matrix.hpp>
+#include <foredraft/backend/backend.hpp>
 #include <foredraft/core/checksum.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
@@ -35,8 +35,8 @@ namespace foredraft::inline v0 {
 struct PackedHeader {
   char magic[8] = {'F', 'D', 'P', 'A', 'N', 'E', 'L', 'S'};
   std::uint32_t byte_order = 0x01020304;
-  std::uint32_t version = 1;      ///< grows with every change of this file or of PanelLayout
-  std::uint64_t layout = 0;       ///< panel_layout() of all formats, as a checksum
+  std::uint32_t version = 1;      ///< grows with every change of this file or of a layout
+  std::uint64_t layout = 0;       ///< MappableMatrix: layout()
   std::uint64_t file_bytes = 0;   ///< of this file
   std::uint64_t model_bytes = 0;  ///< these four: FileFacts of the model's file
   std::uint64_t model_inode = 0;
@@ -87,26 +87,12 @@ inline std::uint64_t checksum_of_pieces(std::span<const std::uint64_t> sums) noe
   return checksum(std::as_bytes(sums));
 }
 
-/// The layout of all formats in one number: what packed bytes mean in this version, as far as
-/// constants can say it.
-inline std::uint64_t panel_fingerprint() {
-  std::vector<std::uint64_t> numbers{cpu::kPanelRows, cpu::kUnitBytes};
-  for (std::uint32_t number = 0; number < 64; ++number) {
-    const auto type = static_cast<TensorType>(number);
-    if (!layout_of(type)) continue;
-    const cpu::PanelLayout p = cpu::panel_layout(type);
-    for (const int value : {p.block_k, p.sub_k, p.low_bits, p.high_bits, p.offset}) {
-      numbers.push_back(static_cast<std::uint64_t>(value));
-    }
-    numbers.insert(numbers.end(), {number, p.d, p.m, p.scales, p.mins, p.low, p.high, p.bytes});
-  }
-  return checksum(std::as_bytes(std::span(numbers)));
-}
-
 /// The head of the packed file of a model, without its checksums.
+/// @tparam M        what the matrices are packed into
 /// @param matrices  as they follow each other, all of `model`
-/// @errors kShapeMismatch as PackedMatrix; kInvalidOption where the model is no file
-inline PackedHead plan_packed_file(const Gguf& model, std::span<const TensorView> matrices) {
+/// @errors as M::bytes_of(); kInvalidOption where the model is no file
+template <MappableMatrix M>
+PackedHead plan_packed_file(const Gguf& model, std::span<const TensorView> matrices) {
   const FileFacts* facts = model.file_facts();
   if (facts == nullptr) {
     throw Error(ErrorCode::kInvalidOption, "packed_files for a model that is no file",
@@ -114,7 +100,7 @@ inline PackedHead plan_packed_file(const Gguf& model, std::span<const TensorView
   }
   PackedHead head;
   PackedHeader& header = head.header;
-  header.layout = panel_fingerprint();
+  header.layout = M::layout();
   header.model_bytes = facts->size;
   header.model_inode = facts->inode;
   header.model_modified = facts->modified;
@@ -122,7 +108,7 @@ inline PackedHead plan_packed_file(const Gguf& model, std::span<const TensorView
   header.model_header = checksum(model.header_bytes());
   header.n_matrices = matrices.size();
   constexpr std::uint64_t kPage = 4096;
-  // None of these sums can wrap: panels take at most some hundred times the model's file, which
+  // None of these sums can wrap: what is packed takes at most some hundred times the model's file, which
   // lies on a disk.
   std::uint64_t end = sizeof(PackedHeader) + matrices.size() * sizeof(PackedEntry);
   for (const TensorView& matrix : matrices) {
@@ -132,7 +118,7 @@ inline PackedHead plan_packed_file(const Gguf& model, std::span<const TensorView
     entry.n_out = matrix.n_out;
     entry.n_in = matrix.n_in;
     entry.offset = (end + kPage - 1) / kPage * kPage;
-    entry.bytes = cpu::PackedMatrix::bytes_of(matrix.type, matrix.n_out, matrix.n_in);
+    entry.bytes = M::bytes_of(matrix.type, matrix.n_out, matrix.n_in);
     end = entry.offset + entry.bytes;
     head.entries.push_back(entry);
   }

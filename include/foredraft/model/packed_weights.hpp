@@ -16,7 +16,6 @@
 #include <vector>
 
 #include <foredraft/backend/backend.hpp>
-#include <foredraft/backend/cpu/packed_matrix.hpp>
 #include <foredraft/core/checksum.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
@@ -112,11 +111,11 @@ inline bool trusted(const FileFacts& packed, const FileFacts& model) {
 /// @return nothing where the file is not the planned one; `reason` then says why, unless there is
 ///   no file
 template <typename B>
-std::optional<std::vector<cpu::PackedMatrix>> map_packed_file(B& backend,
-                                                              const std::filesystem::path& path,
-                                                              const FileFacts& model,
-                                                              PackedHead plan,
-                                                              std::string& reason) {
+std::optional<std::vector<typename B::Matrix>> map_packed_file(B& backend,
+                                                               const std::filesystem::path& path,
+                                                               const FileFacts& model,
+                                                               PackedHead plan,
+                                                               std::string& reason) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return std::nullopt;
   std::shared_ptr<MappedFile> file;
@@ -133,15 +132,15 @@ std::optional<std::vector<cpu::PackedMatrix>> map_packed_file(B& backend,
     parts.push_back(file->bytes().subspan(entry.offset, entry.bytes));
   }
   const auto sums = checksums(backend, parts);
-  std::vector<cpu::PackedMatrix> matrices;
+  std::vector<typename B::Matrix> matrices;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const PackedEntry& entry = plan.entries[i];
     if (sums[i] != entry.checksum) {
       reason = "it is damaged";
       return std::nullopt;
     }
-    matrices.push_back(cpu::PackedMatrix::view(static_cast<TensorType>(entry.type), entry.n_out,
-                                               entry.n_in, parts[i], file));
+    matrices.push_back(B::Matrix::view(static_cast<TensorType>(entry.type), entry.n_out, entry.n_in,
+                                       parts[i], file));
   }
   return matrices;
 }
@@ -153,11 +152,12 @@ std::optional<std::vector<cpu::PackedMatrix>> map_packed_file(B& backend,
 /// written. options.note is told what is written and why, or why nothing could be.
 /// @errors as read_weights(); kInvalidOption where the model is no file
 template <typename B>
+  requires MappableMatrix<typename B::Matrix>
 ModelWeights<B> read_weights_packed(B& backend, const Gguf& file, const ModelConfig& config,
                                     const LoadOptions& options) {
   detail::MatrixLister lister;
   (void)read_weights(lister, file, config);
-  PackedHead plan = plan_packed_file(file, lister.views);
+  PackedHead plan = plan_packed_file<typename B::Matrix>(file, lister.views);
   const FileFacts& facts = *file.file_facts();
 
   std::string reason;
@@ -174,11 +174,11 @@ ModelWeights<B> read_weights_packed(B& backend, const Gguf& file, const ModelCon
     }
   }
 
-  std::vector<std::span<const std::byte>> parts;  // panels stay where they are when matrices move
+  std::vector<std::span<const std::byte>> parts;  // they stay where they are when matrices move
   ModelWeights<B> weights =
       read_weights<B>(backend, file, config, options, {}, [&](const TensorView& view) {
-        cpu::PackedMatrix matrix = backend.pack(view);
-        parts.emplace_back(matrix.panels().data, matrix.bytes());
+        typename B::Matrix matrix = backend.pack(view);
+        parts.push_back(matrix.packed());
         return matrix;
       });
   const auto sums = detail::checksums(backend, parts);

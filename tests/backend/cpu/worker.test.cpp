@@ -180,84 +180,104 @@ TEST_CASE("feed-forward up to its last product") {
   }
 }
 
+namespace {
+
+constexpr std::size_t kVocab = 1000;
+constexpr std::size_t kRuns = 8;  // of a row of logits
+
+/// What a head makes of some rows: of all the argmax, of every `every`-th the rest.
+struct HeadOutput {
+  std::vector<std::vector<float>> logits, maxima;
+  std::vector<std::vector<double>> sums;
+  std::vector<fd::TokenId> argmax;
+  std::vector<float*> to_logits, to_maxima;
+  std::vector<fd::SumsOfRuns> to_sums;
+
+  HeadOutput(std::size_t n, std::size_t every)
+      : logits(n, std::vector<float>(kVocab)),
+        maxima(n, std::vector<float>(kRuns)),
+        sums(n, std::vector<double>(kRuns)),
+        argmax(n) {
+    for (std::size_t i = 0; i < n; ++i) {
+      const bool wanted = i % every == 0;
+      to_logits.push_back(wanted ? logits[i].data() : nullptr);
+      to_maxima.push_back(wanted ? maxima[i].data() : nullptr);
+      const float temperature = 0.5f + 0.5f * static_cast<float>(i % 3);
+      to_sums.push_back({wanted ? sums[i].data() : nullptr, temperature});
+    }
+  }
+};
+
+/// @param most  of the inputs of row i
+void check_logits(const HeadOutput& out, const HeadOutput& exact, const Pair& w, std::size_t i,
+                  double most) {
+  int wrong = 0;
+  for (std::size_t id = 0; id < kVocab && out.to_logits[i] != nullptr; ++id) {
+    wrong += !(std::abs(out.logits[i][id] - exact.logits[i][id]) <=
+               w.bound(static_cast<Eigen::Index>(id), most));
+  }
+  CHECK(wrong == 0);
+  const auto best = static_cast<std::size_t>(out.argmax[i]);
+  const auto exact_best = static_cast<std::size_t>(exact.argmax[i]);
+  CHECK(exact.logits[i][best] >= exact.logits[i][exact_best] - w.bound(out.argmax[i], most) -
+                                     w.bound(exact.argmax[i], most));
+}
+
+void check_runs(const HeadOutput& out, const HeadOutput& exact, std::size_t i) {
+  const auto as = [](const auto values) { return std::vector(values.begin(), values.end()); };
+  const RunsOf of_exact(exact.logits[i], exact.to_sums[i].temperature);
+  CHECK(exact.maxima[i] == as(of_exact.all().maxima));
+  double worst = 0;
+  for (std::size_t run = 0; run < kRuns; ++run) {
+    const double sum = of_exact.all().sums[run];
+    worst = std::max(worst, std::abs(exact.sums[i][run] - sum) / sum);
+  }
+  CHECK(worst < 1e-13);
+  if (out.to_logits[i] != nullptr) {
+    const RunsOf row(out.logits[i], out.to_sums[i].temperature);
+    CHECK(out.maxima[i] == as(row.all().maxima));
+    CHECK(out.sums[i] == as(row.all().sums));  // to the bit
+  } else {
+    CHECK(out.maxima[i] == std::vector<float>(kRuns));
+    CHECK(out.sums[i] == std::vector<double>(kRuns));
+    CHECK(out.logits[i] == std::vector<float>(kVocab));
+  }
+}
+
+}  // namespace
+
 TEST_CASE("head") {
   for_each_case([](fd::Cpu& cpu, TensorType type, int n_rows) {
-    const Pair w(cpu, type, 1000, 256, 9);
+    const Pair w(cpu, type, kVocab, 256, 9);
     const auto n = static_cast<std::size_t>(n_rows);
     const std::vector<float> x = mini::normals(n * 256, 10, 3.0f);
     const std::vector<float> norm = mini::normals(256, 11);
     // every second row of the pass, logits of every second of these
     std::vector<std::int32_t> rows;
     for (int row = 0; row < n_rows; row += 2) rows.push_back(row);
-    std::vector<std::vector<float>> logits(rows.size(), std::vector<float>(1000));
-    std::vector<std::vector<float>> expected = logits;
-    std::vector<float*> wanted;
-    std::vector<float*> all;
-    std::vector<std::vector<float>> maxima(rows.size(), std::vector<float>(8));
-    std::vector<std::vector<float>> expected_maxima = maxima;
-    std::vector<float*> wanted_maxima;
-    std::vector<float*> all_maxima;
-    std::vector<std::vector<double>> sums(rows.size(), std::vector<double>(8));
-    std::vector<std::vector<double>> expected_sums = sums;
-    std::vector<fd::SumsOfRuns> wanted_sums;
-    std::vector<fd::SumsOfRuns> all_sums;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      wanted.push_back(i % 2 == 0 ? logits[i].data() : nullptr);
-      all.push_back(expected[i].data());
-      wanted_maxima.push_back(i % 2 == 0 ? maxima[i].data() : nullptr);
-      all_maxima.push_back(expected_maxima[i].data());
-      const float temperature = 0.5f + 0.5f * static_cast<float>(i % 3);
-      wanted_sums.push_back({i % 2 == 0 ? sums[i].data() : nullptr, temperature});
-      all_sums.push_back({expected_sums[i].data(), temperature});
-    }
-    std::vector<fd::TokenId> argmax(rows.size());
-    std::vector<fd::TokenId> exact_argmax(rows.size());
+    HeadOutput out(rows.size(), 2);
+    HeadOutput exact(rows.size(), 1);
+    const auto run = [&](auto& backend, const fd::PassShape& shape, const auto& matrix,
+                         HeadOutput& to) {
+      backend.run(shape, [&]<typename L>(L& worker) noexcept {
+        worker.head(fd::HeadArgs<L>{x.data(),
+                                    rows,
+                                    {norm.data(), 1e-5f},
+                                    &matrix,
+                                    to.argmax,
+                                    to.to_logits,
+                                    to.to_maxima,
+                                    to.to_sums});
+      });
+    };
+    run(cpu, {.n_rows = n_rows, .d_model = 256, .d_head = 16}, w.packed, out);
     fd::Reference reference;
-    cpu.run({.n_rows = n_rows, .d_model = 256, .d_head = 16}, [&](auto& worker) noexcept {
-      worker.head(fd::HeadArgs<fd::cpu::Worker>{x.data(),
-                                                rows,
-                                                {norm.data(), 1e-5f},
-                                                &w.packed,
-                                                argmax,
-                                                wanted,
-                                                wanted_maxima,
-                                                wanted_sums});
-    });
-    reference.run({}, [&](auto& worker) noexcept {
-      worker.head(fd::HeadArgs<fd::Reference::Worker>{
-          x.data(), rows, {norm.data(), 1e-5f}, &w.exact, exact_argmax, all, all_maxima, all_sums});
-    });
+    run(reference, {}, w.exact, exact);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const double most =
           normalised(&x[static_cast<std::size_t>(rows[i]) * 256], norm).cwiseAbs().maxCoeff();
-      int wrong = 0;
-      for (std::size_t id = 0; id < 1000 && i % 2 == 0; ++id) {
-        wrong += !(std::abs(logits[i][id] - expected[i][id]) <=
-                   w.bound(static_cast<Eigen::Index>(id), most));
-      }
-      CHECK(wrong == 0);
-      const auto best = static_cast<std::size_t>(argmax[i]);
-      const auto exact_best = static_cast<std::size_t>(exact_argmax[i]);
-      CHECK(expected[i][best] >=
-            expected[i][exact_best] - w.bound(argmax[i], most) - w.bound(exact_argmax[i], most));
-      const auto as = [](const auto values) { return std::vector(values.begin(), values.end()); };
-      const RunsOf exact(expected[i], all_sums[i].temperature);
-      CHECK(expected_maxima[i] == as(exact.all().maxima));
-      double worst = 0;
-      for (std::size_t run = 0; run < 8; ++run) {
-        const double sum = exact.all().sums[run];
-        worst = std::max(worst, std::abs(expected_sums[i][run] - sum) / sum);
-      }
-      CHECK(worst < 1e-13);
-      if (i % 2 == 0) {
-        const RunsOf row(logits[i], wanted_sums[i].temperature);
-        CHECK(maxima[i] == as(row.all().maxima));
-        CHECK(sums[i] == as(row.all().sums));  // to the bit
-      } else {
-        CHECK(maxima[i] == std::vector<float>(8));
-        CHECK(sums[i] == std::vector<double>(8));
-      }
-      if (i % 2 != 0) CHECK(logits[i] == std::vector<float>(1000));
+      check_logits(out, exact, w, i, most);
+      check_runs(out, exact, i);
     }
   });
 }

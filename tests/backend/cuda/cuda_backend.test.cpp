@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <future>
 #include <string>
 #include <utility>
@@ -231,17 +232,23 @@ TEST_CASE("likewise with a mixture of experts") {
   check_equality<Rows<float>>(model, 12);
 }
 
-TEST_CASE("target and draft on one device") {
-  const auto bytes = TinyModel{}.file();  // its own draft
-  Backend cuda;
-  auto target = fd::load(cuda, fd::Gguf::parse(bytes));
-  using S = Rows<fd::f16>;
-  const auto plain = text_of<S>(target, fd::NoDraft{}, fd::Greedy{}, 0, 20).tokens;
-  const auto by_trees = text_of<S>(
-      target, fd::ModelTreeDrafter<fd::Model<Backend>, fd::LinearCache<S>>{target, {}, 120},
-      fd::Greedy{}, 3, 20);
-  CHECK(by_trees.tokens == plain);
-  CHECK(by_trees.stats.accepted > 0);
+TEST_CASE("target and draft on one device, in the caches that they make") {
+  static_assert(std::same_as<fd::DraftCacheFor<fd::Model<Backend>>,
+                             fd::HybridCache<Rows<fd::f16>, fd::cuda::Replay<Device>>>);
+  const auto check = [](const fd::Gguf& file) {
+    Backend cuda;
+    auto target = fd::load(cuda, file);  // its own draft
+    const auto text = [&](auto drafter, int n_draft) {
+      return text_in(target.make_cache({.n_ctx = 120}), target, std::move(drafter), fd::Greedy{},
+                     n_draft, 20);
+    };
+    const fd::Result drafted = text(fd::ModelTreeDrafter{target, {}, 120}, 3);
+    CHECK(drafted.tokens == text(fd::NoDraft{}, 0).tokens);
+    CHECK(drafted.stats.accepted > 0);
+  };
+  const auto bytes = TinyModel{}.file();
+  check(fd::Gguf::parse(bytes));
+  check(recurrent_file("lfm2"));
 }
 
 TEST_CASE("target and draft in two streams of a device") {

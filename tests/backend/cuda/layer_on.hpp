@@ -83,113 +83,158 @@ class Layer {
 
   /// Rows of all that are staged, from `first` on.
   Outputs forward_staged(int first, int n_rows, float temperature) {
-    const mini::Config& c = config_;
-    const auto n = idx(n_rows);
-    const auto d_model = idx(shape().d_model);
-    std::vector<fd::TokenId> tokens;
-    std::vector<std::int32_t> rows;
-    std::vector<float> cos, sin;
-    for (int i = 0; i < n_rows; ++i) {
-      tokens.push_back(cache_.token(first + i));
-      rows.push_back(i);
-      for (int pair = 0; pair < n_rot() / 2; ++pair) {
-        const float angle = static_cast<float>(cache_.position(first + i)) /
-                            std::pow(100.0f, static_cast<float>(pair) / 8.0f);
-        cos.push_back(std::cos(angle));
-        sin.push_back(std::sin(angle));
-      }
-    }
-    const std::vector<fd::SequenceRows> sequences{cache_.rows(first, n_rows, 0)};
-    const std::vector<typename R::Layer> kv{cache_.layer(0)};
-    const auto n_runs = (idx(c.n_vocab) + fd::Scores::kRun - 1) / fd::Scores::kRun;
-    Outputs out{std::vector<float>(n * d_model),        std::vector<float>(n * idx(shape().d_q)),
-                std::vector<float>(n * d_model),        std::vector<float>(n * d_model),
-                std::vector<float>(n * idx(c.n_vocab)), std::vector<float>(n * n_runs),
-                std::vector<double>(n * n_runs),        std::vector<fd::TokenId>(n)};
-    std::vector<float*> logits, maxima;
-    std::vector<fd::SumsOfRuns> sums;
-    for (std::size_t i = 0; i < n; ++i) {
-      logits.push_back(out.logits.data() + i * idx(c.n_vocab));
-      maxima.push_back(out.maxima.data() + i * n_runs);
-      sums.push_back({out.sums.data() + i * n_runs, temperature});
-    }
-    const fd::Out<Worker> x = x_.reserve(n * d_model);
-    const fd::Out<Worker> q = q_.reserve(n * idx(shape().d_q));
-    const fd::Out<Worker> gate = gate_.reserve(n * idx(shape().d_q));
-    const fd::RopeTable<Worker> rope{c.rope, n_rot(), cos_.write(cos), sin_.write(sin)};
-    const auto vector = [&](std::size_t i) { return fd::In<Worker>(vectors_[i].reserve(0)); };
-    const auto norm = [&](std::size_t i, bool there = true) {
-      return there ? fd::RmsNorm<Worker>{vector(i), 1e-5f} : fd::RmsNorm<Worker>{};
-    };
-    fd::PassShape pass = shape();
-    pass.n_rows = n_rows;
-    backend_.run(pass, [&](Worker& worker) noexcept {
-      worker.embed(fd::EmbedArgs<Worker>{&matrices_[0], tokens, 1.5f, x});
-      hand_out(worker, x, shape().d_model, out.embedded);
-      worker.qkv(fd::QkvArgs<Worker, R>{.x = x,
-                                        .n_rows = n_rows,
-                                        .norm = norm(3, !c.scales),
-                                        .wq = &matrices_[1],
-                                        .wk = &matrices_[2],
-                                        .wv = &matrices_[3],
-                                        .q_bias = c.bias ? vector(0) : fd::In<Worker>(nullptr),
-                                        .k_bias = c.bias ? vector(1) : fd::In<Worker>(nullptr),
-                                        .v_bias = c.bias ? vector(2) : fd::In<Worker>(nullptr),
-                                        .n_heads = c.n_heads(),
-                                        .n_kv_heads = c.n_kv_heads(),
-                                        .d_head = shape().d_head,
-                                        .rope = rope,
-                                        .sequences = sequences,
-                                        .kv = kv,
-                                        .q = q,
-                                        .q_norm = norm(c.scales ? 10 : 8, c.norms || c.scales),
-                                        .k_norm = norm(c.scales ? 11 : 9, c.norms || c.scales),
-                                        .norms_all_heads = c.scales,
-                                        .w_gate = c.norms ? &matrices_[1] : nullptr,
-                                        .gate = gate});
-      hand_out(worker, q, shape().d_q, out.q);
-      worker.attend(fd::AttendArgs<Worker, R>{.q = q,
-                                              .n_rows = n_rows,
-                                              .n_heads = c.n_heads(),
-                                              .n_kv_heads = c.n_kv_heads(),
-                                              .d_head = shape().d_head,
-                                              .scale = 0.2f,
-                                              .sequences = sequences,
-                                              .kv = kv,
-                                              .wo = &matrices_[4],
-                                              .x = x,
-                                              .window = c.window,
-                                              .post_norm = norm(4, c.norms),
-                                              .softcap = c.scales ? 2.0f : 0.0f,
-                                              .residual = c.scales ? 0.7f : 1.0f,
-                                              .gate = c.norms ? gate : nullptr});
-      hand_out(worker, x, shape().d_model, out.attended);
-      worker.feed_forward(fd::FeedForwardArgs<Worker>{.x = x,
-                                                      .n_rows = n_rows,
-                                                      .norm = norm(5, !c.scales),
-                                                      .activation = c.activation,
-                                                      .gate = &matrices_[5],
-                                                      .up = &matrices_[6],
-                                                      .down = &matrices_[7],
-                                                      .post_norm = norm(6, c.norms),
-                                                      .residual = c.scales ? 0.3f : 1.0f});
-      hand_out(worker, x, shape().d_model, out.fed);
-      worker.head(fd::HeadArgs<Worker>{.x = x,
-                                       .rows = rows,
-                                       .norm = norm(7),
-                                       .w = &matrices_[8],
-                                       .argmax = out.argmax,
-                                       .logits = logits,
-                                       .maxima = maxima,
-                                       .sums = sums,
-                                       .scale = c.scales ? 0.5f : 1.0f,
-                                       .softcap = c.scales ? 1.5f : 0.0f});
+    Pass pass = rows_of(first, n_rows);
+    make_room(pass, temperature);
+    fd::PassShape most = shape();
+    most.n_rows = n_rows;
+    Outputs& out = pass.out;
+    backend_.run(most, [&](Worker& worker) noexcept {
+      worker.embed(fd::EmbedArgs<Worker>{&matrices_[0], pass.tokens, 1.5f, pass.x});
+      hand_out(worker, pass.x, shape().d_model, out.embedded);
+      worker.qkv(qkv_args(pass));
+      hand_out(worker, pass.q, shape().d_q, out.q);
+      worker.attend(attend_args(pass));
+      hand_out(worker, pass.x, shape().d_model, out.attended);
+      worker.feed_forward(feed_forward_args(pass));
+      hand_out(worker, pass.x, shape().d_model, out.fed);
+      worker.head(head_args(pass));
     });
-    return out;
+    return std::move(out);
   }
 
  private:
   static constexpr int kMostRows = 70;  // of a pass
+
+  /// What operators are handed, which has to live until they have run.
+  struct Pass {
+    int n_rows = 0;
+    std::vector<fd::TokenId> tokens = {};
+    std::vector<std::int32_t> rows = {};
+    std::vector<float> cos = {}, sin = {};
+    std::vector<fd::SequenceRows> sequences = {};
+    std::vector<typename R::Layer> kv = {};
+    fd::RopeTable<Worker> rope = {};
+    fd::Out<Worker> x = nullptr, q = nullptr, gate = nullptr;
+    Outputs out = {};
+    std::vector<float*> logits = {}, maxima = {};  // of each row in `out`
+    std::vector<fd::SumsOfRuns> sums = {};
+  };
+
+  Pass rows_of(int first, int n_rows) {
+    Pass pass;
+    pass.n_rows = n_rows;
+    for (int i = 0; i < n_rows; ++i) {
+      pass.tokens.push_back(cache_.token(first + i));
+      pass.rows.push_back(i);
+      for (int pair = 0; pair < n_rot() / 2; ++pair) {
+        const float angle = static_cast<float>(cache_.position(first + i)) /
+                            std::pow(100.0f, static_cast<float>(pair) / 8.0f);
+        pass.cos.push_back(std::cos(angle));
+        pass.sin.push_back(std::sin(angle));
+      }
+    }
+    pass.sequences.push_back(cache_.rows(first, n_rows, 0));
+    pass.kv.push_back(cache_.layer(0));
+    return pass;
+  }
+
+  void make_room(Pass& pass, float temperature) {
+    const auto n = idx(pass.n_rows);
+    const auto d_model = idx(shape().d_model), d_q = idx(shape().d_q);
+    const auto n_vocab = idx(config_.n_vocab);
+    const auto n_runs = (n_vocab + fd::Scores::kRun - 1) / fd::Scores::kRun;
+    pass.out = Outputs{std::vector<float>(n * d_model), std::vector<float>(n * d_q),
+                       std::vector<float>(n * d_model), std::vector<float>(n * d_model),
+                       std::vector<float>(n * n_vocab), std::vector<float>(n * n_runs),
+                       std::vector<double>(n * n_runs), std::vector<fd::TokenId>(n)};
+    for (std::size_t i = 0; i < n; ++i) {
+      pass.logits.push_back(pass.out.logits.data() + i * n_vocab);
+      pass.maxima.push_back(pass.out.maxima.data() + i * n_runs);
+      pass.sums.push_back({pass.out.sums.data() + i * n_runs, temperature});
+    }
+    pass.x = x_.reserve(n * d_model);
+    pass.q = q_.reserve(n * d_q);
+    pass.gate = gate_.reserve(n * d_q);
+    pass.rope =
+        fd::RopeTable<Worker>{config_.rope, n_rot(), cos_.write(pass.cos), sin_.write(pass.sin)};
+  }
+
+  fd::In<Worker> vector(std::size_t i) { return fd::In<Worker>(vectors_[i].reserve(0)); }
+  fd::In<Worker> bias(std::size_t i) { return config_.bias ? vector(i) : fd::In<Worker>(nullptr); }
+  fd::RmsNorm<Worker> norm(std::size_t i, bool there = true) {
+    return there ? fd::RmsNorm<Worker>{vector(i), 1e-5f} : fd::RmsNorm<Worker>{};
+  }
+
+  fd::QkvArgs<Worker, R> qkv_args(const Pass& pass) {
+    const mini::Config& c = config_;
+    return {.x = pass.x,
+            .n_rows = pass.n_rows,
+            .norm = norm(3, !c.scales),
+            .wq = &matrices_[1],
+            .wk = &matrices_[2],
+            .wv = &matrices_[3],
+            .q_bias = bias(0),
+            .k_bias = bias(1),
+            .v_bias = bias(2),
+            .n_heads = c.n_heads(),
+            .n_kv_heads = c.n_kv_heads(),
+            .d_head = shape().d_head,
+            .rope = pass.rope,
+            .sequences = pass.sequences,
+            .kv = pass.kv,
+            .q = pass.q,
+            .q_norm = norm(c.scales ? 10 : 8, c.norms || c.scales),
+            .k_norm = norm(c.scales ? 11 : 9, c.norms || c.scales),
+            .norms_all_heads = c.scales,
+            .w_gate = c.norms ? &matrices_[1] : nullptr,
+            .gate = pass.gate};
+  }
+
+  fd::AttendArgs<Worker, R> attend_args(const Pass& pass) {
+    const mini::Config& c = config_;
+    return {.q = pass.q,
+            .n_rows = pass.n_rows,
+            .n_heads = c.n_heads(),
+            .n_kv_heads = c.n_kv_heads(),
+            .d_head = shape().d_head,
+            .scale = 0.2f,
+            .sequences = pass.sequences,
+            .kv = pass.kv,
+            .wo = &matrices_[4],
+            .x = pass.x,
+            .window = c.window,
+            .post_norm = norm(4, c.norms),
+            .softcap = c.scales ? 2.0f : 0.0f,
+            .residual = c.scales ? 0.7f : 1.0f,
+            .gate = c.norms ? pass.gate : nullptr};
+  }
+
+  fd::FeedForwardArgs<Worker> feed_forward_args(const Pass& pass) {
+    const mini::Config& c = config_;
+    return {.x = pass.x,
+            .n_rows = pass.n_rows,
+            .norm = norm(5, !c.scales),
+            .activation = c.activation,
+            .gate = &matrices_[5],
+            .up = &matrices_[6],
+            .down = &matrices_[7],
+            .post_norm = norm(6, c.norms),
+            .residual = c.scales ? 0.3f : 1.0f};
+  }
+
+  fd::HeadArgs<Worker> head_args(Pass& pass) {
+    const mini::Config& c = config_;
+    return {.x = pass.x,
+            .rows = pass.rows,
+            .norm = norm(7),
+            .w = &matrices_[8],
+            .argmax = pass.out.argmax,
+            .logits = pass.logits,
+            .maxima = pass.maxima,
+            .sums = pass.sums,
+            .scale = c.scales ? 0.5f : 1.0f,
+            .softcap = c.scales ? 1.5f : 0.0f};
+  }
 
   fd::CacheShape cache_shape(int sinks) const {
     fd::CacheShape all({{config_.n_kv_heads(), shape().d_head, config_.window}}, 300);

@@ -14,6 +14,7 @@
 #include <foredraft/backend/cpu/mixture.hpp>
 #include <foredraft/backend/cpu/packed_matrix.hpp>
 #include <foredraft/backend/cpu/recurrent.hpp>
+#include <foredraft/backend/cpu/rows.hpp>
 #include <foredraft/backend/cpu/scratch.hpp>
 #include <foredraft/backend/cpu/share.hpp>
 #include <foredraft/backend/cpu/thread_pool.hpp>
@@ -35,6 +36,9 @@ class Cpu : public HostMemory {
  public:
   using Matrix = cpu::PackedMatrix;
   using Worker = cpu::Worker;
+  template <typename S>
+  using Rows = cpu::Rows<S>;
+  using States = Replay;
 
   struct Options {
     int threads = 0;  ///< 0: as many as may run at once (affinity mask, cgroup quota)
@@ -107,7 +111,8 @@ class Cpu : public HostMemory {
   cpu::Scratch scratch_;
 };
 
-static_assert(Backend<Cpu> && MixesExperts<cpu::Worker>);
+static_assert(Backend<Cpu> && MixesExperts<cpu::Worker> && MappableMatrix<cpu::PackedMatrix>);
+static_assert(NamesRows<Cpu, f16> && NamesRows<Cpu, q8_0> && NamesStates<Cpu>);
 static_assert(AttendsOver<cpu::Worker, cpu::AnyRows> &&
               AttendsOver<cpu::Worker, cpu::Rows<q8_0, f16>>);
 static_assert(RecursOver<cpu::Worker, Slots> && RecursOver<cpu::Worker, Replay>);

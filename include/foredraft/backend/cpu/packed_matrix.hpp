@@ -8,11 +8,13 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <foredraft/backend/cpu/panel_block.hpp>
 #include <foredraft/backend/cpu/panel_layout.hpp>
 #include <foredraft/backend/cpu/weight_memory.hpp>
 #include <foredraft/core/checked.hpp>
+#include <foredraft/core/checksum.hpp>
 #include <foredraft/core/drop_behind.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
@@ -71,6 +73,22 @@ class PackedMatrix {
     return PackedMatrix(type, n_out, n_in).bytes_;
   }
 
+  /// The layout of all formats in one number: what packed bytes mean in this version, as far as
+  /// constants can say it.
+  static std::uint64_t layout() {
+    std::vector<std::uint64_t> numbers{kPanelRows, kUnitBytes};
+    for (std::uint32_t number = 0; number < 64; ++number) {
+      const auto type = static_cast<TensorType>(number);
+      if (!layout_of(type)) continue;
+      const PanelLayout p = panel_layout(type);
+      for (const int value : {p.block_k, p.sub_k, p.low_bits, p.high_bits, p.offset}) {
+        numbers.push_back(static_cast<std::uint64_t>(value));
+      }
+      numbers.insert(numbers.end(), {number, p.d, p.m, p.scales, p.mins, p.low, p.high, p.bytes});
+    }
+    return checksum(std::as_bytes(std::span(numbers)));
+  }
+
   ~PackedMatrix() = default;
   PackedMatrix(PackedMatrix&& other) noexcept { swap(other); }
   PackedMatrix& operator=(PackedMatrix&& other) noexcept {
@@ -85,6 +103,7 @@ class PackedMatrix {
   int n_panels() const noexcept { return panels_.n_panels; }
   TensorType type() const noexcept { return panels_.type; }
   std::size_t bytes() const noexcept { return bytes_; }
+  std::span<const std::byte> packed() const noexcept { return {panels_.data, bytes_}; }
   const PackedPanels& panels() const noexcept { return panels_; }
 
   /// Pack the output rows of some panels; rows beyond n_out become zeros. Different panels may be

@@ -14,10 +14,10 @@ namespace foredraft::inline v0 {
 /// A model on a GPU: see CudaBackend.
 /// @errors kDevice where there is no GPU or no driver; a program starts without one
 using Cuda = CudaBackend<cuda::GpuDevice>;
-static_assert(Backend<Cuda>);
+static_assert(Backend<Cuda> && NamesRows<Cuda, f16> && NamesRows<Cuda, q8_0> && NamesStates<Cuda>);
 
-/// What a cache of a model on Cuda keeps its rows in: `LinearCache<CudaRows<f16>>`, or with keys and
-/// values in different formats `LinearCache<CudaRows<q8_0, f16>>`.
+/// What a cache of a model on Cuda keeps its rows in, for who makes one: `LinearCache<CudaRows<f16>>`, or
+/// with keys and values in different formats `LinearCache<CudaRows<q8_0, f16>>`.
 template <typename K, typename V = K>
 using CudaRows = cuda::Rows<cuda::GpuDevice, K, V>;
 /// Likewise, in the formats of the shape: `LinearCache<CudaAnyRows>`.

@@ -41,14 +41,16 @@ struct CudaOptions {
 /// sums are each side's own.
 ///
 /// It works on the device that is current when it is made, in a stream of it. Caches of its models,
-/// which are there as well, are `LinearCache<cuda::Rows<D, f16>>`, a RotatingCache, or where layers are
-/// recurrent `HybridCache<cuda::Rows<D, f16>, cuda::Replay<D>>`.
+/// which are there as well, are what Model::make_cache() makes, or any cache over cuda::Rows.
 template <cuda::Device D>
 class CudaBackend {
  public:
   using Worker = cuda::Worker<D>;
   using Matrix = cuda::DeviceMatrix<D>;
   using Vector = cuda::DeviceVector<D>;
+  template <typename S>
+  using Rows = cuda::Rows<D, S>;
+  using States = cuda::Replay<D>;
   template <typename T>
   using Buffer = cuda::DeviceBuffer<D, T>;
 
