@@ -37,12 +37,15 @@ def main():
     parser.add_argument("--target", default="qwen2.5-coder-1.5b")
     parser.add_argument("--draft", default="qwen2.5-coder-0.5b")
     parser.add_argument("--each", type=int, default=2, help="prompts of each group")
+    parser.add_argument("--groups", nargs="*", help="[all]")
     parser.add_argument("-n", "--tokens", type=int, default=64)
     arguments = parser.parse_args()
     ways = {f"{shape}, depth {depth}": (depth, options) for depth in DEPTHS for shape, options in SHAPES.items()
             if not (depth == 5 and "planned" in shape)}
     counts = {way: collections.defaultdict(collections.Counter) for way in ways}
     for prompt in prompts(arguments.each):
+        if arguments.groups and prompt["group"] not in arguments.groups:
+            continue
         texts = set()
         for way, (depth, options) in ways.items():
             answer = run(arguments, prompt["prompt"], depth, options)
