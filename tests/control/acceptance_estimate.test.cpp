@@ -41,6 +41,18 @@ TEST_CASE("what a confidence is worth is learned, by depth where there is enough
   CHECK(estimate.rate(0.5f, 1) > estimate.rate(kGuess, 1));  // as the drafter
   CHECK(estimate.trials() > 400);
 }
+TEST_CASE("what was never tried is taken for the drafter's mean, unknown confidence too") {
+  fd::AcceptanceEstimate right;
+  feed(right, kSure, 1, 1, 500);
+  CHECK(right.rate(0.5f, 1) > 0.85);
+  fd::AcceptanceEstimate both;
+  for (int i = 0; i < 300; ++i) {
+    both.learn(kSure, 1, true);
+    both.learn(0.05f, 1, false);
+  }
+  CHECK(both.rate(0.05f, 1) < 0.1);
+  CHECK(both.rate(fd::DraftTree::kUnknown, 1) == Approx(0.5).margin(0.1));
+}
 TEST_CASE("a change is seen within twenty tokens, and in all classes") {
   fd::AcceptanceEstimate estimate;
   feed(estimate, kSure, 1, 1, 500);

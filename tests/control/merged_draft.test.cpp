@@ -57,6 +57,8 @@ TEST_CASE("a chain is cut where its next token is worth less than its row") {
   merged.clear();
   merged.add(chain({1, 2, 3, 4, 5, 6, 7, 8}, 0.99f), 0, estimate());
   CHECK(choose(merged, kWide, fd::Shape::kChain, 0.0).draft.drafted() == 8);
+  const fd::Limit two{.depth = 63, .nodes = 2};
+  CHECK(choose(merged, two, fd::Shape::kChain, 0.0).draft.drafted() == 2);
   const Choice some = choose(merged, kWide, fd::Shape::kChain, 0.7);
   CHECK(some.draft.drafted() >= 2);
   CHECK(some.draft.drafted() <= 4);  // .9 ^ n falls below .7
@@ -93,6 +95,17 @@ TEST_CASE("a tree holds both, the most probable nodes under its budget") {
   CHECK(tokens_of(four.draft) == std::vector<fd::TokenId>{1, 2, 3, 4});
   const Choice flat = choose(merged, {.depth = 1, .nodes = 63}, fd::Shape::kTree, 0.0);
   CHECK(tokens_of(flat.draft) == std::vector<fd::TokenId>{1, 4});
+}
+TEST_CASE("a token behind two parents is two nodes") {
+  fd::MergedDraft merged;
+  merged.clear();
+  merged.add(chain({3}, 0.99f), 0, estimate());
+  merged.add(chain({1, 2}, 0.99f), 0, estimate());
+  merged.add(chain({3, 2}, 0.99f), 1, estimate());
+  const Choice all = choose(merged, kWide, fd::Shape::kTree, 0.0);
+  CHECK(all.draft.drafted() == 4);
+  CHECK(all.draft.child_with(all.draft.child_with(0, 1), 2) > 0);
+  CHECK(all.draft.child_with(all.draft.child_with(0, 3), 2) > 0);
 }
 TEST_CASE("the value is what is expected less what it costs") {
   fd::MergedDraft merged;

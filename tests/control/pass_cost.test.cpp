@@ -35,6 +35,12 @@ TEST_CASE("bands of context are learned apart") {
   CHECK(cost.curve(2048)[1] == 0.03);
   CHECK(cost.curve(1 << 20)[1] == 0.03);
 }
+TEST_CASE("a band of context is four times as long as the one before") {
+  fd::PassCost cost;
+  for (int i = 0; i < 9; ++i) cost.learn(1, 600, 0.02);
+  for (int i = 0; i < 40; ++i) cost.learn(1, 2000, 0.024);
+  CHECK(cost.curve(600)[1] == Approx(0.024).epsilon(0.02));
+}
 TEST_CASE("one late pass is no change, many are; an early one is believed sooner") {
   fd::PassCost cost;
   for (int i = 0; i < 20; ++i) cost.learn(4, 0, 0.02);
