@@ -62,8 +62,7 @@ TEST_CASE("end tokens and limits cut at every index, the token itself is kept") 
     f.end = 10 + at;
     const fd::Cut ended = f.cut({10, 11, 12}, 13, {});
     CHECK(ended.kept() == at + 1);
-    CHECK(ended.path().size() ==
-          static_cast<std::size_t>(at) + 1);  // the last token's row is not kept
+    CHECK(ended.path().size() == fd::idx(at) + 1);  // the last token's row is not kept
     CHECK(ended.reason == fd::FinishReason::kEnd);
     // An end token at the limit is an end.
     CHECK(f.cut({10, 11, 12}, 13, {.max_tokens = at + 1}).reason == fd::FinishReason::kEnd);

@@ -71,7 +71,7 @@ TEST_CASE("every emitted token is accepted, bonus, corrected or plain") {
                         fd::Greedy{}};
     const auto result = decoder.generate(kPrompt, {.max_tokens = max_tokens, .n_draft = 5});
     const fd::Stats& s = result.stats;
-    CHECK(result.tokens.size() == static_cast<std::size_t>(max_tokens));
+    CHECK(result.tokens.size() == fd::idx(max_tokens));
     CHECK(s.emitted == max_tokens);
     CHECK(s.emitted == s.accepted + s.bonus + s.corrected + s.plain);
     CHECK(std::count(result.from_draft.begin(), result.from_draft.end(), true) == s.accepted);
@@ -146,7 +146,7 @@ TEST_CASE("the context limit is reached exactly and never passed") {
                           fd::Greedy{}};
       const auto result = decoder.generate(kPrompt, {.max_tokens = -1, .n_draft = depth});
       CHECK(result.finish_reason == fd::FinishReason::kContext);
-      CHECK(decoder.tokens().size() == static_cast<std::size_t>(capacity));
+      CHECK(decoder.tokens().size() == fd::idx(capacity));
     }
   }
 }

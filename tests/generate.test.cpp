@@ -50,7 +50,7 @@ struct LoggingDrafter : fd::NoDraft {
   int max_depth() const noexcept { return 3; }
   void propose(const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) const {
     log->push_back("propose " + std::to_string(limit.depth));
-    CHECK(context.tokens.size() == static_cast<std::size_t>(*known));
+    CHECK(context.tokens.size() == fd::idx(*known));
     for (int i = 0; i < limit.depth; ++i) draft.extend((*next)(draft.size(), context));
   }
   void absorb(const fd::PromptBlock& block) const {

@@ -263,8 +263,8 @@ TEST_CASE("what snapshots share is counted once, as long as one of them is kept"
   CHECK(three > 12000);
   for (const int copies : {1, 2}) {
     Sharing shorter = decoder;
-    shorter.state.tokens.resize(static_cast<std::size_t>(10 * copies));
-    shorter.state.rows.resize(static_cast<std::size_t>(copies));
+    shorter.state.tokens.resize(fd::idx(10 * copies));
+    shorter.state.rows.resize(fd::idx(copies));
     store.keep(shorter);
   }
   CHECK(store.size() == 3);

@@ -66,7 +66,7 @@ TEST_CASE("characters are shown whole") {
 
 TEST_CASE("any text in any pieces with any stops: as if it were looked at as a whole") {
   std::mt19937 random(7);
-  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  const auto below = [&](std::size_t n) { return fd::idx(random() % n); };
   const std::vector<std::string> alphabet{"a", "b", "c", "\xC3\xA9", "\xF0\x9F\x98\x80"};
   int stopped = 0;
   for (int run = 0; run < 3000; ++run) {

@@ -24,7 +24,7 @@ struct ShallowTree : TreeFunction {
 struct Fixture {
   explicit Fixture(int n_tokens = 3, int capacity = 100, int max_staged = 32)
       : sequence(target, toy::TokenCache(capacity, max_staged), {}, {}) {
-    sequence.begin(Tokens(static_cast<std::size_t>(n_tokens - 1), 1));
+    sequence.begin(Tokens(fd::idx(n_tokens - 1), 1));
     fd::prefill(sequence, call({}));
     round(call({}));
   }

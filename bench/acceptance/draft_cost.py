@@ -33,13 +33,18 @@ def prompts(each):
             yield prompt
 
 
-def run(arguments, prompt, n, options):
+def generate(arguments, prompt, options):
+    """What the program says of an answer with the draft model."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt", newline="") as file:
         file.write(prompt)
         file.flush()
-        command = [arguments.program, "generate", "-m", arguments.target, "-md", arguments.draft, "-f", file.name, "-n",
-                   str(n), "--ignore-eos", "--spec-draft-n-max", str(arguments.depth), "--json", *options]
+        command = [arguments.program, "generate", "-m", arguments.target, "-md", arguments.draft, "-f", file.name, "--json",
+                   *map(str, options)]
         return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def run(arguments, prompt, n, options):
+    return generate(arguments, prompt, ["-n", n, "--ignore-eos", "--spec-draft-n-max", arguments.depth, *options])
 
 
 def main():

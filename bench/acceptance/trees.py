@@ -6,29 +6,26 @@ bench/tables.py makes a table. All texts have to be equal.
 """
 import argparse
 import collections
-import json
 import pathlib
-import subprocess
 import sys
-import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import measured
-from draft_cost import prompts
-
-DEPTHS = 3, 5
-BEST_FIRST = ["--spec-tree", "auto", "--spec-draft-nodes"]
-SHAPES = {"chain": [], "planned, 2 children of each node": ["--spec-tree", "2,2,2"],
-          **{f"best first, {n} nodes": [*BEST_FIRST, str(n)] for n in (7, 15)}}
+from draft_cost import generate, prompts
 
 
-def run(arguments, prompt, depth, options):
-    with tempfile.NamedTemporaryFile("w", suffix=".txt", newline="") as file:
-        file.write(prompt)
-        file.flush()
-        command = [arguments.program, "generate", "-m", arguments.target, "-md", arguments.draft, "-f", file.name, "-n",
-                   str(arguments.tokens), "--spec-type", "draft", "--spec-draft-n-max", str(depth), "--json", *options]
-        return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+def best_first(nodes):
+    return ["--spec-tree", "auto", "--spec-draft-nodes", nodes]
+
+
+# Depth, and the options of the shape. The planned tree has three levels.
+WAYS = {"chain, depth 3": (3, []),
+        "planned, 2 children of each node, depth 3": (3, ["--spec-tree", "2,2,2"]),
+        "best first, 7 nodes, depth 3": (3, best_first(7)),
+        "best first, 15 nodes, depth 3": (3, best_first(15)),
+        "chain, depth 5": (5, []),
+        "best first, 7 nodes, depth 5": (5, best_first(7)),
+        "best first, 15 nodes, depth 5": (5, best_first(15))}
 
 
 def main():
@@ -40,15 +37,14 @@ def main():
     parser.add_argument("--groups", nargs="*", help="[all]")
     parser.add_argument("-n", "--tokens", type=int, default=64)
     arguments = parser.parse_args()
-    ways = {f"{shape}, depth {depth}": (depth, options) for depth in DEPTHS for shape, options in SHAPES.items()
-            if not (depth == 5 and "planned" in shape)}
-    counts = {way: collections.defaultdict(collections.Counter) for way in ways}
+    counts = {way: collections.defaultdict(collections.Counter) for way in WAYS}
     for prompt in prompts(arguments.each):
         if arguments.groups and prompt["group"] not in arguments.groups:
             continue
         texts = set()
-        for way, (depth, options) in ways.items():
-            answer = run(arguments, prompt["prompt"], depth, options)
+        for way, (depth, options) in WAYS.items():
+            answer = generate(arguments, prompt["prompt"], ["-n", arguments.tokens, "--spec-type", "draft",
+                                                            "--spec-draft-n-max", depth, *options])
             texts.add(tuple(answer["tokens"]))
             counts[way][prompt["group"]].update({key: answer["stats"][key] for key in ("rounds", "drafted", "emitted")})
         if len(texts) != 1:

@@ -196,6 +196,11 @@ std::vector<std::string> parts_of(const std::string& list) {
   return parts;
 }
 
+bool drafts_best_first(const Models& models, const Method& method) {
+  return method.best_first && method.tree.empty() && method.rule.make_for_trees != nullptr &&
+         models.same_vocabulary() && !models.draft->on_gpu();
+}
+
 std::vector<int> self_layers(const Models& models, const Method& method) {
   if (!method.layers.empty()) return method.layers;
   return fd::layers_without_second_quarter(models.target.config());

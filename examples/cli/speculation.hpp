@@ -110,9 +110,11 @@ struct Method {
 
   /// A drafter of that name takes part, given the models that it needs.
   bool asks(const DrafterKind& kind) const;
-  /// The draft model drafts best-first trees, where its tokens are the target's and are not drawn.
-  bool follows() const { return best_first && tree.empty() && rule.make_for_trees != nullptr; }
 };
+
+/// The draft model drafts best-first trees of its best tokens, and chains of others. Not on a GPU: they need more of
+/// a row than its best token, and rows of logits would be copied from there.
+bool drafts_best_first(const Models& models, const Method& method);
 
 /// The layers of the target that draft under kSelf: those of `method`, or the default.
 std::vector<int> self_layers(const Models& models, const Method& method);

@@ -46,7 +46,7 @@ std::string StateFile::describe_draft(const Models& models, const Run& run) {
   for (std::size_t i = 0; i < tree.size(); ++i) {
     text += (i == 0 ? ", tree " : "-") + std::to_string(tree[i]);
   }
-  if (method.follows() && models.same_vocabulary()) text += ", best-first trees";
+  if (drafts_best_first(models, method)) text += ", best-first trees";
   if (models.draft->on_gpu()) text += ", " + models.draft->arithmetic();
   return text;
 }

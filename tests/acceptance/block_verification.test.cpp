@@ -33,9 +33,8 @@ fd::DraftTree drawn(const std::vector<fd::TokenId>& tokens) {
 
 ScriptedRng verify(const fd::DraftTree& draft, std::deque<bool> accepts, fd::TokenId last,
                    fd::Verdict* verdict = nullptr) {
-  const Rows rows(draft,
-                  std::vector<std::vector<float>>(static_cast<std::size_t>(draft.size()), kTarget),
-                  kSampled, 20);
+  const Rows rows(draft, std::vector<std::vector<float>>(fd::idx(draft.size()), kTarget), kSampled,
+                  20);
   ScriptedRng rng(std::move(accepts), {last});
   const fd::Verdict found = fd::BlockVerification{}.verify(draft, rows.sampler, rng);
   if (verdict != nullptr) *verdict = found;

@@ -20,11 +20,10 @@ std::vector<float> logits_of(const std::vector<double>& p) {
 template <typename A>
 fd::Verdict verify(const A& rule, const fd::DraftTree& draft, const std::vector<double>& p,
                    const fd::SamplingOptions& sampling = kSampled) {
-  const Rows rows(
-      draft, std::vector<std::vector<float>>(static_cast<std::size_t>(draft.size()), logits_of(p)),
-      rule.needs(sampling) == fd::RowNeed::kLogits && sampling.greedy()
-          ? fd::SamplingOptions{.temperature = 1.0f}
-          : sampling);
+  const Rows rows(draft, std::vector<std::vector<float>>(fd::idx(draft.size()), logits_of(p)),
+                  rule.needs(sampling) == fd::RowNeed::kLogits && sampling.greedy()
+                      ? fd::SamplingOptions{.temperature = 1.0f}
+                      : sampling);
   ScriptedRng rng({}, {});  // these rules never draw
   return rule.verify(draft, rows.sampler, rng);
 }

@@ -151,10 +151,8 @@ fd::DraftTree siblings(fd::Siblings made, const fd::Law& q,
 
 /// Probabilities of the accept tests when all siblings are rejected, then the weights of the draw.
 std::vector<std::vector<double>> tests_of(const fd::DraftTree& draft, fd::TokenId last) {
-  const Rows rows(draft,
-                  std::vector<std::vector<float>>(static_cast<std::size_t>(draft.size()), kRow),
-                  kSampled);
-  ScriptedRng rejects(std::deque<bool>(static_cast<std::size_t>(draft.drafted()), false), {last});
+  const Rows rows(draft, std::vector<std::vector<float>>(fd::idx(draft.size()), kRow), kSampled);
+  ScriptedRng rejects(std::deque<bool>(fd::idx(draft.drafted()), false), {last});
   fd::RejectionSampling{}.verify(draft, rows.sampler, rejects);
   std::vector<std::vector<double>> asked(1);
   for (const auto& question : rejects.questions) {

@@ -69,7 +69,7 @@ mini::Output alone(mini::Model<B>& model, const mini::Sequence<T>& before, int n
   mini::Sequence<T> sequence = before;
   mini::Output output;
   for (const int ancestor : before.ancestors(node)) {
-    sequence.nodes = {{before.nodes[static_cast<std::size_t>(ancestor)].token, fd::kCommitted}};
+    sequence.nodes = {{before.nodes[fd::idx(ancestor)].token, fd::kCommitted}};
     output = mini::forward(model, std::vector{&sequence}, false);
     sequence.commit({0});
   }
@@ -97,7 +97,7 @@ void check_row_exact(B& backend, const mini::Config& config) {
       const mini::Output all = mini::forward(model, std::vector{&sequence}, tree);
       for (int node = 0; node < static_cast<int>(sequence.nodes.size()); node += tree ? 2 : 5) {
         CAPTURE(node);
-        check_row(all, static_cast<std::size_t>(node), alone(model, sequence, node));
+        check_row(all, fd::idx(node), alone(model, sequence, node));
       }
     }
   }
@@ -172,8 +172,7 @@ TEMPLATE_TEST_CASE("Reference: a row is the row alone, to the bit", "", fd::f16,
   prefill(model, sequence, 35);
   sequence.nodes = mini::random_tree(6, 1);
   const mini::Output all = mini::forward(model, std::vector{&sequence});
-  for (int node = 0; node < 6; ++node)
-    check_row(all, static_cast<std::size_t>(node), alone(model, sequence, node));
+  for (int node = 0; node < 6; ++node) check_row(all, fd::idx(node), alone(model, sequence, node));
 }
 
 TEST_CASE("Cpu: neither the number of rows nor that of workers changes a row") {
@@ -298,7 +297,7 @@ TEMPLATE_TEST_CASE("a NaN stays in its row, and its argmax is -1", "", fd::Cpu, 
               });
   CHECK(argmax[0] >= 0);
   CHECK(argmax[1] == -1);
-  CHECK(row2[static_cast<std::size_t>(argmax[2])] == *std::max_element(row2.begin(), row2.end()));
+  CHECK(row2[fd::idx(argmax[2])] == *std::max_element(row2.begin(), row2.end()));
 }
 
 TEMPLATE_TEST_CASE("ties go to the lowest id, wherever they lie", "", fd::Cpu, fd::Reference) {
@@ -306,7 +305,7 @@ TEMPLATE_TEST_CASE("ties go to the lowest id, wherever they lie", "", fd::Cpu, f
   // Every row of the matrix is the same, except for a few that are all negative.
   std::vector<float> values(400 * 16, 1.0f);
   for (const int row : {0, 1, 2, 17}) {
-    for (int i = 0; i < 16; ++i) values[static_cast<std::size_t>(row * 16 + i)] = -1.0f;
+    for (int i = 0; i < 16; ++i) values[fd::idx(row * 16 + i)] = -1.0f;
   }
   const typename TestType::Matrix w =
       backend.pack({TensorType::kF32, 400, 16, std::as_bytes(std::span<const float>(values))});

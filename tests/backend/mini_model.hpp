@@ -60,8 +60,7 @@ inline std::vector<float> normals(std::size_t n, unsigned seed, float scale = 1.
 /// Random weights as a file would hold them, scaled so that products stay near 1.
 inline kernels_under_test::FileMatrix weights(fd::TensorType type, int n_out, int n_in,
                                               unsigned seed) {
-  auto matrix = kernels_under_test::random_matrix(type, static_cast<std::size_t>(n_out),
-                                                  static_cast<std::size_t>(n_in), seed);
+  auto matrix = kernels_under_test::random_matrix(type, fd::idx(n_out), fd::idx(n_in), seed);
   const float wanted = 1.0f / std::sqrt(static_cast<float>(n_in));
   const auto geometry = fd::quant_geometry(type);
   if (geometry.elements != 0) {
@@ -73,8 +72,7 @@ inline kernels_under_test::FileMatrix weights(fd::TensorType type, int n_out, in
     kernels_under_test::set_scales(
         matrix, [&] { return fd::float_to_half(3 * wanted / span * around(random)); });
   } else {
-    const auto values =
-        normals(static_cast<std::size_t>(n_out) * static_cast<std::size_t>(n_in), seed, wanted);
+    const auto values = normals(fd::idx(n_out) * fd::idx(n_in), seed, wanted);
     for (std::size_t i = 0; i < values.size(); ++i) {
       std::uint32_t bits;
       const std::size_t size = std::min(fd::layout_of(type)->bytes, sizeof bits);
@@ -117,9 +115,9 @@ struct Model {
                         pack(1, d_q, s.d_model, seed + 2),
                         around_one(s.d_model, seed),
                         around_one(s.d_model, seed + 1),
-                        normals(static_cast<std::size_t>(d_q), seed + 2, 0.3f),
-                        normals(static_cast<std::size_t>(d_kv), seed + 3, 0.3f),
-                        normals(static_cast<std::size_t>(d_kv), seed + 4, 0.3f),
+                        normals(fd::idx(d_q), seed + 2, 0.3f),
+                        normals(fd::idx(d_kv), seed + 3, 0.3f),
+                        normals(fd::idx(d_kv), seed + 4, 0.3f),
                         around_one(s.d_head, seed + 5),
                         around_one(s.d_head, seed + 6),
                         around_one(s.d_model, seed + 7),
@@ -144,7 +142,7 @@ struct Model {
     return backend.pack(weights(config.types[which], n_out, n_in, seed).view());
   }
   static std::vector<float> around_one(int n, unsigned seed) {
-    std::vector<float> values = normals(static_cast<std::size_t>(n), seed, 0.2f);
+    std::vector<float> values = normals(fd::idx(n), seed, 0.2f);
     for (float& v : values) v += 1.0f;
     return values;
   }
@@ -173,8 +171,7 @@ struct Sequence {
 
   std::vector<int> ancestors(int node) const {
     std::vector<int> up;
-    for (; node >= 0; node = nodes[static_cast<std::size_t>(node)].parent)
-      up.insert(up.begin(), node);
+    for (; node >= 0; node = nodes[fd::idx(node)].parent) up.insert(up.begin(), node);
     return up;
   }
 
@@ -228,7 +225,7 @@ struct StagedRows {
                           .path_begin = {}};
     path_begin.push_back(0);
     for (int node = 0; node < part.n_rows; ++node) {
-      tokens.push_back(sequence.nodes[static_cast<std::size_t>(node)].token);
+      tokens.push_back(sequence.nodes[fd::idx(node)].token);
       const std::vector<int> up = sequence.ancestors(node);
       path.insert(path.end(), up.begin(), up.end());
       path_begin.push_back(static_cast<std::int32_t>(path.size()));
@@ -281,9 +278,7 @@ class Pass {
   }
 
  private:
-  std::vector<float> buffer(int width) const {
-    return std::vector<float>(n_ * static_cast<std::size_t>(width));
-  }
+  std::vector<float> buffer(int width) const { return std::vector<float>(n_ * fd::idx(width)); }
 
   void embed(L& worker) noexcept {
     worker.embed(fd::EmbedArgs<L>{&model_.table, rows_.tokens, 1.5f, x_.data()});
@@ -384,7 +379,7 @@ class Pass {
     const auto& w = model_.layers[i];
     fd::FeedForwardArgs<L> input{x_.data(),     n_rows_, {},           config_.activation,
                                  &w.input_gate, nullptr, &w.input_down};
-    input.factor = inputs_.data() + i * static_cast<std::size_t>(model_.kInput);
+    input.factor = inputs_.data() + i * fd::idx(model_.kInput);
     input.factor_stride = shape_.d_inputs;
     input.output_scale = 0.9f;
     worker.feed_forward(input);
@@ -413,8 +408,7 @@ class Pass {
   std::vector<float> q_ = buffer(shape_.d_q);
   std::vector<float> inputs_ = buffer(shape_.d_inputs);
   std::vector<float> gate_ = buffer(shape_.d_q);
-  Output output_{std::vector<std::vector<float>>(
-                     n_, std::vector<float>(static_cast<std::size_t>(config_.n_vocab))),
+  Output output_{std::vector<std::vector<float>>(n_, std::vector<float>(fd::idx(config_.n_vocab))),
                  std::vector<fd::TokenId>(n_),
                  {}};
   std::vector<float*> logits_;

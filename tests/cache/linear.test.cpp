@@ -69,7 +69,7 @@ T key_element(const typename fd::RowsIn<T>::Layer& kv, std::size_t head, int row
 /// misplaced is seen at once.
 template <typename T>
 void write_row(fd::LinearCache<T>& cache, fd::NodeIndex node) {
-  const auto row = static_cast<std::size_t>(cache.size() + node);
+  const auto row = fd::idx(cache.size() + node);
   for (int layer = 0; layer < 2; ++layer) {
     const auto kv = cache.layer(layer);
     for (std::size_t head = 0; head < 3; ++head) {
@@ -159,12 +159,10 @@ TEMPLATE_TEST_CASE("rows of a random tree end up where its path puts them", "", 
     const fd::SequenceRows rows = cache.rows(0, 20, 0);
     // Each node's own path names its ancestors in order of depth.
     for (int node = 0; node < 20 && !rows.chain(); ++node) {
-      const auto begin = static_cast<std::size_t>(rows.path_begin[static_cast<std::size_t>(node)]);
-      const auto end =
-          static_cast<std::size_t>(rows.path_begin[static_cast<std::size_t>(node) + 1]);
+      const auto begin = fd::idx(rows.path_begin[fd::idx(node)]);
+      const auto end = fd::idx(rows.path_begin[fd::idx(node) + 1]);
       std::vector<std::int32_t> expected;
-      for (int n = node; n >= 0; n = nodes[static_cast<std::size_t>(n)].parent)
-        expected.insert(expected.begin(), n);
+      for (int n = node; n >= 0; n = nodes[fd::idx(n)].parent) expected.insert(expected.begin(), n);
       CHECK(std::vector<std::int32_t>(rows.path.begin() + static_cast<std::ptrdiff_t>(begin),
                                       rows.path.begin() + static_cast<std::ptrdiff_t>(end)) ==
             expected);
@@ -172,8 +170,7 @@ TEMPLATE_TEST_CASE("rows of a random tree end up where its path puts them", "", 
     }
 
     std::vector<fd::NodeIndex> path;
-    for (int n = static_cast<int>(random() % 20); n >= 0;
-         n = nodes[static_cast<std::size_t>(n)].parent) {
+    for (int n = static_cast<int>(random() % 20); n >= 0; n = nodes[fd::idx(n)].parent) {
       path.insert(path.begin(), n);
     }
     std::vector<fd::TokenId> expected{40, 41, 42};
@@ -181,10 +178,9 @@ TEMPLATE_TEST_CASE("rows of a random tree end up where its path puts them", "", 
     std::vector<fd::TokenId> survivors;  // descendants of the path's end, in order
     std::vector<bool> below(20, false);
     for (int n = path.back() + 1; n < 20; ++n) {
-      const int parent = nodes[static_cast<std::size_t>(n)].parent;
-      below[static_cast<std::size_t>(n)] =
-          parent == path.back() || below[static_cast<std::size_t>(parent)];
-      if (below[static_cast<std::size_t>(n)]) survivors.push_back(n);
+      const int parent = nodes[fd::idx(n)].parent;
+      below[fd::idx(n)] = parent == path.back() || below[fd::idx(parent)];
+      if (below[fd::idx(n)]) survivors.push_back(n);
     }
     cache.commit(path);
     expected.insert(expected.end(), survivors.begin(), survivors.end());

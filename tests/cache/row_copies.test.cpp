@@ -24,7 +24,7 @@ void extend(Cache& cache, int n, float writer = 0) {
   std::vector<fd::Node> nodes;
   for (int i = 0; i < n; ++i) nodes.push_back({1, i - 1});
   cache.stage(nodes);
-  std::vector<fd::NodeIndex> path(static_cast<std::size_t>(n));
+  std::vector<fd::NodeIndex> path(fd::idx(n));
   std::iota(path.begin(), path.end(), 0);
   for (int i = 0; i < n; ++i) {
     const int row = cache.size() + i;

@@ -1,6 +1,7 @@
 """What drafters are given and keep, as a user meets it: python3 drafting_test.py PROGRAM"""
 
 import json
+import pathlib
 
 import support
 import tiny_gguf
@@ -136,7 +137,7 @@ class Trees(CliTest):
         for sampling in ((), ("--temp", 3, "--seed", 5)):
             base = ("generate", "-m", model, "--raw", "-p", "abc", "-n", 50, *sampling)
             plain = self.json_of(*base, "--spec-type", "none")
-            for tree in ("1", "3,2,1,1", "63", "2,2,2,2,2,2,2"):
+            for tree in ("1", "3,2,1,1", "63", "2,2,2,2,2,2,2", "auto"):
                 for more in ((), ("--spec-draft-n-max", 3), ("--spec-type", "draft", "--spec-draft-n-max", 6)):
                     found = self.json_of(*base, "-md", model, "--spec-tree", tree, *more)
                     self.assertEqual(found["tokens"], plain["tokens"], (tree, more))
@@ -149,6 +150,22 @@ class Trees(CliTest):
         rounds = found["stats"]["rounds"] - found["stats"]["plain"]
         self.assertGreater(found["stats"]["drafted"], 3 * rounds)
 
+    def test_auto(self):
+        """A tree of best tokens where the model is unsure, at a fixed depth only where it is asked for."""
+        model = pathlib.Path(__file__).parents[1] / "golden" / "random" / "granite.gguf"
+        base = ("generate", "-m", model, "-md", model, "--raw", "-p", "abc", "-n", 50, "--ignore-eos", "--spec-type",
+                "draft", "--spec-draft-n-max", 3)
+        auto = ("--spec-tree", "auto")
+        chains, trees, few = (self.json_of(*base, *more) for more in ((), auto, (*auto, "--spec-draft-nodes", 4)))
+        self.assertEqual(trees["tokens"], chains["tokens"])
+        self.assertEqual(few["tokens"], chains["tokens"])
+        self.assertLessEqual(chains["stats"]["drafted"], 3 * chains["stats"]["rounds"])
+        self.assertGreater(trees["stats"]["drafted"], 3 * trees["stats"]["rounds"])
+        self.assertLessEqual(few["stats"]["drafted"], 4 * few["stats"]["rounds"])
+        # Coupled tokens are chains.
+        sampled = (*base, "--temp", 1, "--seed", 5)
+        self.assertEqual(self.json_of(*sampled, *auto)["stats"]["drafted"], self.json_of(*sampled)["stats"]["drafted"])
+
     def test_rejection(self):
         model = self.endless_alphabet()
         # Which text of its law the seed gives depends on clocks; some of them would end early.
@@ -159,8 +176,10 @@ class Trees(CliTest):
     def test_usage(self):
         base = ("generate", "-m", self.alphabet(), "-p", "a")
         self.fails(2, "without a draft model", *base, "--spec-tree", "3,2")
-        self.fails(2, "verifies chains", *base, "-md", self.alphabet(), "--temp", 1, "--spec-acceptance", "block",
-                   "--spec-tree", "3,2")
+        self.fails(2, "without a draft model", *base, "--spec-tree", "auto")
+        for tree in ("3,2", "auto"):
+            self.fails(2, "verifies chains", *base, "-md", self.alphabet(), "--temp", 1, "--spec-acceptance", "block",
+                       "--spec-tree", tree)
         for bad in ("0", "3,", ",3", "3,,2", "64", "a", "3 2", "-1", "1.5", ",".join(["1"] * 64)):
             self.fails(2, "--spec-tree", *base, "-md", self.alphabet(), "--spec-tree", bad)
 

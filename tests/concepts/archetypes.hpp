@@ -33,17 +33,14 @@ class Cache {
     staged_.insert(staged_.end(), nodes.begin(), nodes.end());
   }
   void commit(std::span<const fd::NodeIndex> path) noexcept {
-    for (const fd::NodeIndex node : path)
-      tokens_.push_back(staged_[static_cast<std::size_t>(node)].token);
+    for (const fd::NodeIndex node : path) tokens_.push_back(staged_[fd::idx(node)].token);
     staged_.clear();
   }
   void discard() noexcept { staged_.clear(); }
   Snapshot snapshot() const { return {tokens_}; }
   void restore(const Snapshot& snapshot) { tokens_ = snapshot.tokens; }
 
-  fd::TokenId token(fd::NodeIndex node) const {
-    return staged_[static_cast<std::size_t>(node)].token;
-  }
+  fd::TokenId token(fd::NodeIndex node) const { return staged_[fd::idx(node)].token; }
 
  private:
   std::vector<fd::TokenId> tokens_;
@@ -75,7 +72,7 @@ struct Target {
       for (int row = 0; row < request.count; ++row) {
         std::vector<float> logits(kVocab, 0.0f);
         const fd::TokenId token = request.cache->token(request.first + row);
-        logits[static_cast<std::size_t>(token + 1) % kVocab] = 9.0f;
+        logits[fd::idx(token + 1) % kVocab] = 9.0f;
         request.scores->set_row(row, logits);
       }
     }

@@ -68,13 +68,13 @@ class Questions {
   std::string read_vocabulary(std::istream& words) {
     int n = 0;
     words >> n;
-    std::vector<std::string> pieces(static_cast<std::size_t>(n));
+    std::vector<std::string> pieces(fd::idx(n));
     for (std::string& piece : pieces) {
       std::getline(std::cin, piece);
       piece = from_hex(piece);
     }
     trie_ = std::make_shared<const fd::PieceTrie>(
-        n, [&](fd::TokenId token) { return pieces[static_cast<std::size_t>(token)]; });
+        n, [&](fd::TokenId token) { return pieces[fd::idx(token)]; });
     return "ok";
   }
 

@@ -81,7 +81,7 @@ TEST_CASE("repetitions of repetitions take the sum of states, not the product") 
 TEST_CASE("bytes that nothing tells apart are of one class") {
   fd::Grammar g;
   fd::ByteSet low;
-  for (int byte = 0; byte < 128; ++byte) low.set(static_cast<std::size_t>(byte));
+  for (int byte = 0; byte < 128; ++byte) low.set(fd::idx(byte));
   g.set_root(g.rule("r", g.sequence({g.bytes(low), g.text("a")})));
   const fd::Automaton automaton(g);
   CHECK(automaton.classes() == 3);

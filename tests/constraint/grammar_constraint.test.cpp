@@ -65,14 +65,14 @@ void check_masks(const fd::Grammar& grammar, const std::vector<std::string>& pie
       const auto mask = constraint.mask(state);
       Tokens allowed;
       for (fd::TokenId token = 0; token < static_cast<int>(pieces.size()); ++token) {
-        const std::string& piece = pieces[static_cast<std::size_t>(token)];
+        const std::string& piece = pieces[fd::idx(token)];
         const bool expected = !piece.empty() && texts.begins(text + piece);
         CHECK(mask->contains(token) == expected);
         if (expected) allowed.push_back(token);
       }
       if (allowed.empty()) break;
       const fd::TokenId token = allowed[random() % allowed.size()];
-      text += pieces[static_cast<std::size_t>(token)];
+      text += pieces[fd::idx(token)];
       state = *constraint.next(state, token);
     }
   }
@@ -104,7 +104,7 @@ TEST_CASE("masks are what brute force finds: for each token, whether its bytes g
         CHECK(constraint->may_end(state) == texts.accepts(text));
         Tokens allowed;
         for (fd::TokenId token = 0; token < static_cast<int>(kPieces.size()); ++token) {
-          const std::string& piece = kPieces[static_cast<std::size_t>(token)];
+          const std::string& piece = kPieces[fd::idx(token)];
           const bool expected = !piece.empty() && texts.begins(text + piece);
           CHECK(mask->contains(token) == expected);
           CHECK(constraint->next(state, token).has_value() == expected);
@@ -113,7 +113,7 @@ TEST_CASE("masks are what brute force finds: for each token, whether its bytes g
         CHECK(constraint->finished(state) == (allowed.empty() && texts.accepts(text)));
         if (allowed.empty()) break;
         const fd::TokenId token = allowed[random() % allowed.size()];
-        text += kPieces[static_cast<std::size_t>(token)];
+        text += kPieces[fd::idx(token)];
         state = *constraint->next(state, token);
       } catch (const fd::Error& error) {  // read in too many ways
         CHECK(error.code() == fd::ErrorCode::kInvalidConstraint);

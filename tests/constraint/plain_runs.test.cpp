@@ -52,7 +52,7 @@ TEST_CASE("where it matters which character comes it is not said how many may") 
 
 TEST_CASE("characters of another kind are counted where they are alike") {
   fd::CharacterKind letters;
-  for (char c = 'a'; c <= 'z'; ++c) letters.ascii.set(static_cast<std::size_t>(c));
+  for (char c = 'a'; c <= 'z'; ++c) letters.ascii.set(fd::idx(c));
   const auto run = [&](const char* pattern, const std::string& text) {
     return run_behind(fd::regex_grammar(pattern), text, letters);
   };

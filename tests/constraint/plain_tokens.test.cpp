@@ -38,7 +38,7 @@ TEST_CASE("the others stand by what follows their characters of the kind") {
   const std::vector<std::string> pieces{"ab-", "xy-",      "-",      "q-r",      "abc",
                                         "aB",  "\xC3\xA9", long_one, "z\xC3\xA9"};
   fd::CharacterKind letters;
-  for (char c = 'a'; c <= 'z'; ++c) letters.ascii.set(static_cast<std::size_t>(c));
+  for (char c = 'a'; c <= 'z'; ++c) letters.ascii.set(fd::idx(c));
   const auto plain = trie_of(pieces)->plain(letters);
   CHECK(plain.kind() == letters);
   CHECK(up_to(plain, fd::PlainTokens::kMost) == Tokens{4});

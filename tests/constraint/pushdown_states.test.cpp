@@ -22,7 +22,7 @@ fd::Grammar nested() {
 
 TEST_CASE("depth is bounded, and what is within the bound can always be closed") {
   Texts texts(nested());
-  const auto depth = static_cast<std::size_t>(fd::Automaton::kMaxDepth);
+  const auto depth = fd::idx(fd::Automaton::kMaxDepth);
   std::string open;
   while (texts.begins(open + "(")) open += "(";
   CHECK(open.size() > depth / 2);

@@ -63,7 +63,7 @@ TEST_CASE("behind a trigger the text is constrained, wherever tokens begin and e
         for (int length = 0; length < 12; ++length) {
           Tokens allowed;
           for (fd::TokenId token = 0; token < static_cast<int>(pieces.size()); ++token) {
-            const std::string& piece = pieces[static_cast<std::size_t>(token)];
+            const std::string& piece = pieces[fd::idx(token)];
             const bool expected = may_become(text + piece, trigger, repeat);
             CHECK(constraint.mask(state)->contains(token) == expected);
             if (expected) allowed.push_back(token);
@@ -71,7 +71,7 @@ TEST_CASE("behind a trigger the text is constrained, wherever tokens begin and e
           if (allowed.empty()) break;
           const fd::TokenId token = allowed[random() % allowed.size()];
           state = *constraint.next(state, token);
-          text += pieces[static_cast<std::size_t>(token)];
+          text += pieces[fd::idx(token)];
         }
       }
     }
@@ -101,7 +101,7 @@ TEST_CASE(
 TEST_CASE("a control token may be a trigger, and is free before it") {
   std::vector<std::string> pieces{"a", "{", "}", "", "", "{}"};
   for (const fd::TokenId control : {3, 4}) {
-    pieces[static_cast<std::size_t>(control)] = fd::control_bytes(control);
+    pieces[fd::idx(control)] = fd::control_bytes(control);
   }
   const fd::Grammar grammar =
       fd::triggered_grammar(fd::regex_grammar("\\{\\}"), {{fd::control_bytes(4)}});
@@ -191,7 +191,7 @@ law::JointLaw triggered_law(const toy::Target& target, const Tokens& prefix, int
       all.insert(all.end(), tokens.begin(), tokens.end());
       std::string text;
       for (std::size_t at = kPrompt.size(); at < all.size(); ++at) {
-        text += kFew[static_cast<std::size_t>(all[at])];
+        text += kFew[fd::idx(all[at])];
       }
       std::vector<float> logits = target.logits_after(all);
       for (std::size_t id = 0; id < kFew.size(); ++id) {

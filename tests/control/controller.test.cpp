@@ -163,7 +163,7 @@ TEST_CASE("rounds of a fixed depth are in no text's account") {
     rounds.run(3);
     rounds.fixed = false;
     rounds.round();
-    return chain.controller().prices()[static_cast<std::size_t>(rows)];
+    return chain.controller().prices()[fd::idx(rows)];
   };
   // Neither have they won what a long draft may cost, nor lost what a short one may.
   CHECK(price_behind(wrong, true, 16) > 1e6);
@@ -480,6 +480,111 @@ TEST_CASE("a model reads of a long prompt the end, and never before the first to
         1.08);  // a short answer is not punished
   rounds.run(300);
   CHECK(rounds.run(100) > 0.95 * sim::best_fixed({model}, sim::usual_pass));
+}
+
+namespace {
+
+/// The drafters are known, and that a long reading may pay.
+void have_long_answers(fd::Chain<>& chain) {
+  for (int answer = 0; answer < 8; ++answer) {
+    sim::Rounds(chain, sim::usual_pass, 20).run(400);
+    chain.reset();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("what a model's first draft took, with cold memory, is not what it costs") {
+  std::vector<sim::Nature> natures{
+      {.acceptance = 0.9, .seconds = 0.1, .model = true, .read_seconds = 0.0001}};
+  auto chain = sim::chain_of(natures);
+  sim::Rounds rounds(chain, sim::usual_pass, 4);
+  for (int n = 0; rounds.last_draft() == 0 && n < 100; ++n) rounds.round();
+  natures[0].seconds = 0.003;
+  rounds.run(50);
+  CHECK(rounds.run(100) > 0.9 * sim::best_fixed(natures, sim::usual_pass));
+}
+TEST_CASE("a model that was never right is looked at again, and found once it is") {
+  std::vector<sim::Nature> natures{
+      {.acceptance = 0.0, .seconds = 0.001, .model = true, .read_seconds = 0.0001}};
+  auto chain = sim::chain_of(natures);
+  sim::Rounds rounds(chain, sim::usual_pass);
+  rounds.run(1000);
+  const int before = rounds.drafted();
+  rounds.run(1000);
+  CHECK(rounds.drafted() - before < 20);
+  natures[0].acceptance = 0.9;
+  rounds.run(4000);
+  CHECK(rounds.run(100) > 0.9 * sim::best_fixed(natures, sim::usual_pass));
+}
+TEST_CASE("a model's draft of more than one token costs no more than the text has on account") {
+  std::vector<sim::Nature> natures{
+      {.acceptance = 0.9, .seconds = 0.01, .model = true, .read_seconds = 0.0001}};
+  auto chain = sim::chain_of(natures);
+  have_long_answers(chain);
+  natures[0].acceptance = 1.0;
+  const double pass = sim::usual_pass(1);
+  sim::Rounds rounds(chain, sim::usual_pass, 4);  // so little to read is no investment
+  double account = 0.25;
+  int deepest = 0;
+  for (int n = 0; n < 40; ++n) {
+    const int tokens = rounds.round();
+    const int depth = rounds.last_draft();
+    const double cost = (sim::usual_pass(1 + depth) - pass + depth * natures[0].seconds) / pass;
+    if (depth > 1) CHECK(cost < account + 0.05);
+    account += tokens - 1 - cost + 0.015 * tokens;
+    deepest = std::max(deepest, depth);
+  }
+  CHECK(deepest > 3);
+}
+TEST_CASE("a model reads in pieces: no token waits for a long reading") {
+  for (const double read_seconds : {0.0001, 0.0005, 0.002}) {
+    CAPTURE(read_seconds);
+    const sim::Nature model{
+        .acceptance = 0.9, .seconds = 0.003, .model = true, .read_seconds = read_seconds};
+    const std::vector<sim::Nature> natures{model};
+    auto chain = sim::chain_of(natures);
+    have_long_answers(chain);
+    const auto& drafter = *chain.part(0).get<sim::Drafter>();
+    const int before = drafter.read_in_all();
+    sim::Rounds rounds(chain, sim::usual_pass, 500);
+    for (int settled = 0; settled < 3; ++settled) rounds.round();
+    CHECK(drafter.read_in_all() == before);
+    double longest = 0;
+    int drafted = 0;
+    for (int n = 0; drafted == 0 && n < 500; ++n) {
+      const double begin = sim::now;
+      const int read = drafter.read_in_all();
+      rounds.round();
+      if (drafter.read_in_all() > read) longest = std::max(longest, sim::now - begin);
+      drafted = rounds.last_draft();
+    }
+    // All of it, once, and what came meanwhile.
+    CHECK(drafter.read_in_all() - before >= 500);
+    CHECK(drafter.read_in_all() - before < 560);
+    CHECK(longest < std::max(4 * sim::usual_pass(1), 32 * read_seconds) + 1.5 * sim::usual_pass(2));
+    CHECK(longest > 0.5 * std::min(4 * sim::usual_pass(1), 500 * read_seconds));
+  }
+}
+TEST_CASE("a reading stops where a lookup promises as much without it") {
+  std::vector<sim::Nature> natures{
+      {.acceptance = 0.0, .seconds = 2e-6},
+      {.acceptance = 0.8, .seconds = 0.005, .model = true, .read_seconds = 0.0008}};
+  auto chain = sim::chain_of(natures);
+  have_long_answers(chain);
+  natures[0].acceptance = 0.97;
+  have_long_answers(chain);
+  natures[0].acceptance = 0.0;
+  const auto& drafter = *chain.part(1).get<sim::Drafter>();
+  sim::Rounds rounds(chain, sim::usual_pass, 500);
+  const int before = drafter.read_in_all();
+  for (int n = 0; drafter.read_in_all() == before && n < 400; ++n) rounds.round();
+  const int piece = drafter.read_in_all() - before;
+  CHECK((piece > 0 && piece < 200));
+  natures[0].acceptance = 0.97;
+  rounds.run(40);
+  CHECK(drafter.read_in_all() - before < 450);
+  CHECK(rounds.last_draft() > 0);
 }
 
 namespace {

@@ -38,7 +38,7 @@ std::vector<float> constrained_logits(const toy::Target& target, const Tokens& t
   const Tokens answer(text.begin() + static_cast<std::ptrdiff_t>(kPrompt.size()), text.end());
   for (int token = 0; token < target.vocab_size(); ++token) {
     if (arbitrarily_allowed(target.vocab_size(), answer, token)) continue;
-    logits[static_cast<std::size_t>(token)] = kNever;
+    logits[fd::idx(token)] = kNever;
   }
   return logits;
 }

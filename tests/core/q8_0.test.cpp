@@ -18,7 +18,7 @@ TEST_CASE("a quantized block holds its values to half a code") {
     const fd::q8_0 block(values.data());
     const float scale = static_cast<float>(block.scale);
     for (int i = 0; i < fd::q8_0::kValues; ++i) {
-      CHECK(std::abs(block[i] - values[static_cast<std::size_t>(i)]) <= 0.51f * scale);
+      CHECK(std::abs(block[i] - values[fd::idx(i)]) <= 0.51f * scale);
       CHECK(std::abs(block.codes[i]) <= 127);
     }
   }

@@ -19,7 +19,7 @@ namespace {
 using Counter = std::array<std::uint32_t, 4>;
 
 std::vector<fd::TokenId> ids_to(int n) {
-  std::vector<fd::TokenId> ids(static_cast<std::size_t>(n));
+  std::vector<fd::TokenId> ids(fd::idx(n));
   std::iota(ids.begin(), ids.end(), 0);
   return ids;
 }
@@ -285,12 +285,11 @@ TEST_CASE("a pick has the law of the weights, and looks at few of them") {
   constexpr int classes = 60;  // the first 59 tokens, and all others
   std::vector<double> seen(classes), wanted(classes);
   for (int i = 0; i < n; ++i) {
-    wanted[static_cast<std::size_t>(std::min(i, classes - 1))] +=
-        draws * weights[static_cast<std::size_t>(i)] / sum;
+    wanted[fd::idx(std::min(i, classes - 1))] += draws * weights[fd::idx(i)] / sum;
   }
   for (int i = 0; i < draws; ++i) {
     const fd::TokenId token = rng.pick({fd::Purpose::kTargetSample, i, 0}, lazy);
-    seen[static_cast<std::size_t>(std::min(token, classes - 1))] += 1;
+    seen[fd::idx(std::min(token, classes - 1))] += 1;
   }
   CHECK(statistics::g_test(seen, wanted) > kFalseAlarm);
   CHECK(lazy.looks < 4 * draws);  // of 157 runs each

@@ -10,9 +10,8 @@ namespace {
 
 fd::VocabularyInfo vocabulary(std::vector<std::string> pieces, int used) {
   const int size = static_cast<int>(pieces.size());
-  return {size, used, [pieces = std::move(pieces)](fd::TokenId id) {
-            return pieces.at(static_cast<std::size_t>(id));
-          }};
+  return {size, used,
+          [pieces = std::move(pieces)](fd::TokenId id) { return pieces.at(fd::idx(id)); }};
 }
 
 bool fits(const fd::TargetInfo& target, const fd::TargetInfo& draft) {

@@ -237,7 +237,7 @@ TEST_CASE("a round teaches as far as it was tried: up to the first rejection") {
     tree.reset(text.back());
     drafter.propose(context, {4, 4}, tree);
     REQUIRE(tree.drafted() == 4);
-    const std::size_t kept = static_cast<std::size_t>(accepted) + 1;
+    const std::size_t kept = fd::idx(accepted) + 1;
     Tokens tokens;
     for (int node = 1; node <= accepted; ++node) tokens.push_back(tree.token(node));
     tokens.push_back((tree.token(std::min(accepted + 1, 4)) + 1) % 16);  // none that was drafted

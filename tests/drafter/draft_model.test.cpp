@@ -255,10 +255,11 @@ Tokens tail_of(const Tokens& text, int passed_over) {
   return tail;
 }
 /// The row of the anchor, read in whatever way.
-std::vector<float> anchor_row(Model& model, const Tokens& text, int read) {
+std::vector<float> anchor_row(Model& model, const Tokens& text, int read,
+                              int at_once = Model::kWholeText) {
   fd::DraftTree draft;
   draft.reset(text.back());
-  if (model.begin(text, read) == 0) {
+  if (model.begin(text, read, at_once) == 0) {
     model.run();
     return {};
   }
@@ -292,6 +293,40 @@ TEST_CASE("of a long backlog the first token and the last ones are read, and the
       CHECK(anchor_row(model, text, 8) == target.logits_after(tail_of(text, passed_over)));
     }
     CHECK(anchor_row(model, text_of(200), 40) == target.logits_after(tail_of(text_of(200), 159)));
+  }
+}
+
+TEST_CASE("what is read in pieces, while the text goes on, is what is read at once") {
+  toy::Target target(16, 0);
+  for (const int at_once : {0, 1, 5, 6, 19, 20, 50, 99, 1000}) {
+    for (const int rows : {99, 60}) {
+      CAPTURE(at_once, rows);
+      Model model(target, toy::TokenCache{300, 20});
+      Tokens text = text_of(100);
+      int read = 0;
+      int pieces = 1;
+      // The model begins anew once; then all that is lacking is to be read.
+      for (auto row = anchor_row(model, text, rows, at_once);; ++pieces) {
+        const int piece = model.cache().size() - read;
+        read = model.cache().size();
+        if (!row.empty()) {
+          CHECK(row == target.logits_after(tail_of(text, 99 - rows)));
+          break;
+        }
+        CHECK((piece == at_once || piece == 5));  // fewer would wait for the anchor's pass
+        CHECK(model.cache().staged() == 0);
+        end_round(model, text, {pieces % 16, 3});
+        CHECK(model.cache().size() == read);
+        text.insert(text.end(), {pieces % 16, 3});
+        row = anchor_row(model, text, 300, at_once);
+      }
+      CHECK((pieces > 1) == (at_once < rows));
+      CHECK(model.passed_over() == 99 - rows);
+      if (rows < 99) {
+        CHECK(model.summary() == "  its model read " + std::to_string(read) +
+                                     " tokens and passed over " + std::to_string(99 - rows) + "\n");
+      }
+    }
   }
 }
 

@@ -17,7 +17,7 @@ const std::vector<std::string> kDraft{"c", "b", "a", " ", "bc", "ab", "aba", " b
 
 std::string bytes_of(const std::vector<std::string>& pieces, std::span<const fd::TokenId> tokens) {
   std::string bytes;
-  for (const fd::TokenId token : tokens) bytes += pieces[static_cast<std::size_t>(token)];
+  for (const fd::TokenId token : tokens) bytes += pieces[fd::idx(token)];
   return bytes;
 }
 

@@ -14,7 +14,7 @@ void teach(fd::KeyFeedback& feedback, const Tokens& next, std::uint64_t key = kK
            int n_before = 10) {
   const Tokens text = ascending(1, 40);
   feedback.expect(key, n_before - 1, fd::CopiedRun(text, 0));
-  Tokens before(static_cast<std::size_t>(n_before), 0);
+  Tokens before(fd::idx(n_before), 0);
   commit(feedback, before, next);
 }
 

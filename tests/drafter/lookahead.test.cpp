@@ -65,7 +65,7 @@ void commit(fd::Lookahead& drafter, Tokens& text, const fd::DraftTree& draft,
   fd::Scores scores;
   scores.reset({need, {}}, draft.size(), kVocab);
   for (fd::NodeIndex node = 0; need != fd::RowNeed::kNothing && node < draft.size(); ++node) {
-    scores.argmax()[static_cast<std::size_t>(node)] = answer(draft.token(node));
+    scores.argmax()[fd::idx(node)] = answer(draft.token(node));
   }
   Tokens made;
   for (std::size_t i = 1; i < path.size(); ++i) made.push_back(draft.token(path[i]));

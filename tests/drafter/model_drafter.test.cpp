@@ -227,8 +227,7 @@ TEST_CASE("a draft ends behind the token that makes it improbable, and that toke
         std::vector<fd::TokenId> text = kPrompt;
         for (fd::NodeIndex i = 1; i < node; ++i) text.push_back(draft.token(i));
         const auto p = law::p_of(model.logits_after(text), {.temperature = 1.0f});
-        CHECK(draft.confidence(node) ==
-              Approx(p[static_cast<std::size_t>(draft.token(node))]).epsilon(1e-4));
+        CHECK(draft.confidence(node) == Approx(p[fd::idx(draft.token(node))]).epsilon(1e-4));
         path *= draft.confidence(node);
       }
       CHECK((path < stop_below || draft.drafted() == 12));

@@ -26,7 +26,7 @@ class Writer {
   int vocab_size() const { return static_cast<int>(pieces_.size()); }
   fd::TextCodec codec() const { return spelled_codec(pieces_); }
   bool is_end(fd::TokenId) const { return false; }
-  std::string piece(fd::TokenId id) const { return pieces_[static_cast<std::size_t>(id)]; }
+  std::string piece(fd::TokenId id) const { return pieces_[fd::idx(id)]; }
 
   void forward(std::span<fd::Request<toy::TokenCache>> requests) {
     for (auto& request : requests) {
@@ -34,7 +34,7 @@ class Writer {
       for (int row = 0; row < request.count; ++row) {
         std::size_t at = 0;
         for (const fd::TokenId id : request.cache->text_of(request.first + row)) {
-          at += pieces_[static_cast<std::size_t>(id)].size();
+          at += pieces_[fd::idx(id)].size();
         }
         ++rows;
         std::string next;

@@ -52,7 +52,7 @@ std::vector<fd::NodeIndex> shape_of(const std::vector<int>& branching, fd::Limit
   for (std::size_t node = 0; node < parents.size(); ++node) {
     const int level = depth[node];
     if (level == limit.depth || level == static_cast<int>(branching.size())) continue;
-    for (int i = 0; i < branching[static_cast<std::size_t>(level)]; ++i) {
+    for (int i = 0; i < branching[fd::idx(level)]; ++i) {
       if (static_cast<int>(parents.size()) > std::min(limit.nodes, 63)) return parents;
       parents.push_back(static_cast<fd::NodeIndex>(node));
       depth.push_back(level + 1);
@@ -232,18 +232,18 @@ TEST_CASE("a tree ends with the level whose best path is improbable") {
       };
       const fd::DraftTree whole = propose(1e-30f);
       REQUIRE(whole.max_depth() == deepest);
-      std::vector<float> best(static_cast<std::size_t>(deepest) + 1);  // path, by level
+      std::vector<float> best(fd::idx(deepest) + 1);  // path, by level
       for (fd::NodeIndex node = 0; node < whole.size(); ++node) {
         float path = 1;
         for (fd::NodeIndex i = node; i > 0; i = whole.parent(i)) path *= whole.confidence(i);
-        float& most = best[static_cast<std::size_t>(whole.depth(node))];
+        float& most = best[fd::idx(whole.depth(node))];
         most = std::max(most, path);
       }
       std::set<int> depths;
       for (const float stop_below : {0.8f, 0.5f, 0.3f, 0.1f, 0.03f, 0.01f}) {
         CAPTURE(static_cast<int>(how), deepest, stop_below);
         int depth = 1;
-        while (depth < deepest && best[static_cast<std::size_t>(depth)] >= stop_below) ++depth;
+        while (depth < deepest && best[fd::idx(depth)] >= stop_below) ++depth;
         depths.insert(depth);
         fd::DraftTree expected = whole;
         while (expected.max_depth() > depth) expected.truncate(expected.size() - 1);
@@ -309,17 +309,18 @@ TEST_CASE("a best-first tree that may follow one node with one child is the chai
   CHECK(text_to(tree, tree.size() - 1) == text_to(chain, chain.size() - 1));
 }
 
-TEST_CASE("tokens are drawn in the planned shape, whatever follows what a model is sure of") {
+TEST_CASE("drawn and coupled tokens have the planned shape, whatever else follows the model") {
   toy::Target model(16, 0);
   const std::vector<int> branching{2, 1, 1};
   const fd::Limit limit{.depth = 8, .nodes = 63};
-  for (unsigned seed = 0; seed < 5; ++seed) {
-    fd::Philox rng(seed);
-    const Drafted drafted(
-        model,
-        {.branching = branching, .sampling = How::kDrawn, .best_first = fd::BestFirstSettings()},
-        limit, rng);
-    CHECK(drafted.parents() == shape_of(branching, limit));
+  for (const How how : {How::kDrawn, How::kCoupled}) {
+    for (unsigned seed = 0; seed < 5; ++seed) {
+      fd::Philox rng(seed);
+      const Drafted drafted(
+          model, {.branching = branching, .sampling = how, .best_first = fd::BestFirstSettings()},
+          limit, rng);
+      CHECK(drafted.parents() == shape_of(branching, limit));
+    }
   }
 }
 

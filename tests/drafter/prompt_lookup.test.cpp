@@ -29,7 +29,7 @@ Tokens proposed(const Settings& settings, const Tokens& tokens, int depth) {
 /// The same by looking at every earlier place of the first `n_final` tokens.
 Tokens by_brute_force(const Settings& settings, const Tokens& tokens, int depth, int n_final) {
   const auto last = static_cast<int>(tokens.size()) - 1;
-  const auto at = [&](int i) { return tokens[static_cast<std::size_t>(i)]; };
+  const auto at = [&](int i) { return tokens[fd::idx(i)]; };
   int longest = 0;
   int next = 0;
   for (int end = n_final - 2; end >= 0; --end) {  // newest first
@@ -46,7 +46,7 @@ Tokens by_brute_force(const Settings& settings, const Tokens& tokens, int depth,
   Tokens drafted;
   const int n = std::min(depth, static_cast<int>(longest * settings.tokens_per_match));
   for (int i = 0; i < n; ++i) {
-    drafted.push_back(text[static_cast<std::size_t>(next + i)]);
+    drafted.push_back(text[fd::idx(next + i)]);
     text.push_back(drafted.back());
   }
   return drafted;

@@ -89,7 +89,7 @@ TEST_CASE("independent siblings are independent, and equal ones stay") {
   CHECK(seen.size() == 125);
   for (const auto& [tokens, probability] : seen) {
     double expected = 1;
-    for (const fd::TokenId token : tokens) expected *= q[static_cast<std::size_t>(token)];
+    for (const fd::TokenId token : tokens) expected *= q[fd::idx(token)];
     CHECK(std::abs(probability - expected) <= 1e-12);
   }
 }
@@ -110,8 +110,8 @@ TEST_CASE("siblings without replacement: each has the law q without those before
       double expected = 1;
       double left = 1;
       for (const fd::TokenId token : tokens) {
-        expected *= q[static_cast<std::size_t>(token)] / left;
-        left -= q[static_cast<std::size_t>(token)];
+        expected *= q[fd::idx(token)] / left;
+        left -= q[fd::idx(token)];
       }
       CHECK(Tokens(tokens).size() == std::set<fd::TokenId>(tokens.begin(), tokens.end()).size());
       CHECK(std::abs(probability - expected) <= 1e-12);
@@ -128,7 +128,7 @@ TEST_CASE("how many siblings there are is decided by q, not by the draws") {
       for (unsigned seed = 0; seed < 20; ++seed) {
         fd::Philox rng(seed);
         const Picked picked(rng, two, how, fd::Siblings::kWithoutReplacement, count);
-        CHECK(picked.tokens.size() == static_cast<std::size_t>(std::min(count, 2)));
+        CHECK(picked.tokens.size() == fd::idx(std::min(count, 2)));
       }
     }
   }
@@ -156,8 +156,7 @@ TEST_CASE("coupled siblings come in the order of the target's own noise") {
                            0};
       const auto wins = [&](fd::TokenId a, fd::TokenId b) {
         const Tokens ids{a, b};
-        const std::vector<double> weights{q[static_cast<std::size_t>(a)],
-                                          q[static_cast<std::size_t>(b)]};
+        const std::vector<double> weights{q[fd::idx(a)], q[fd::idx(b)]};
         return rng.categorical(key, ids, weights) == 0;
       };
       REQUIRE(picked.tokens.size() == 2);

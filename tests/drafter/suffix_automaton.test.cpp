@@ -31,7 +31,7 @@ Tokens proposed(const Settings& settings, const Tokens& tokens, int depth) {
 /// By looking at every earlier place, newest first.
 fd::SuffixAutomatonIndex::Match longest(const Tokens& text) {
   const auto last = static_cast<int>(text.size()) - 1;
-  const auto at = [&](int i) { return text[static_cast<std::size_t>(i)]; };
+  const auto at = [&](int i) { return text[fd::idx(i)]; };
   fd::SuffixAutomatonIndex::Match best;
   for (int end = last - 1; end >= 0; --end) {
     int length = 0;
@@ -113,14 +113,14 @@ TEST_CASE("suffix automaton: a long text is searched back to its newest half at 
     text.push_back(static_cast<fd::TokenId>(random() % 6));
     const Tokens draft = proposed(automaton, text, 3);
     CHECK(automaton.index().size() <= 64);
-    const auto held = static_cast<std::size_t>(automaton.index().size());
+    const auto held = fd::idx(automaton.index().size());
     if (text.size() > 64) CHECK(held > 32);
     const Tokens known(text.end() - static_cast<std::ptrdiff_t>(held), text.end());
     const auto match = longest(known);
     Tokens copied = known;
     Tokens expected;
     for (int n = 0; match.length > 0 && n < std::min(3, 2 * match.length); ++n) {
-      expected.push_back(copied[static_cast<std::size_t>(match.end + 1 + n)]);
+      expected.push_back(copied[fd::idx(match.end + 1 + n)]);
       copied.push_back(expected.back());
     }
     CHECK(draft == expected);

@@ -37,7 +37,7 @@ class Oracle {
   Oracle(const Tokens& text, int depth, const Rules& rules)
       : text_(text), depth_(depth), rules_(rules) {
     for (std::size_t end = 1; end <= text.size(); ++end) {
-      for (std::size_t n = 1; n <= std::min(end, static_cast<std::size_t>(depth)); ++n) {
+      for (std::size_t n = 1; n <= std::min(end, fd::idx(depth)); ++n) {
         auto& [count, newest] = counts_[string(end - n, end)];
         ++count;
         newest = end;
@@ -51,7 +51,7 @@ class Oracle {
   }
   double best_score() const {
     double best = 0;
-    for (std::size_t n = 1; n < std::min(text_.size(), static_cast<std::size_t>(depth_)); ++n) {
+    for (std::size_t n = 1; n < std::min(text_.size(), fd::idx(depth_)); ++n) {
       const Tokens match = string(text_.size() - n, text_.size());
       if (count(match) < 2) break;
       const int worth = static_cast<int>(static_cast<double>(n) * rules_.max_spec_factor + 1e-6);
@@ -77,9 +77,7 @@ class Oracle {
     std::priority_queue<Node> open;
     const auto push = [&](const Node& node) {
       std::vector<std::tuple<int, std::size_t, fd::TokenId>> next;
-      if (node.depth == rules_.limit.depth ||
-          node.string.size() == static_cast<std::size_t>(depth_))
-        return;
+      if (node.depth == rules_.limit.depth || node.string.size() == fd::idx(depth_)) return;
       Tokens longer = node.string;
       longer.push_back(0);
       for (fd::TokenId token = 0; token < 50; ++token) {
@@ -118,8 +116,7 @@ double score_of(const fd::DraftTree& draft) {
   double score = 0;
   std::vector<double> p{1.0};
   for (fd::NodeIndex node = 1; node < draft.size(); ++node) {
-    p.push_back(p[static_cast<std::size_t>(draft.parent(node))] *
-                static_cast<double>(draft.confidence(node)));
+    p.push_back(p[fd::idx(draft.parent(node))] * static_cast<double>(draft.confidence(node)));
     score += p.back();
   }
   return score;

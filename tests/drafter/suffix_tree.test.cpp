@@ -27,7 +27,7 @@ struct Counted {
     int place = 0;
     for (const Tokens& text : texts) {
       for (std::size_t end = 1; end <= text.size(); ++end, ++place) {
-        for (std::size_t n = 1; n <= std::min(end, static_cast<std::size_t>(depth)); ++n) {
+        for (std::size_t n = 1; n <= std::min(end, fd::idx(depth)); ++n) {
           Tokens string(text.begin() + static_cast<std::ptrdiff_t>(end - n),
                         text.begin() + static_cast<std::ptrdiff_t>(end));
           Count& count = of[string];
@@ -183,5 +183,5 @@ TEST_CASE("memory is bounded by the tokens held") {
   fd::SuffixTree tree(24, 1 << 14);
   std::mt19937 random(1);
   for (int i = 0; i < 1 << 14; ++i) tree.append(static_cast<fd::TokenId>(random() % 500));
-  CHECK(tree.bytes() <= 136 * static_cast<std::size_t>(tree.nodes()) + 8 * (1 << 14));
+  CHECK(tree.bytes() <= 136 * fd::idx(tree.nodes()) + 8 * (1 << 14));
 }

@@ -25,7 +25,7 @@ constexpr int kVocab = 300;
 std::vector<float> row(const Tokens& best) {
   std::vector<float> logits(kVocab, -5.0f);
   float logit = 9;
-  for (const fd::TokenId token : best) logits[static_cast<std::size_t>(token)] = logit--;
+  for (const fd::TokenId token : best) logits[fd::idx(token)] = logit--;
   return logits;
 }
 
@@ -184,9 +184,8 @@ TEST_CASE("a tree grows where it is likeliest") {
     std::sort(all.rbegin(), all.rend());
     std::vector<double> p{1.0};
     for (fd::NodeIndex node = 1; node < draft.size(); ++node) {
-      p.push_back(p[static_cast<std::size_t>(draft.parent(node))] *
-                  static_cast<double>(draft.confidence(node)));
-      CHECK(p.back() == Approx(all[static_cast<std::size_t>(node - 1)]).epsilon(1e-5));
+      p.push_back(p[fd::idx(draft.parent(node))] * static_cast<double>(draft.confidence(node)));
+      CHECK(p.back() == Approx(all[fd::idx(node - 1)]).epsilon(1e-5));
       const Tokens of_parent = successors(tree.matrix(), draft.token(draft.parent(node)));
       CHECK(std::find(of_parent.begin(), of_parent.end(), draft.token(node)) != of_parent.end());
     }

@@ -23,6 +23,8 @@
 
 namespace fuzz {
 
+using foredraft::idx;
+
 /// A cache beside what it has to hold: a list of rows. Every row has bytes of its own, so one that
 /// is misplaced, or written over, is seen at once. Of a layer with a ring that is what the rows that
 /// may follow can see: those of the window before the first staged one.
@@ -80,7 +82,7 @@ class CacheTrial {
     std::vector<unsigned char> all(size);
     const int seed = ((row * kLayers + layer) * kHeads + head) * 2 + key;
     for (std::size_t i = 0; i < size; ++i) {
-      all[i] = static_cast<unsigned char>(static_cast<std::size_t>(seed) * 37 + i * 11);
+      all[i] = static_cast<unsigned char>(idx(seed) * 37 + i * 11);
     }
     return all;
   }
@@ -95,7 +97,6 @@ class CacheTrial {
     std::vector<int> rows;
   };
 
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   int n_staged() const { return static_cast<int>(staged_.size()); }
 
   void stage() {
@@ -105,7 +106,7 @@ class CacheTrial {
     bool valid = n_staged() + count <= kStaged;
     for (int i = 0; i < count; ++i) {
       const int known = n_staged() + i;
-      NodeIndex parent = chain ? known - 1 : static_cast<int>(choices_.below(at(known + 1))) - 1;
+      NodeIndex parent = chain ? known - 1 : static_cast<int>(choices_.below(idx(known + 1))) - 1;
       if (choices_.once_in(64)) parent = choices_.take<std::int32_t>();
       valid = valid && parent >= foredraft::kCommitted && parent < known;
       nodes.push_back({static_cast<int>(choices_.below(50)), parent});
@@ -151,7 +152,7 @@ class CacheTrial {
       const Layer kv = cache_.layer(layer);
       for (int head = 0; head < kHeads; ++head) {
         for (int i = 0; i < n_staged(); ++i) {
-          const int row = staged_[at(i)].row;
+          const int row = staged_[idx(i)].row;
           const auto key = bytes_of(row, layer, head, true, kv.k.row_bytes);
           const auto value = bytes_of(row, layer, head, false, kv.v.row_bytes);
           kv.put_key(head, kv.size + i, kHead, reinterpret_cast<const std::byte*>(key.data()));
@@ -164,39 +165,39 @@ class CacheTrial {
 
   void commit() {
     std::vector<NodeIndex> path;
-    NodeIndex node = static_cast<int>(choices_.below(at(n_staged() + 1))) - 1;
-    for (; node >= 0; node = staged_[at(node)].node.parent) path.insert(path.begin(), node);
+    NodeIndex node = static_cast<int>(choices_.below(idx(n_staged() + 1))) - 1;
+    for (; node >= 0; node = staged_[idx(node)].node.parent) path.insert(path.begin(), node);
     if (rows_.size() + path.size() > kCapacity) return;
-    const auto unwritten = [&](NodeIndex i) { return !staged_[at(i)].written; };
+    const auto unwritten = [&](NodeIndex i) { return !staged_[idx(i)].written; };
     if (std::any_of(path.begin(), path.end(), unwritten)) forward();
     cache_.commit(path);
     committed_once_ |= !path.empty();
 
-    for (const NodeIndex i : path) rows_.push_back(staged_[at(i)].row);
+    for (const NodeIndex i : path) rows_.push_back(staged_[idx(i)].row);
     // Who descends from the end of the path stays, renumbered in order.
     const NodeIndex end = path.empty() ? foredraft::kCommitted : path.back();
     std::vector<Staged> kept;
     std::vector<NodeIndex> number(staged_.size(), -2);  // of those that stay
     for (int i = 0; i < n_staged(); ++i) {
-      Staged staged = staged_[at(i)];
+      Staged staged = staged_[idx(i)];
       NodeIndex& parent = staged.node.parent;
       if (parent == end) {
         parent = foredraft::kCommitted;
-      } else if (parent >= 0 && number[at(parent)] >= 0) {
-        parent = number[at(parent)];
+      } else if (parent >= 0 && number[idx(parent)] >= 0) {
+        parent = number[idx(parent)];
       } else {
         continue;
       }
-      number[at(i)] = static_cast<int>(kept.size());
+      number[idx(i)] = static_cast<int>(kept.size());
       kept.push_back(staged);
     }
     staged_ = kept;
   }
 
   void truncate() {
-    const int n = static_cast<int>(choices_.below(at(kCapacity + 2))) - 1;
+    const int n = static_cast<int>(choices_.below(idx(kCapacity + 2))) - 1;
     cache_.truncate(n);
-    const std::size_t asked = std::min(rows_.size(), at(std::max(n, 0)));
+    const std::size_t asked = std::min(rows_.size(), idx(std::max(n, 0)));
     // What rings have lost cannot be gone back to.
     const bool may_forget = kRings && (restored_ || most_rows_ > kRing);
     const bool forgot = may_forget && cache_.size() == 0;
@@ -300,16 +301,16 @@ class CacheTrial {
     const foredraft::SequenceRows rows = cache_.rows(0, n_staged(), 0);
     bool chain = true;
     for (int i = 0; i < n_staged(); ++i) {
-      const Node& node = staged_[at(i)].node;
+      const Node& node = staged_[idx(i)].node;
       chain = chain && node.parent == i - 1;
       std::vector<NodeIndex> path;
-      for (int n = i; n >= 0; n = staged_[at(n)].node.parent) path.insert(path.begin(), n);
+      for (int n = i; n >= 0; n = staged_[idx(n)].node.parent) path.insert(path.begin(), n);
       demand(cache_.token(i) == node.token, "token");
       demand(cache_.position(i) == cache_.size() + static_cast<int>(path.size()) - 1, "position");
       if (rows.chain()) continue;
-      const auto begin = rows.path.begin() + rows.path_begin[at(i)];
+      const auto begin = rows.path.begin() + rows.path_begin[idx(i)];
       demand(std::equal(path.begin(), path.end(), begin,
-                        rows.path.begin() + rows.path_begin[at(i) + 1]),
+                        rows.path.begin() + rows.path_begin[idx(i) + 1]),
              "path");
     }
     demand(rows.chain() == chain, "chain");
@@ -327,11 +328,11 @@ class CacheTrial {
       });
       for (int i = std::max(block, first_seen); i < std::min(all, block + kKeyBlock); ++i) {
         const bool committed = i < cache_.size();
-        if (!committed && !staged_[at(i - cache_.size())].written) continue;
-        const int row = committed ? rows_[at(i)] : staged_[at(i - cache_.size())].row;
+        if (!committed && !staged_[idx(i - cache_.size())].written) continue;
+        const int row = committed ? rows_[idx(i)] : staged_[idx(i - cache_.size())].row;
         const auto key = bytes_of(row, layer, head, true, kv.k.row_bytes);
         const auto value = bytes_of(row, layer, head, false, kv.v.row_bytes);
-        demand(std::memcmp(key.data(), keys + at(i - block) * key.size(), key.size()) == 0,
+        demand(std::memcmp(key.data(), keys + idx(i - block) * key.size(), key.size()) == 0,
                "a key");
         demand(std::memcmp(value.data(), kv.v.row(head, kv.place(i)), value.size()) == 0,
                "a value");

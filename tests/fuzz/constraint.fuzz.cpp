@@ -106,7 +106,7 @@ const std::shared_ptr<const fd::PieceTrie>& tokens() {
   static const auto trie = std::make_shared<const fd::PieceTrie>(300, [](fd::TokenId token) {
     static constexpr std::string_view kLonger[] = {"\": ", "{\"", "aa", "ab", "\",", "12", "\n  "};
     if (token < 256) return std::string(1, static_cast<char>(token));
-    const auto i = static_cast<std::size_t>(token) - 256;
+    const auto i = fd::idx(token) - 256;
     return std::string(i < std::size(kLonger) ? kLonger[i] : "");
   });
   return trie;

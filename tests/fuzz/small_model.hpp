@@ -208,7 +208,7 @@ class SmallModel {
     try {
       const auto size = foredraft::data_bytes({name, type, 0, shape, 0, {}});
       if (!size || *size > kMostBytes) return;
-      writer_.add_tensor(name, type, shape, data(type).first(static_cast<std::size_t>(*size)));
+      writer_.add_tensor(name, type, shape, data(type).first(foredraft::idx(*size)));
     } catch (const foredraft::Error&) {
       // A shape that no file can hold.
     }

@@ -179,7 +179,7 @@ void check_window(int n_prompt, int n_tokens, const std::vector<int>& depths) {
   fd::Decoder plain{model, fd::LinearCache<fd::f16>{model.shape(), 4096}, fd::NoDraft{},
                     fd::Greedy{}};
   const auto truth = plain.generate(prompt, options).tokens;
-  REQUIRE(truth.size() == static_cast<std::size_t>(n_tokens));
+  REQUIRE(truth.size() == fd::idx(n_tokens));
   std::vector<fd::TokenId> known = prompt;
   known.insert(known.end(), truth.begin(), truth.end());
   for (const int depth : depths) {

@@ -67,8 +67,7 @@ struct Agreement {
   void add(const std::vector<double>& row, const json& top) {
     const auto golden = top.at(0).at(0).get<std::size_t>();
     const double gap = top.at(0).at(1).get<double>() - top.at(1).at(1).get<double>();
-    const auto best =
-        static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
+    const auto best = fd::idx(std::max_element(row.begin(), row.end()) - row.begin());
     ++positions;
     same_best += best == golden;
     difference += std::abs(row[golden] - top.at(0).at(1).get<double>());
@@ -106,9 +105,7 @@ void compare(const std::string& name, const Bounds& bounds = {}) {
     const auto row = rows_of(model, common).back();
     INFO("after " << split.first - greedy.begin() << " tokens: " << *split.first << " for "
                   << *split.second);
-    CHECK(row[static_cast<std::size_t>(*split.first)] -
-              row[static_cast<std::size_t>(*split.second)] <
-          bounds.near_tie);
+    CHECK(row[fd::idx(*split.first)] - row[fd::idx(*split.second)] < bounds.near_tie);
   }
   REQUIRE(texts > 0);
   INFO(agreement.same_best << " of " << agreement.positions

@@ -24,7 +24,7 @@ TEST_CASE("a model has one fingerprint, and another model another one") {
   const fd::Gguf file = fd::Gguf::parse(bytes);
   for (const auto& tensor : file.tensors()) {
     auto changed = bytes;
-    changed[static_cast<std::size_t>(tensor.data.data() - bytes.data())] ^= std::byte{1};
+    changed[fd::idx(tensor.data.data() - bytes.data())] ^= std::byte{1};
     CHECK(print(bytes) != print(changed));
   }
 }

@@ -66,7 +66,7 @@ TEST_CASE("a character without a token becomes its bytes") {
 
 TEST_CASE("a byte without a token becomes the unknown token") {
   auto data = toy::sentence_piece();
-  data.kinds[static_cast<std::size_t>(byte('x'))] = fd::TokenKind::kUnused;
+  data.kinds[fd::idx(byte('x'))] = fd::TokenKind::kUnused;
   CHECK(encode(fd::Vocabulary(data), "xy") == Tokens{0, byte('y')});
 }
 

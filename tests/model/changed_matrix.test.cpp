@@ -14,7 +14,7 @@ namespace fd = foredraft;
 namespace {
 
 std::vector<float> row_of(const fd::Cpu::Matrix& matrix, int row) {
-  std::vector<float> values(static_cast<std::size_t>(matrix.n_in()));
+  std::vector<float> values(fd::idx(matrix.n_in()));
   matrix.dequantize_row(row, values.data());
   return values;
 }
@@ -43,8 +43,7 @@ TEST_CASE("changed rows are the quantized values, whatever the number of threads
         CHECK(matrix.type() == to);
         REQUIRE(matrix.n_out() == (tokens.empty() ? 77 : 5));
         for (int i = 0; i < matrix.n_out(); ++i) {
-          const auto n =
-              static_cast<std::size_t>(tokens.empty() ? i : tokens[static_cast<std::size_t>(i)]);
+          const auto n = fd::idx(tokens.empty() ? i : tokens[fd::idx(i)]);
           const std::byte* row = source.bytes.data() + n * source.row_size();
           std::vector<std::byte> changed(row, row + source.row_size());
           if (to != source.type) {

@@ -134,7 +134,7 @@ TEST_CASE("a trimmed head has the logits of the whole one, and -inf for tokens t
           auto trimmed = fd::load(cpu, file, options);
           CHECK(trimmed.vocab_size() == whole.vocab_size());
           const auto kept = trimmed.head_tokens();
-          REQUIRE(kept.size() == static_cast<std::size_t>(n));
+          REQUIRE(kept.size() == fd::idx(n));
           auto expected = logits_of(whole);
           for (auto& row : expected) {
             for (std::size_t id = 0; id < row.size(); ++id) {
@@ -168,7 +168,7 @@ TEST_CASE("rows of several requests find their own trimmed logits") {
   const auto rows = logits_of(model);
   for (int i = 0; i < 5; ++i) {
     const auto row = std::as_const(third).logits(i);
-    CHECK(std::vector<float>(row.begin(), row.end()) == rows[static_cast<std::size_t>(i)]);
+    CHECK(std::vector<float>(row.begin(), row.end()) == rows[fd::idx(i)]);
     CHECK(std::as_const(third).argmax(i) == fd::Scores::argmax_of(row));
     if (i < 3) CHECK(std::as_const(second).argmax(i) == std::as_const(third).argmax(i));
     CHECK(std::as_const(third).runs(i).maxima.empty());  // those of a head are of other runs
@@ -183,7 +183,7 @@ TEST_CASE("ties stay with the lowest id, and a row of NaN has no best token") {
   {
     const fd::Gguf file = fd::Gguf::parse(bytes);
     const auto head = file.view(*file.find_tensor("output.weight")).data;
-    const auto begin = static_cast<std::size_t>(head.data() - bytes.data());
+    const auto begin = fd::idx(head.data() - bytes.data());
     std::memset(bytes.data() + begin, 0, head.size());  // every logit 0
   }
   fd::Cpu cpu{{.threads = 2}};

@@ -115,7 +115,7 @@ int barriers(TinyModel tiny, int n_layers, int n_rows) {
   fd::Cpu cpu{{.threads = 2}};
   auto model = fd::load(cpu, fd::Gguf::parse(bytes));
   Cache cache{model.shape()};
-  cache.stage(chain_nodes(std::span(kText).first(static_cast<std::size_t>(n_rows))));
+  cache.stage(chain_nodes(std::span(kText).first(fd::idx(n_rows))));
   const std::uint32_t before = cpu.barriers();
   forward_rows(model, cache, 0, n_rows);
   return static_cast<int>(cpu.barriers() - before);
@@ -175,8 +175,8 @@ TEST_CASE("a row is the same to the bit alone, in a chain and in a tree") {
     for (const int node : {0, 5, 13, 23}) {
       // The same path, token by token through a cache of its own.
       std::vector<fd::TokenId> path;
-      for (int n = node; n >= 0; n = nodes[static_cast<std::size_t>(n)].parent) {
-        path.insert(path.begin(), nodes[static_cast<std::size_t>(n)].token);
+      for (int n = node; n >= 0; n = nodes[fd::idx(n)].parent) {
+        path.insert(path.begin(), nodes[fd::idx(n)].token);
       }
       Cache alone = committed<Cache>(model, std::span(kText).first(prompt));
       std::vector<float> last;
@@ -186,7 +186,7 @@ TEST_CASE("a row is the same to the bit alone, in a chain and in a tree") {
         alone.commit(std::vector<fd::NodeIndex>{0});
       }
       CAPTURE(trial, node);
-      CHECK(last == tree[static_cast<std::size_t>(node)]);
+      CHECK(last == tree[fd::idx(node)]);
     }
   }
 }
@@ -210,7 +210,7 @@ TEST_CASE("several sequences share a pass without touching one another") {
   const auto alone = forward_rows(model, a_alone, 0, 3);
   for (int i = 0; i < 3; ++i) {
     const auto row = std::as_const(scores_a).logits(i);
-    CHECK(std::vector<float>(row.begin(), row.end()) == alone[static_cast<std::size_t>(i)]);
+    CHECK(std::vector<float>(row.begin(), row.end()) == alone[fd::idx(i)]);
     CHECK(std::as_const(scores_a).argmax(i) == fd::Scores::argmax_of(row));
     const RunsOf expected(row, 0.7f);
     const fd::Runs runs = scores_a.runs(i);
@@ -233,7 +233,7 @@ struct Tapped {
     fd::Cpu cpu{{.threads = 2}};
     auto model = fd::load(cpu, file);
     Cache cache{model.shape()};
-    cache.stage(chain_nodes(std::span(kText).first(static_cast<std::size_t>(n_rows))));
+    cache.stage(chain_nodes(std::span(kText).first(fd::idx(n_rows))));
     fd::Scores scores;
     fd::Request<Cache> request{&cache, 0, n_rows, {fd::RowNeed::kLogits, wanted}, &scores};
     model.forward(std::span(&request, 1));
@@ -274,7 +274,7 @@ TEST_CASE("a tap is the residual stream behind its layer") {
     const std::vector<float> head = values("token_embd.weight");
     for (std::size_t row = 0; row < kRows; ++row) {
       const std::vector<float>& x = part.taps[row][0];
-      const std::size_t place = layer == 2 ? 0 : static_cast<std::size_t>(layer) + 1;
+      const std::size_t place = layer == 2 ? 0 : fd::idx(layer) + 1;
       CHECK(all.taps[row][place] == x);
       double squares = 0;
       for (const float value : x) squares += static_cast<double>(value) * value;
@@ -322,7 +322,7 @@ TEMPLATE_TEST_CASE("several requests of a pass may be of one cache", "", fd::Cpu
   TestType backend;
   auto model = fd::load(backend, file);
   std::vector<fd::TokenId> prompt;
-  for (int i = 0; i < 70; ++i) prompt.push_back(kText[static_cast<std::size_t>(i * 7 % 20)]);
+  for (int i = 0; i < 70; ++i) prompt.push_back(kText[fd::idx(i * 7 % 20)]);
   const std::vector<fd::Node> nodes{{50, fd::kCommitted}, {51, 0}, {52, 0}, {53, 2}, {54, 3}};
   Cache one = committed<Cache>(model, prompt);
   one.stage(nodes);

@@ -147,7 +147,7 @@ TEST_CASE("a loop that breaks the contract is seen") {
   const std::vector<fd::TokenId> tokens{1, 2, 3};
   const auto prompt = [&](Strict& drafter, fd::Position begin, std::size_t n) {
     scores.reset({fd::RowNeed::kNothing, {}}, static_cast<int>(n), kVocab);
-    drafter.absorb({begin, std::span(tokens).subspan(static_cast<std::size_t>(begin), n), &scores});
+    drafter.absorb({begin, std::span(tokens).subspan(fd::idx(begin), n), &scores});
   };
   const auto propose = [&](Strict& drafter, std::span<const fd::TokenId> final_tokens,
                            fd::Limit limit) {

@@ -191,7 +191,7 @@ class Grid {
       CHECK(found.tokens == before(at));
       check_state(decoder);
       check_rest(decoder, at, at);
-      coverage_["cancelled round"].insert({static_cast<std::size_t>(poll), 0});
+      coverage_["cancelled round"].insert({fd::idx(poll), 0});
     }
   }
 

@@ -66,7 +66,7 @@ class Fallible {
       for (int row = 0; row < request.count; ++row) {
         const Tokens prefix = request.cache->text_of(request.first + row);
         std::vector<float> logits = target_.row_after(prefix);
-        if ((static_cast<std::size_t>(prefix.back()) * 7 + prefix.size() * 3) % 5 == 0) {
+        if ((fd::idx(prefix.back()) * 7 + prefix.size() * 3) % 5 == 0) {
           for (float& x : logits) x = -x;
         }
         request.scores->set_row(row, logits);

@@ -20,7 +20,7 @@ const std::vector<std::vector<int>> kBranchings{{3, 2, 1, 1}, {1, 1, 1, 1}, {2, 
 
 /// What a cache holds after the first `n` of `tokens` were forwarded in one pass of a chain.
 Cache::Snapshot forwarded(fd::Model<fd::Cpu>& model, std::vector<fd::TokenId> tokens, int n) {
-  tokens.resize(static_cast<std::size_t>(n));
+  tokens.resize(fd::idx(n));
   Cache cache(model.shape(), 0, n);
   fd::Scores scores;
   cache.stage(fd::chain_of(tokens, 0, n));

@@ -67,7 +67,7 @@ void check_equality(const TinyModel& tiny, int threads, const std::vector<int>& 
     fd::NoDraft none;
     const fd::Options plain{.max_tokens = n_tokens, .n_draft = 0, .ignore_end = true};
     const auto truth = setting.run(none, fd::Greedy{}, plain).tokens;
-    REQUIRE(truth.size() == static_cast<std::size_t>(n_tokens));
+    REQUIRE(truth.size() == fd::idx(n_tokens));
 
     Drafted by_lookup;
     Drafted by_model;

@@ -44,7 +44,7 @@ TEST_CASE("transformers#47932: q is the law after top-k, not the one before") {
     REQUIRE(draft.siblings(node) != Siblings::kPointMass);
     CHECK(draft.law(node).size() == 2);
     for (fd::TokenId id = 0; id < 12; ++id) {
-      CHECK(std::abs(draft.law(node)(id) - q[static_cast<std::size_t>(id)]) <= kExact);
+      CHECK(std::abs(draft.law(node)(id) - q[fd::idx(id)]) <= kExact);
     }
     text.push_back(draft.token(node + 1));
   }
@@ -61,7 +61,7 @@ TEST_CASE(
       draft_of(model, fd::DraftSampling::kDrawn, {.temperature = 0.7f, .top_p = 0.95f}, rng);
   REQUIRE(rng.draws.size() == 4);
   for (fd::NodeIndex node = 0; node < 4; ++node) {
-    const fd::Law& drawn_from = rng.draws[static_cast<std::size_t>(node)];
+    const fd::Law& drawn_from = rng.draws[fd::idx(node)];
     CHECK(draft.law(node).ids == drawn_from.ids);
     CHECK(draft.law(node).p == drawn_from.p);  // to the bit
   }
@@ -356,8 +356,7 @@ TEST_CASE(
     const ft::ChainFunction drafter{
         [&](const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
           for (int i = 0; i < limit.depth; ++i) {
-            draft.extend(i == index ? end
-                                    : all.at(context.tokens.size() + static_cast<std::size_t>(i)));
+            draft.extend(i == index ? end : all.at(context.tokens.size() + fd::idx(i)));
           }
         }};
     for (const auto& rule :
@@ -442,7 +441,7 @@ TEST_CASE(
   toy::Target target(16, 0);
   for (int length = kContext - kDepth - 1; length <= kContext + 1; ++length) {
     CAPTURE(length);
-    const Tokens prompt(static_cast<std::size_t>(length), 3);
+    const Tokens prompt(fd::idx(length), 3);
     const Tokens truth = plain(target, {.max_tokens = 40}, prompt).tokens;
     const Tokens all = joined(prompt, truth);
     const ft::ChainFunction drafter{
@@ -459,7 +458,7 @@ TEST_CASE(
     }
     const fd::Result result = decoder.generate(prompt, options);
     CHECK(result.finish_reason == FinishReason::kContext);
-    CHECK(result.tokens == first(truth, static_cast<std::size_t>(kContext - length)));
+    CHECK(result.tokens == first(truth, fd::idx(kContext - length)));
     CHECK(decoder.cache().size() == kContext - 1);
   }
 }

@@ -59,7 +59,7 @@ std::vector<Processor> processors(float temperature) {
 ft::ChainFunction half_right(Tokens text, int n_vocab) {
   return {[=](const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
     for (int i = 0; i < limit.depth; ++i) {
-      const std::size_t place = context.tokens.size() + static_cast<std::size_t>(i);
+      const std::size_t place = context.tokens.size() + fd::idx(i);
       if (place >= text.size()) return;
       draft.extend((text[place] + (place % 5 == 3)) % n_vocab);
     }
@@ -220,7 +220,7 @@ TEST_CASE("vllm#31858, vllm#34241: a thinking part that begins inside a draft co
       CAPTURE(open, budget);
       const fd::Result result =
           run(target, reciting(joined(kPrompt, free)), fd::SampleAndMatch{}, options);
-      const std::size_t end = open + 1 + static_cast<std::size_t>(budget);
+      const std::size_t end = open + 1 + fd::idx(budget);
       CHECK(first(result.tokens, end) == first(free, end));
       CHECK(result.tokens[end] == 1998);
       CHECK(result.tokens[end + 1] == 1999);
@@ -246,7 +246,7 @@ TEST_CASE("mirostat goes on where the last call ended, or a snapshot was") {
     options.max_tokens = 40 - cut;
     for (int times = 0; times < 2; ++times) {
       const Tokens rest = decoder.resume(options).tokens;
-      CHECK(joined(first(truth, static_cast<std::size_t>(cut)), rest) == truth);
+      CHECK(joined(first(truth, fd::idx(cut)), rest) == truth);
       decoder.restore(snapshot);
     }
     // Another text begins with a bound of its own.

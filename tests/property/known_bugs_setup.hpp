@@ -43,7 +43,7 @@ inline Draft model_draft(toy::Target& model, fd::DraftSampling sampling, int cap
 inline ft::ChainFunction reciting(Tokens text) {
   return {[text](const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
     for (int i = 0; i < limit.depth; ++i) {
-      const std::size_t place = context.tokens.size() + static_cast<std::size_t>(i);
+      const std::size_t place = context.tokens.size() + fd::idx(i);
       if (place < text.size()) draft.extend(text[place]);
     }
   }};

@@ -30,7 +30,7 @@ double smallest_p_value(const fd::SamplingOptions& sampling, const TreeRule& rul
   std::vector<std::vector<double>> seen(kLength - 1, std::vector<double>(kVocab * kVocab));
   auto wanted = seen;
   const auto cell = [](const Tokens& tokens, std::size_t i) {
-    return static_cast<std::size_t>(tokens[i] * kVocab + tokens[i + 1]);
+    return fd::idx(tokens[i] * kVocab + tokens[i + 1]);
   };
   for (const auto& [tokens, p] : exact) {
     for (std::size_t i = 0; i + 1 < kLength; ++i) wanted[i][cell(tokens, i)] += p * kTexts;
@@ -73,7 +73,7 @@ TEST_CASE("texts of different seeds and sequences are independent") {
   const auto first_token = [&](std::uint64_t seed, std::uint32_t sequence) {
     const fd::Options options{
         .max_tokens = 1, .sampling = {.temperature = 1.0f}, .seed = seed, .sequence = sequence};
-    return static_cast<std::size_t>(decoder.generate(Tokens{2}, options).tokens[0]);
+    return fd::idx(decoder.generate(Tokens{2}, options).tokens[0]);
   };
   const std::vector<double> p = law::p_of(target.logits_after(Tokens{2}), {.temperature = 1.0f});
   std::vector<double> by_seed(16), by_sequence(16), wanted(16);

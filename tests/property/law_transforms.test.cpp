@@ -109,8 +109,8 @@ TEST_CASE("no end token comes before min_tokens, in any part of a draft, and the
           for (fd::TokenId token = 0; token < 3; ++token) {
             Tokens next = text;
             next.push_back(token);
-            if (p[static_cast<std::size_t>(token)] > 0) {
-              longer[next] += probability * p[static_cast<std::size_t>(token)];
+            if (p[fd::idx(token)] > 0) {
+              longer[next] += probability * p[fd::idx(token)];
             }
           }
         }

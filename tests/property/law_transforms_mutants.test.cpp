@@ -32,8 +32,7 @@ struct Book {
     };
     rule.function = [text, law, when_seen](const fd::DraftTree& draft, const fd::RowSampler& rows,
                                            fd::Rng& rng) mutable {
-      if (draft.drafted() == 0 &&
-          text->size() != static_cast<std::size_t>(rows.anchor_position()) + 1)
+      if (draft.drafted() == 0 && text->size() != fd::idx(rows.anchor_position()) + 1)
         *text = {0, 1};  // the first round after the prompt of law_distance() asks no drafter
       fd::Verdict verdict;
       verdict.start();
@@ -132,8 +131,7 @@ TEST_CASE("mutant: the state of mirostat is moved by a rejected draft") {
       Tokens path = text;
       for (const fd::TokenId token : drafted) {
         const auto p = law::p_of(target.logits_after(path), sampling, path, bound);
-        bound += sampling.mirostat_eta *
-                 (sampling.mirostat_tau + std::log2(p[static_cast<std::size_t>(token)]));
+        bound += sampling.mirostat_eta * (sampling.mirostat_tau + std::log2(p[fd::idx(token)]));
         path.push_back(token);
       }
       return std::pair(law::p_of(target.logits_after(path), sampling, path, bound), bound);
@@ -143,8 +141,7 @@ TEST_CASE("mutant: the state of mirostat is moved by a rejected draft") {
                 [=](const Tokens& text, const Tokens& drafted, const Tokens& made) {
                   double bound = p_at(text, made).second;
                   if (all_drafts && !drafted.empty() && drafted.front() != made.front()) {
-                    const double p =
-                        p_at(text, {}).first[static_cast<std::size_t>(drafted.front())];
+                    const double p = p_at(text, {}).first[fd::idx(drafted.front())];
                     if (p > 0) {
                       bound += sampling.mirostat_eta * (sampling.mirostat_tau + std::log2(p));
                     }

@@ -196,6 +196,66 @@ TEST_CASE("so does a target that drafts with its own first layer") {
   }
 }
 
+namespace {
+
+/// Seconds that forwards of any Counting took, a row each.
+double counted = 0;
+double counting() { return counted; }
+
+/// A model whose rows take time, as given::Chain's clock tells it.
+class Counting : public Similar {
+ public:
+  using Similar::Similar;
+  void forward(std::span<fd::Request<toy::TokenCache>> requests) const {
+    for (const auto& request : requests) counted += 0.02 * request.count;
+    Similar::forward(requests);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("so does a model that reads a long prompt in pieces") {
+  Counting model(same());
+  toy::Target target(12, 1, 3.0);
+  fd::Decoder plain{target, toy::TokenCache(800, 64), fd::NoDraft{}, fd::SampleAndMatch{}};
+  const auto check = [&]<Shape S>(fd::AnyDrafter<S> drafter) {
+    given::Chain<S> chain(given::Costs::kNone);
+    chain.use_clock(&counting);
+    chain.add("model", std::move(drafter));
+    fd::Decoder decoder{target, toy::TokenCache(800, 64), std::move(chain), fd::SampleAndMatch{}};
+    Drafted drafted;
+    int pieces = 0;
+    for (int request = 0; request < 6; ++request) {
+      const bool is_long = request >= 4;  // those before show that it pays
+      Tokens prompt;
+      for (int i = 0; i < (is_long ? 300 : 5); ++i) prompt.push_back((i * i + request) % 12);
+      fd::Options options{.max_tokens = 400, .seed = 7, .ignore_end = true};
+      options.sampling.temperature = request % 2 == 0 ? 0.0f : 0.7f;
+      const auto truth = plain.generate(prompt, options).tokens;
+      double before = counted;
+      options.observer = [&](const fd::RoundEvent&) {
+        const double seconds = counted - before;
+        before = counted;
+        CHECK(seconds < 4.5);
+        pieces += seconds > 2;
+      };
+      const auto result = decoder.generate(prompt, options);
+      CHECK(result.tokens == truth);
+      drafted.add(result);
+    }
+    CHECK(pieces > 1);
+    CHECK(drafted.both());
+  };
+  for (const How how : {How::kArgmax, How::kCoupled, How::kDrawn}) {
+    CAPTURE(static_cast<int>(how));
+    check(fd::AnyDrafter<>(fd::ModelDrafter<Counting, toy::TokenCache>(
+        model, toy::TokenCache(800, 64), {.sampling = how})));
+    check(fd::AnyDrafter<Shape::kTree>(fd::ModelTreeDrafter<Counting, toy::TokenCache>(
+        model, toy::TokenCache(800, 64),
+        {.branching = {2, 1, 1}, .sampling = how, .best_first = fd::BestFirstSettings()})));
+  }
+}
+
 // ---- the law ------------------------------------------------------------------------------------
 
 namespace {

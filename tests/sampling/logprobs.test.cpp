@@ -20,11 +20,11 @@ std::vector<fd::TokenLogprob> ranking(const std::vector<float>& logits) {
   std::vector<fd::TokenId> ids(logits.size());
   std::iota(ids.begin(), ids.end(), 0);
   std::stable_sort(ids.begin(), ids.end(), [&](fd::TokenId a, fd::TokenId b) {
-    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
+    return logits[fd::idx(a)] > logits[fd::idx(b)];
   });
   std::vector<fd::TokenLogprob> all;
   for (const fd::TokenId id : ids) {
-    const double logit = logits[static_cast<std::size_t>(id)];
+    const double logit = logits[fd::idx(id)];
     if (!std::isinf(logit)) all.push_back({id, static_cast<float>(logit - std::log(sum))});
   }
   return all;
@@ -58,7 +58,7 @@ TEST_CASE("log probabilities are those of the definition, for every k") {
     const auto truth = ranking(row);
     for (int k = 0; k <= 60; ++k) {
       const auto top = fd::top_logprobs(row, k);
-      REQUIRE(top.size() == std::min(truth.size(), static_cast<std::size_t>(k)));
+      REQUIRE(top.size() == std::min(truth.size(), fd::idx(k)));
       for (std::size_t i = 0; i < top.size(); ++i) {
         CHECK(top[i].token == truth[i].token);
         CHECK(top[i].logprob == Approx(truth[i].logprob).margin(1e-6));
@@ -81,7 +81,7 @@ TEST_CASE("logprobs: ties go to the lower id") {
   const std::vector<float> row(50, 2.0f);
   const auto top = fd::top_logprobs(row, 3);
   REQUIRE(top.size() == 3);
-  for (int i = 0; i < 3; ++i) CHECK(top[static_cast<std::size_t>(i)].token == i);
+  for (int i = 0; i < 3; ++i) CHECK(top[fd::idx(i)].token == i);
   CHECK(top[0].logprob == Approx(-std::log(50.0)));
 }
 

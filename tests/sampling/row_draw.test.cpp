@@ -30,8 +30,7 @@ struct Witness final : fd::Rng {
     double sum = 0;
     for (const double weight : weights) sum += weight;
     for (std::size_t i = 0; i < ids.size(); ++i) p[fd::idx(ids[i])] = weights[i] / sum;
-    return static_cast<std::size_t>(std::max_element(weights.begin(), weights.end()) -
-                                    weights.begin());
+    return fd::idx(std::max_element(weights.begin(), weights.end()) - weights.begin());
   }
   fd::RngKey key{};
   std::vector<double> p = std::vector<double>(8);

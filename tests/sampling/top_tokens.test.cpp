@@ -23,7 +23,7 @@ std::vector<fd::TokenId> sorted(const std::vector<float>& logits, std::size_t k)
   for (std::size_t i = 0; i < logits.size(); ++i) {
     if (logits[i] > -kInf) ids.push_back(static_cast<fd::TokenId>(i));
   }
-  const auto of = [&](fd::TokenId id) { return logits[static_cast<std::size_t>(id)]; };
+  const auto of = [&](fd::TokenId id) { return logits[fd::idx(id)]; };
   std::stable_sort(ids.begin(), ids.end(), [&](auto a, auto b) { return of(a) > of(b); });
   ids.resize(std::min(ids.size(), k));
   return ids;

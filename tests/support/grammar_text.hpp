@@ -45,7 +45,7 @@ class Texts {
 inline std::shared_ptr<const foredraft::PieceTrie> trie_of(const std::vector<std::string>& pieces) {
   return std::make_shared<const foredraft::PieceTrie>(
       static_cast<int>(pieces.size()),
-      [&pieces](foredraft::TokenId token) { return pieces[static_cast<std::size_t>(token)]; });
+      [&pieces](foredraft::TokenId token) { return pieces[foredraft::idx(token)]; });
 }
 
 /// Tokens of a tree whose bytes there `text` begins with, ascending.
@@ -55,7 +55,7 @@ inline std::vector<foredraft::TokenId> walked(const foredraft::TokenTree& tree,
   tree.walk(
       0,
       [&](int at, std::uint8_t byte) {
-        const auto i = static_cast<std::size_t>(at);
+        const auto i = foredraft::idx(at);
         return i < text.size() && static_cast<std::uint8_t>(text[i]) == byte ? at + 1 : -1;
       },
       [&](foredraft::TokenId token) { found.push_back(token); });

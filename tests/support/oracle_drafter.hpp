@@ -41,7 +41,7 @@ class OracleDrafter : public foredraft::StatelessDrafter {
     foredraft::Philox noise(seed_, static_cast<std::uint32_t>(round_));
     foredraft::NodeIndex node = 0;
     for (int i = 0; i < limit.depth; ++i) {
-      const std::size_t at = context.tokens.size() + static_cast<std::size_t>(i);
+      const std::size_t at = context.tokens.size() + foredraft::idx(i);
       const bool wrong = sweep_ ? i == round_ % (limit.depth + 1)
                                 : noise.bernoulli({foredraft::Purpose::kDraft, i, 0}, error_rate_);
       const foredraft::TokenId right = true_token(at);
@@ -60,8 +60,8 @@ class OracleDrafter : public foredraft::StatelessDrafter {
 
   void commit(const foredraft::Round& round) noexcept {
     const int accepted = static_cast<int>(round.path.size()) - 1;
-    for (int i = 0; i < accepted; ++i) ++accepted_at[static_cast<std::size_t>(i)];
-    if (accepted < round.draft.max_depth()) ++rejected_at[static_cast<std::size_t>(accepted)];
+    for (int i = 0; i < accepted; ++i) ++accepted_at[foredraft::idx(i)];
+    if (accepted < round.draft.max_depth()) ++rejected_at[foredraft::idx(accepted)];
     const auto kept = [&](foredraft::NodeIndex node) {
       return std::find(round.path.begin(), round.path.end(), node) != round.path.end();
     };
@@ -78,9 +78,7 @@ class OracleDrafter : public foredraft::StatelessDrafter {
   bool covered(int depth) const noexcept {
     if (branches_ > 1 && depth > 1 && subtrees == 0) return false;
     for (int i = 0; i < depth; ++i) {
-      if (accepted_at[static_cast<std::size_t>(i)] == 0 ||
-          rejected_at[static_cast<std::size_t>(i)] == 0)
-        return false;
+      if (accepted_at[foredraft::idx(i)] == 0 || rejected_at[foredraft::idx(i)] == 0) return false;
     }
     return true;
   }

@@ -38,7 +38,7 @@ struct PathConstraint {
   bool finished(const State& state) const { return ends(*state) && mask(state)->empty(); }
   Tokens forced(const State& state, int n) const {
     Tokens tokens = forces(*state);
-    if (tokens.size() > static_cast<std::size_t>(n)) tokens.resize(static_cast<std::size_t>(n));
+    if (tokens.size() > foredraft::idx(n)) tokens.resize(foredraft::idx(n));
     return tokens;
   }
 };

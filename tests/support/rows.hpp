@@ -18,7 +18,7 @@ struct Rows {
   Rows(const foredraft::DraftTree& draft, const std::vector<std::vector<float>>& logits,
        const foredraft::SamplingOptions& sampling, foredraft::Position anchor_position = 10)
       : Rows(draft, logits, sampling,
-             std::vector<foredraft::TokenId>(static_cast<std::size_t>(anchor_position) + 1)) {}
+             std::vector<foredraft::TokenId>(foredraft::idx(anchor_position) + 1)) {}
   Rows(const foredraft::DraftTree& draft, const std::vector<std::vector<float>>& logits,
        const foredraft::SamplingOptions& sampling, std::vector<foredraft::TokenId> final_tokens)
       : tokens(std::move(final_tokens)) {

@@ -66,9 +66,11 @@ class Drafter : public fd::DrafterBase {
       const int lacking = n - 1 - read_;
       const int reads = std::min(lacking, limit.read);
       if (reads < lacking) begin_ = n - 1 - reads;
-      read_ = n - 1;
-      read_in_all_ += reads;
-      now += reads * nature_->read_seconds;
+      const int piece = std::min(reads, limit.read_at_once);
+      read_ = n - 1 - (reads - piece);
+      read_in_all_ += piece;
+      now += piece * nature_->read_seconds;
+      if (piece < reads) return;
     }
     levels_ = std::min(limit.depth, nature_->longest);
     const std::uint64_t seed = mix(seed_, nature_->text);

@@ -12,7 +12,7 @@
 inline foredraft::TextCodec spelled_codec(std::vector<std::string> pieces) {
   foredraft::TextCodec codec;
   codec.n_vocab = static_cast<int>(pieces.size());
-  codec.piece = [pieces](foredraft::TokenId id) { return pieces[static_cast<std::size_t>(id)]; };
+  codec.piece = [pieces](foredraft::TokenId id) { return pieces[foredraft::idx(id)]; };
   codec.encode = [pieces = std::move(pieces)](std::string_view text) {
     std::vector<foredraft::TokenId> tokens;
     while (!text.empty()) {

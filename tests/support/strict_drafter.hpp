@@ -121,7 +121,7 @@ class StrictDrafter {
 
   void truncate(int n) noexcept {
     expect(n >= 0 && n <= static_cast<int>(known_.tokens.size()), "a part of the final tokens");
-    known_.tokens.resize(std::min(known_.tokens.size(), static_cast<std::size_t>(std::max(n, 0))));
+    known_.tokens.resize(std::min(known_.tokens.size(), foredraft::idx(std::max(n, 0))));
     known_.anchor_open = true;
     known_.begun = false;
     proposed_.clear();

@@ -125,8 +125,7 @@ struct Tensors {
   std::deque<FileMatrix> kept = {};  // the writer refers to the data
 
   FileMatrix draw(int n_out, int n_in, TensorType as) {
-    return kernels_under_test::random_matrix(as, static_cast<std::size_t>(n_out),
-                                             static_cast<std::size_t>(n_in), ++last_seed);
+    return kernels_under_test::random_matrix(as, fd::idx(n_out), fd::idx(n_in), ++last_seed);
   }
   FileMatrix& keep(int n_out, int n_in, TensorType as) {
     return kept.emplace_back(draw(n_out, n_in, as));
@@ -146,19 +145,19 @@ struct Tensors {
   }
   void constants(const std::string& name, int n, float value) {
     FileMatrix& m = keep(1, n, TensorType::kF32);
-    for (int i = 0; i < n; ++i) std::memcpy(&m.bytes[4 * static_cast<std::size_t>(i)], &value, 4);
+    for (int i = 0; i < n; ++i) std::memcpy(&m.bytes[4 * fd::idx(i)], &value, 4);
     writer.add_tensor(name, TensorType::kF32, {m.n_in}, m.bytes);
   }
   void experts(const std::string& name, int n_out, int n_in) {
     const FileMatrix& m = keep(model.n_experts * n_out, n_in, model.type);
-    const auto n = static_cast<std::size_t>(model.n_experts);
+    const auto n = fd::idx(model.n_experts);
     writer.add_tensor(name, model.type, {m.n_in, m.n_out / n, n}, m.bytes);
   }
   void gate_and_up(const std::string& name) {
     const FileMatrix gate = draw(model.n_experts * model.d_ff, model.d_model, model.type);
     FileMatrix& both = keep(model.n_experts * model.d_ff, model.d_model, model.type);
     const auto up = both.bytes;
-    const auto n = static_cast<std::size_t>(model.n_experts);
+    const auto n = fd::idx(model.n_experts);
     const std::size_t one = up.size() / n;
     both.bytes.clear();
     for (std::size_t at = 0; at < up.size(); at += one) {
@@ -182,7 +181,7 @@ struct Tensors {
     matrix("per_layer_model_proj.weight", model.n_layers * d_input, model.d_model);
     vector("per_layer_proj_norm.weight", d_input);
     vector("rope_freqs.weight", model.d_head);  // of heads twice as large, which turn in pairs
-    std::vector<float> factors(static_cast<std::size_t>(model.d_head), 1.0f);
+    std::vector<float> factors(fd::idx(model.d_head), 1.0f);
     std::fill(factors.begin() + model.d_head / 4, factors.end(), 1e30f);  // a part of each turns
     std::memcpy(kept.back().bytes.data(), factors.data(), kept.back().bytes.size());
   }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include <foredraft/control/acceptance_estimate.hpp>
+#include <foredraft/control/answer_lengths.hpp>
 #include <foredraft/control/controller_state.hpp>
 #include <foredraft/control/merged_draft.hpp>
 #include <foredraft/control/pass_cost.hpp>
@@ -49,7 +50,7 @@ class Controller {
   /// Another text begins. What was learned stays.
   void begin_text() noexcept {
     if (text_.rounds > 0) {  // a text may be said to begin more than once
-      answers_[idx(n_answers_++) % answers_.size()] = text_.length;
+      answers_.add(text_.length);
       for (Watched& w : drafters_) w.doubt = doubt_behind(w);
     }
     text_ = {};
@@ -57,6 +58,7 @@ class Controller {
       w.right = 0;
       w.spent = 0;
       w.invested = w.parked = false;
+      w.reading = w.reading_seconds = 0;
     }
   }
 
@@ -64,8 +66,8 @@ class Controller {
   ControllerState state() const {
     Controller ended = *this;
     ended.begin_text();
-    ControllerState state{.answers = ended.answers_,
-                          .n_answers = ended.n_answers_,
+    ControllerState state{.answers = ended.answers_.last(),
+                          .n_answers = ended.answers_.n(),
                           .recent_value = recent_value_,
                           .passes = pass_.state(),
                           .recent = recent_,
@@ -108,8 +110,7 @@ class Controller {
     }
     drafters_ = std::move(drafters);
     pass_.restore(state.passes);
-    answers_ = state.answers;
-    n_answers_ = state.n_answers;
+    answers_ = AnswerLengths(state.answers, state.n_answers);
     recent_value_ = state.recent_value;
     recent_ = state.recent;
     slow_ = state.recent_slow;
@@ -157,6 +158,8 @@ class Controller {
     Limit limit;
     double value = 0;
     bool invests = false;  ///< in reading, which later drafts have to pay for
+    /// Of a reading that goes on behind this round: the part of the lacking text that it takes in. 0: none.
+    double context = 0;
   };
   std::optional<Plan> plan(std::size_t i, int backlog, Limit limit, double value) noexcept {
     Watched& w = drafters_[i];
@@ -171,27 +174,33 @@ class Controller {
       w.forecast.cost += backlog * read * rate_;
       if (w.forecast.value() > value + kMargin || trust(w) > step) return draft(w, limit, step);
     } else if (text_.rounds >= kSettled && !copying_) {
-      const int tokens =
+      const Reading reading =
           worth_reading(w, backlog, limit, std::max(value, recent_value_), step, read);
-      if (tokens > 0) {
-        limit.read = reading_of(tokens, backlog);
+      if (reading.tokens > 0) {
+        limit.read = reading_of(reading.tokens, backlog);
+        limit.read_at_once = piece(read);
         Plan plan = draft(w, limit, step);
         plan.invests = true;
+        if (limit.read_at_once < reading.tokens) plan.context = reading.context;
         return plan;
       }
     }
     // Left alone, it would never be known whether it has become better.
-    limit.read = reading_of(shortened(kReadings.front(), backlog), backlog);
+    limit.read = reading_of(shortened(w, kReadings.front(), backlog), backlog);
     const double cost = std::min(backlog, limit.read) * read + 2 * step;
     if (text_.probes + cost > kProbe * text_.seconds || !w.turns.due()) return std::nullopt;
     text_.probes += cost;
-    return probe(limit, value);
+    limit.depth = std::min(limit.depth, 2);
+    return Plan{limit, value};
   }
 
   /// A plan of drafter `i` is carried out.
   void chosen(std::size_t i, const Plan& plan) noexcept {
+    Watched& w = drafters_[i];
     reading_ = plan.invests;
-    drafters_[i].invested = drafters_[i].invested || plan.invests;
+    w.invested = w.invested || plan.invests;
+    w.reading = plan.context;
+    if (w.reading == 0) w.reading_seconds = 0;
   }
 
   /// A drafter without a model was asked.
@@ -208,6 +217,7 @@ class Controller {
     ++w.asked;
     w.seconds += seconds;
     if (!fixed_) w.spent += seconds;
+    if (w.reading > 0) w.reading_seconds += seconds;
     if (depth > 0) w.width = static_cast<double>(rows) / depth;
     // The first time is not what it costs later: memory is touched, weights come from far away.
     const auto learn = [](double& mean, double guess, double sample) {
@@ -336,6 +346,7 @@ class Controller {
   // answer as long as it may become.
   static constexpr double kWorth = 0.5;
   static constexpr double kStake = 0.03;
+  static constexpr double kExcess = 0.25;  // of what was spent on a reading that is not at its end
   static constexpr double kForgive = 0.9;  // of doubt, with each text without an investment
   // What all drafts of a text may lose: so many plain passes at its beginning, and so many a token.
   static constexpr double kAdvance = 0.25;
@@ -349,15 +360,15 @@ class Controller {
   static constexpr double kCopying = 1.5;  // tokens that drafters without a model promise, at least
   static constexpr double kFew = 8;        // tokens that say little of how much a text copies
   static constexpr int kShortBacklog = 8;  // tokens that share a pass with the anchor, or nearly so
-  // How many tokens of a longer backlog may be read. More would delay one token by too much.
+  // How many tokens of a longer backlog may be read, and how long one token may wait for it: plain passes.
   static constexpr std::array<int, 5> kReadings = {32, 64, 128, 256, 512};
+  static constexpr double kPause = 4;
   // A guess, between what a chat loses without its beginning, which is little, and a summary, which
   // is nearly all: so often a model is right that has read next to nothing of what it lacks, compared
   // with one that has read it all.
   static constexpr double kWithoutContext = 0.6;
-  static constexpr int kFirstDepth = 1;    // of a text in which a model has not been right yet
-  static constexpr int kSettled = 4;       // rounds before which nothing is invested
-  static constexpr int kShortAnswer = 32;  // tokens that an unknown answer goes on
+  static constexpr int kFirstDepth = 1;  // of a text in which a model has not been right yet
+  static constexpr int kSettled = 4;     // rounds before which nothing is invested
   // Of a plain pass of the target, until it is measured.
   static constexpr double kGuessedStep = 0.3;
   static constexpr double kGuessedRead = 0.06;
@@ -397,10 +408,12 @@ class Controller {
     Turns turns;
     Forecast forecast;
     bool parked = false;
-    int right = 0;          // tokens that it drafted in this text
-    double spent = 0;       // seconds in this text, with a model
-    bool invested = false;  // in what it read of this text
-    double doubt = 1;       // what an investment has to bring more, because others brought a loss
+    int right = 0;               // tokens that it drafted in this text
+    double spent = 0;            // seconds in this text, with a model
+    bool invested = false;       // in what it read of this text
+    double reading = 0;          // Plan::context, of one that is not at its end ...
+    double reading_seconds = 0;  // ... and what it took so far
+    double doubt = 1;  // what an investment has to bring more, because others brought a loss
     struct {
       std::int64_t asked = 0;
       double seconds = 0;
@@ -473,29 +486,7 @@ class Controller {
     }
   }
 
-  /// Tokens that this answer will still have, by the last ones that became longer than it is, and by
-  /// one more of which nothing is known but that what is old lives on: in the mean, and so many that
-  /// only one in four had less. Not more than the call allows.
-  struct Rest {
-    double mean = 0;
-    double safe = 0;
-  };
-  Rest rest() const noexcept {
-    std::array<int, ControllerState::kAnswers + 1> more{};
-    std::size_t n = 0;
-    more[n++] = std::max(text_.length, kShortAnswer);
-    const auto known = std::min<std::int64_t>(n_answers_, std::ssize(answers_));
-    for (std::int64_t i = 0; i < known; ++i) {
-      if (answers_[idx(i)] > text_.length) more[n++] = answers_[idx(i)] - text_.length;
-    }
-    double sum = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-      more[i] = std::min(more[i], tokens_left_);
-      sum += more[i];
-    }
-    std::nth_element(more.begin(), more.begin() + n / 4, more.begin() + n);
-    return {sum / static_cast<double>(n), static_cast<double>(more[n / 4])};
-  }
+  AnswerLengths::Rest rest() const noexcept { return answers_.rest(text_.length, tokens_left_); }
 
   /// Seconds that the rest of the answer takes less, where each round that copies nothing brings `gain`
   /// tokens more than `value`.
@@ -504,55 +495,65 @@ class Controller {
     const double slow = (text_.slow_tokens + kFew) / (text_.tokens + kFew);
     return rest().mean * slow / rate_ * gain / (1 + value + gain);
   }
-  /// Of a backlog, the number of last tokens that a model should read now; 0 where none is worth it.
-  int worth_reading(const Watched& w, int backlog, Limit limit, double value, double step,
-                    double read) const noexcept {
+  struct Reading {
+    int tokens = 0;
+    double context = 0;  // in parts of the text that is lacking, or was when it began
+  };
+  /// Of a backlog, the number of last tokens that a model should read; 0 where none is worth it.
+  Reading worth_reading(const Watched& w, int backlog, Limit limit, double value, double step,
+                        double read) const noexcept {
     const double risk = kStake * plain_ * (text_.tokens + rest().safe);
-    const double budget = std::max(risk, trust(w)) + text_.saved;  // losses of this text count, too
-    int best = 0;
+    // Losses of this text count, too. To stop half-way is a loss, so not for a small excess.
+    const double budget = std::max(risk, trust(w)) + text_.saved + kExcess * w.reading_seconds;
+    Reading best;
     double most = 0;
     for (const int reading : kReadings) {
-      const int tokens = shortened(reading, backlog);
+      const int tokens = shortened(w, reading, backlog);
       const double cost = tokens * read;
       if (cost > budget) break;
-      const double context = kWithoutContext + (1 - kWithoutContext) * tokens / backlog;
-      const double gain = forecast(w, limit, step, context).value() - value;
+      const double context = goes_on(w, backlog) ? w.reading : double(tokens) / backlog;
+      const double known = kWithoutContext + (1 - kWithoutContext) * context;
+      const double gain = forecast(w, limit, step, known).value() - value;
       const double worth = std::max(kWorth / w.doubt * expected_saving(gain, value), trust(w));
-      if (worth - cost > most) most = worth - cost, best = tokens;
+      if (worth - cost > most) most = worth - cost, best = {tokens, context};
       if (tokens == backlog) break;
     }
     return best;
   }
+  /// What was begun is read to its end, unless too much has come behind it.
+  static bool goes_on(const Watched& w, int backlog) noexcept {
+    return w.reading > 0 && backlog <= kReadings.back();
+  }
   /// So many tokens of a backlog, or all of it: to begin anew forgets what was read before, which may
   /// be more than what is lacking.
-  int shortened(int tokens, int backlog) const noexcept {
+  int shortened(const Watched& w, int tokens, int backlog) const noexcept {
     const bool forgets = backlog <= kReadings.back() && 2 * backlog < context_;
-    return forgets ? backlog : std::min(tokens, backlog);
+    return forgets || goes_on(w, backlog) ? backlog : std::min(tokens, backlog);
+  }
+  /// Tokens of a reading that one round may wait for.
+  int piece(double read) const noexcept {
+    const double pieces = kPause * plain_ / (read * kReadings.front());
+    return kReadings.front() * static_cast<int>(std::clamp(pieces, 1.0, 16.0));
   }
   /// In Limit::read. A drafter that reads another vocabulary knows its backlog but roughly, and should
   /// not begin anew for that.
   static int reading_of(int tokens, int backlog) noexcept {
     return tokens < backlog ? tokens : tokens + tokens / 4 + kShortBacklog;
   }
-  static bool known(const Watched& w) noexcept { return w.accepted.trials() >= kTrials; }
   /// Seconds that may go into getting to know a model: few of this text, and few of all of them.
   double trust(const Watched& w) const noexcept {
-    if (known(w)) return 0.0;
+    if (w.accepted.trials() >= kTrials) return 0.0;
     const double left = std::min(kFaith * plain_ - w.seconds, kTrust * text_.plain - w.spent);
     return std::max(left, 0.0);
   }
 
-  static Plan probe(Limit limit, double value) noexcept {
-    limit.depth = std::min(limit.depth, 2);
-    return {limit, value};
-  }
   Plan draft(Watched& w, Limit limit, double step) const noexcept {
     w.parked = false;
     // The first time, to see what it costs. What other texts made of its drafts may not hold in this one.
     const int most = w.step_seconds > 0 ? kFirstDepth + w.right : 1;
     limit.depth = std::min(w.forecast.depth, most);
     limit.stop_below = static_cast<float>(step * rate_);
-    // One behind a chain; and half of it, for no drafter's confidence is exact.
+    // Half of what one more row costs: no drafter's confidence is exact.
     const std::size_t chain = idx(std::min(1 + limit.depth, DraftTree::kMaxNodes - 1));
     limit.prune_below = static_cast<float>((prices_[chain + 1] - prices_[chain]) / 2);
     return {limit, w.forecast.value()};
@@ -582,8 +583,7 @@ class Controller {
   PassCost pass_;
   Prices prices_{};
   Text text_;
-  std::array<std::int32_t, ControllerState::kAnswers> answers_{};  // lengths of the last texts
-  std::int64_t n_answers_ = 0;
+  AnswerLengths answers_;  // of the last texts
   bool fixed_ = false;
   int context_ = 0;
   int tokens_left_ = std::numeric_limits<int>::max();

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include <foredraft/control/acceptance_estimate.hpp>
+#include <foredraft/control/answer_lengths.hpp>
 #include <foredraft/control/pass_cost.hpp>
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
@@ -33,7 +34,6 @@ namespace foredraft::inline v0 {
 /// another setup in a file keeps the first part and forgets the second.
 /// @see ControlledDrafters::learned
 struct ControllerState {
-  static constexpr std::size_t kAnswers = 8;
   static constexpr double kMostDoubt = 16;
   static constexpr std::size_t kMostDrafters = 256;
   static constexpr std::size_t kLongestName = 1024;  // of a drafter, or of the setup @units bytes
@@ -59,8 +59,8 @@ struct ControllerState {
   };
 
   std::vector<Drafter> drafters = {};
-  std::array<std::int32_t, kAnswers> answers = {};  ///< tokens of the last texts, a ring
-  std::int64_t n_answers = 0;                       ///< of all texts
+  AnswerLengths::Last answers = {};  ///< tokens of the last texts
+  std::int64_t n_answers = 0;        ///< of all texts
   double recent_value = 0;  ///< tokens a round that drafters without a model promise, lately
 
   std::string setup = {};       ///< what the costs hold for

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <string>
 
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>

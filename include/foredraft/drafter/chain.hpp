@@ -269,12 +269,13 @@ class ControlledDrafters {
   void ask_model(const Model& model, const Context& context, Limit limit, DraftTree& draft) {
     DraftTree& tree = parts_[model.i].tree;
     const double begin = control_.now();
-    propose_one(model.i, context, model.plan.limit, tree);
+    const Limit& own = model.plan.limit;
+    propose_one(model.i, context, own, tree);
     const bool drawn = is_drawn(tree);
     const int depth = tree.max_depth();
-    const int rows = drawn ? tree.drafted() : worthy_rows(tree, model.plan.limit.prune_below);
-    control_.ran(model.i, control_.now() - begin, std::min(model.backlog, model.plan.limit.read),
-                 depth, rows);
+    const int rows = drawn ? tree.drafted() : worthy_rows(tree, own.prune_below);
+    control_.ran(model.i, control_.now() - begin,
+                 std::min({model.backlog, own.read, own.read_at_once}), depth, rows);
     if (drawn) {
       tree.set_origin(1, static_cast<std::uint8_t>(model.i));
       std::swap(draft, tree);

@@ -115,9 +115,10 @@ class DraftModel {
 
   /// Begin a round: catch up with the final tokens, but for a few that wait for the anchor's pass.
   /// @param read where more of them are lacking, begin anew with so many
+  /// @param at_once of these, read so many in this round
   /// @return how deep a draft the rest of the cache has room for; 0 where the text is longer than
-  /// the cache
-  int begin(std::span<const TokenId> tokens, int read = kWholeText) {
+  /// the cache, or is not read to its end in this round
+  int begin(std::span<const TokenId> tokens, int read = kWholeText, int at_once = kWholeText) {
     cache_.discard();  // of a round that failed
     lagging_.clear();
     n_rows_ = 0;
@@ -127,12 +128,12 @@ class DraftModel {
     read = std::min(read, tail_);
     if ((lacking(n_tokens) > read || !has_room(n_tokens)) && !begin_anew(n_tokens, read)) return 0;
     const int rows = n_tokens - 1 - passed_over_;
-    for (int row = cache_.size(); row < rows; ++row) {
+    const int end = cache_.size() + std::min(rows - cache_.size(), std::max(at_once, kMayWait + 1));
+    for (int row = cache_.size(); row < end; ++row) {
       lagging_.push_back(tokens[idx(row == 0 ? 0 : row + passed_over_)]);
     }
-    n_read_ += static_cast<std::int64_t>(lagging_.size());
     stage_block();
-    return cache_.capacity() - rows;
+    return end < rows ? 0 : cache_.capacity() - rows;
   }
 
   /// Have the nodes of `draft` forwarded that are not yet, all in one pass, once no other pass is
@@ -156,6 +157,7 @@ class DraftModel {
     const bool expanded = n_rows_ > n_lagging_;
     n_rows_ = 0;
     if (n_lagging_ > 0) cache_.commit(first_nodes(n_lagging_));
+    n_read_ += n_lagging_;
     lagging_.erase(lagging_.begin(), lagging_.begin() + n_lagging_);
     stage_block();
     return expanded;

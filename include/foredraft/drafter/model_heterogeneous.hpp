@@ -109,7 +109,7 @@ class HeterogeneousDrafter : public DrafterBase {
   void propose(const Context& context, Limit limit, DraftTree& draft) {
     follow(context.tokens);
     if (text_.tokens().empty()) return;
-    const int room = model_.begin(text_.tokens(), limit.read);
+    const int room = model_.begin(text_.tokens(), limit.read, limit.read_at_once);
     const int depth = std::min({limit.depth, limit.nodes, max_depth(), room});
     if (depth < 1) return model_.run();
     const SamplingOptions law = settings_.law.value_or(context.sampling);

@@ -28,8 +28,9 @@ struct ModelTreeSettings {
   std::optional<SamplingOptions> law = {};
   /// The choice between drawn and argmax drafts, where kAuto leaves it open.
   DraftChoice choice = DraftChoice();
-  /// Drafts of point masses grow where the model is surest, and do not have that shape. Drawn ones
-  /// always have it: their shape is settled before any token is.
+  /// Drafts of the best tokens grow where the model is surest, and do not have that shape. Others always
+  /// have it: that of drawn tokens is settled before they are, and how probable a coupled one is does not
+  /// say how likely it is right.
   std::optional<BestFirstSettings> best_first = {};
   /// Of a text that the model lags behind by more than this many tokens it reads the last ones. A
   /// controller asks for fewer than that where more would not pay.
@@ -107,10 +108,10 @@ class ModelTreeDrafter : public DrafterBase {
 
   /// The same in steps.
   void begin(const Context& context, Limit limit, DraftTree& draft) {
-    const int room = model_.begin(context.tokens, limit.read);
+    const int room = model_.begin(context.tokens, limit.read, limit.read_at_once);
     const SamplingOptions law = settings_.law.value_or(context.sampling);
     const DraftSampling how = way_.begin(context, law);
-    best_first_ = settings_.best_first && how != DraftSampling::kDrawn;
+    best_first_ = settings_.best_first && how == DraftSampling::kArgmax;
     picker_.begin(context, law, how, settings_.siblings, model_.vocab_size(),
                   best_first_ || limit.stop_below > 0);
     limit.depth = std::min({limit.depth, max_depth(), room});

@@ -65,7 +65,9 @@ BestRuns<K> best_runs(std::span<const float> maxima) noexcept {
     runs.offer(maxima[run], static_cast<int>(run));
     bar = std::max(bar, runs.least());
   });
-  std::sort(runs.ids.begin(), runs.ids.begin() + runs.size);
+  // All K places: of a part of them GCC 12 warns that a sort of many would read beyond the array.
+  std::fill(runs.ids.begin() + runs.size, runs.ids.end(), std::numeric_limits<int>::max());
+  std::sort(runs.ids.begin(), runs.ids.end());
   return {runs.size, runs.ids, bar};
 }
 

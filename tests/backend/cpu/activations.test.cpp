@@ -42,7 +42,7 @@ TEST_CASE("the blocks of all rows lie apart, and within the memory") {
       const cpu::Activations a{format, n_rows, n_in, memory.data()};
       REQUIRE(a.n_blocks() == 3);
       const auto use = [&](const std::byte* from, std::size_t size) {
-        const auto first = static_cast<std::size_t>(from - memory.data());
+        const auto first = fd::idx(from - memory.data());
         for (std::size_t i = first; i < first + size; ++i) ++used.at(i);
       };
       for (int row = 0; row < n_rows; ++row) {

@@ -72,8 +72,7 @@ struct Case {
         view{cpu::activation_format(file.type), rows, static_cast<int>(file.n_in), memory.data()} {
     packed.pack_panels(file.view(), 0, packed.n_panels());
     for (int m = 0; m < rows; ++m) {
-      kernels.quantize_row(x.data() + static_cast<std::size_t>(m) * file.n_in, view, m, 0,
-                           view.n_in);
+      kernels.quantize_row(x.data() + fd::idx(m) * file.n_in, view, m, 0, view.n_in);
     }
   }
 
@@ -81,7 +80,7 @@ struct Case {
   std::vector<float> product(amx_under_test::Matmul matmul, int step = 1 << 20,
                              cpu::Epilogue epilogue = {}, std::size_t ld_out = 0) const {
     if (ld_out == 0) ld_out = n_out;
-    std::vector<float> out(static_cast<std::size_t>(n_rows) * ld_out, 0.25f);
+    std::vector<float> out(fd::idx(n_rows) * ld_out, 0.25f);
     for (int begin = 0; begin < packed.n_panels(); begin += step) {
       const int end = std::min(packed.n_panels() - begin, step) + begin;
       matmul(packed.panels(), view, begin, end, out.data(), ld_out, epilogue);
@@ -99,7 +98,7 @@ struct Case {
 std::vector<float> random_rows(int n_rows, std::size_t n_in, unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
-  std::vector<float> x(static_cast<std::size_t>(n_rows) * n_in);
+  std::vector<float> x(fd::idx(n_rows) * n_in);
   for (auto& value : x) value = normal(random);
   return x;
 }

@@ -75,11 +75,11 @@ TEST_CASE("an emulated product is the sum over k") {
     };
     int n_wrong = 0;
     for (int m = 0; m < 16; ++m) {
-      const auto at = static_cast<std::size_t>(m) * kStride;
+      const auto at = foredraft::idx(m) * kStride;
       for (int n = 0; n < 16; ++n) {
         std::int32_t start, got, in_register;
-        std::memcpy(&start, &before[at + static_cast<std::size_t>(4 * n)], 4);
-        std::memcpy(&got, &c[at + static_cast<std::size_t>(4 * n)], 4);
+        std::memcpy(&start, &before[at + foredraft::idx(4 * n)], 4);
+        std::memcpy(&got, &c[at + foredraft::idx(4 * n)], 4);
         std::memcpy(&in_register, unit.row(0, m) + 4 * n, 4);
         if (m >= rows || n >= columns) {
           n_wrong += got != start;      // memory is left alone
@@ -88,8 +88,8 @@ TEST_CASE("an emulated product is the sum over k") {
         }
         std::int64_t sum = start;
         for (int k = 0; k < 4 * units; ++k) {
-          sum += extend(a[at + static_cast<std::size_t>(k)], a_signed) *
-                 extend(b[static_cast<std::size_t>(k / 4 * 64 + 4 * n + k % 4)], b_signed);
+          sum += extend(a[at + foredraft::idx(k)], a_signed) *
+                 extend(b[foredraft::idx(k / 4 * 64 + 4 * n + k % 4)], b_signed);
         }
         n_wrong += got != static_cast<std::int32_t>(sum);
       }

@@ -33,7 +33,7 @@ void check_against_double(const KernelTable& kernels, const AttentionCase<K, V>&
       const std::vector<double> expected = c.expected(kernels, node, head, slack);
       double worst = 0;
       for (std::size_t d = 0; d < expected.size(); ++d) {
-        const auto at = static_cast<std::size_t>((node * c.group + head) * c.d_head) + d;
+        const auto at = fd::idx((node * c.group + head) * c.d_head) + d;
         worst = std::fmax(worst, std::abs(out[at] - expected[d]) - slack[d]);
       }
       CHECK(worst < bound);
@@ -44,13 +44,13 @@ void check_against_double(const KernelTable& kernels, const AttentionCase<K, V>&
 template <typename K, typename V>
 void check_alone(const KernelTable& kernels, const AttentionCase<K, V>& c) {
   const std::vector<float> together = c.run(kernels);
-  const auto width = static_cast<std::size_t>(c.group * c.d_head);
+  const auto width = fd::idx(c.group * c.d_head);
   for (int node = 0; node < c.nodes(); ++node) {
     CAPTURE(node);
     const AttentionCase<K, V> one = c.alone(node);
     const std::vector<float> as_tree = one.run(kernels);
     const std::vector<float> as_chain = one.run(kernels, 1, true);
-    CHECK(same_bits(&together[static_cast<std::size_t>(node) * width], as_tree.data(), width));
+    CHECK(same_bits(&together[fd::idx(node) * width], as_tree.data(), width));
     CHECK(same_bits(as_chain.data(), as_tree.data(), width));
   }
 }
@@ -320,8 +320,8 @@ TEST_CASE("a NaN stays with those who see it") {
     AttentionCase<float> c(16, 2, 40, {-1, 0, 0, 1}, 51);
     const std::vector<float> before = c.run(kernels);
     for (int d = 0; d < 16; ++d) {
-      c.k[static_cast<std::size_t>((40 + 1) * 16 + d)] = std::numeric_limits<float>::quiet_NaN();
-      c.v[static_cast<std::size_t>((40 + 1) * 16 + d)] = std::numeric_limits<float>::quiet_NaN();
+      c.k[fd::idx((40 + 1) * 16 + d)] = std::numeric_limits<float>::quiet_NaN();
+      c.v[fd::idx((40 + 1) * 16 + d)] = std::numeric_limits<float>::quiet_NaN();
     }
     const std::vector<float> after = c.run(kernels);
     for (std::size_t i = 0; i < before.size(); ++i) {

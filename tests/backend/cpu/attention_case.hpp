@@ -37,7 +37,7 @@ struct AttentionCase {
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
     const auto fill = [&]<typename T>(std::vector<T>& rows) {
-      for (std::size_t i = 0; i < at(size + nodes()) * row_size<T>(); ++i) {
+      for (std::size_t i = 0; i < foredraft::idx(size + nodes()) * row_size<T>(); ++i) {
         if constexpr (foredraft::kValuesPerElement<T> == 1) {
           rows.push_back(T(normal(random)));
         } else {
@@ -56,17 +56,16 @@ struct AttentionCase {
     }
   }
 
-  static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   template <typename T>
   std::size_t row_size() const {
-    return at(foredraft::row_elements<T>(d_head));
+    return foredraft::idx(foredraft::row_elements<T>(d_head));
   }
   int nodes() const { return static_cast<int>(parents.size()); }
 
   /// From the first staged node down to the node itself.
   std::vector<int> ancestors(int node) const {
     std::vector<int> up;
-    for (; node >= 0; node = parents[static_cast<std::size_t>(node)]) up.insert(up.begin(), node);
+    for (; node >= 0; node = parents[foredraft::idx(node)]) up.insert(up.begin(), node);
     return up;
   }
 
@@ -76,11 +75,11 @@ struct AttentionCase {
   std::vector<T> stored(const std::vector<T>& rows) const {
     constexpr int kBlock = foredraft::cpu::kKeyBlock;
     const int n = ring > 0 ? ring : (size + nodes() + kBlock - 1) / kBlock * kBlock;
-    std::vector<T> stored(at(n) * row_size<T>());
+    std::vector<T> stored(foredraft::idx(n) * row_size<T>());
     std::memset(static_cast<void*>(stored.data()), 0xff, stored.size() * sizeof(T));
     for (int row = 0; row < size + nodes(); ++row) {
-      std::copy_n(&rows[at(row) * row_size<T>()], row_size<T>(),
-                  &stored[at(row % n) * row_size<T>()]);
+      std::copy_n(&rows[foredraft::idx(row) * row_size<T>()], row_size<T>(),
+                  &stored[foredraft::idx(row % n) * row_size<T>()]);
     }
     return stored;
   }
@@ -89,7 +88,7 @@ struct AttentionCase {
   std::vector<K> stored_keys() const {
     const std::vector<K> rows = stored(k);
     std::vector<K> keys(rows.size());
-    const std::size_t block = at(foredraft::cpu::kKeyBlock) * row_size<K>();
+    const std::size_t block = foredraft::idx(foredraft::cpu::kKeyBlock) * row_size<K>();
     for (std::size_t i = 0; i < rows.size(); i += block) {
       foredraft::cpu::store_keys<K>(reinterpret_cast<const std::byte*>(&rows[i]), d_head,
                                     reinterpret_cast<std::byte*>(&keys[i]));
@@ -102,7 +101,7 @@ struct AttentionCase {
     foredraft::cpu::AttendTask task;
     task.q = q.data();
     task.out = out;
-    task.row_stride = static_cast<std::size_t>(group * d_head);
+    task.row_stride = foredraft::idx(group * d_head);
     task.formats = {foredraft::kFormatOf<K>, foredraft::kFormatOf<V>};
     task.k = reinterpret_cast<const std::byte*>(keys);
     task.v = reinterpret_cast<const std::byte*>(values);
@@ -149,16 +148,16 @@ struct AttentionCase {
     const auto copy_row = [&](int to, int from) {
       const auto copy = [&]<typename T>(const std::vector<T>& rows, std::vector<T>& others) {
         const std::size_t n = row_size<T>();
-        std::copy_n(rows.data() + at(from) * n, n, others.data() + at(to) * n);
+        std::copy_n(rows.data() + foredraft::idx(from) * n, n,
+                    others.data() + foredraft::idx(to) * n);
       };
       copy(k, one.k);
       copy(v, one.v);
     };
     for (int row = 0; row < size; ++row) copy_row(row, row);
     for (std::size_t i = 0; i < up.size(); ++i) copy_row(size + static_cast<int>(i), size + up[i]);
-    const auto width = static_cast<std::size_t>(group * d_head);
-    for (std::size_t i = 0; i < width; ++i)
-      one.q[i] = q[static_cast<std::size_t>(node) * width + i];
+    const auto width = foredraft::idx(group * d_head);
+    for (std::size_t i = 0; i < width; ++i) one.q[i] = q[foredraft::idx(node) * width + i];
     return one;
   }
 
@@ -166,7 +165,7 @@ struct AttentionCase {
   template <typename T>
   double value(const std::vector<T>& rows, int row, int d) const {
     constexpr int n = foredraft::kValuesPerElement<T>;
-    const T& element = rows[at(row) * row_size<T>() + at(d / n)];
+    const T& element = rows[foredraft::idx(row) * row_size<T>() + foredraft::idx(d / n)];
     if constexpr (n == 1) return static_cast<double>(static_cast<float>(element));
     if constexpr (n != 1) return static_cast<double>(element[d % n]);
   }
@@ -175,9 +174,9 @@ struct AttentionCase {
   /// quantize activations.
   std::vector<double> query(const foredraft::cpu::KernelTable& kernels, int node, int head) const {
     const float scale = 1.0f / std::sqrt(static_cast<float>(d_head));
-    std::vector<float> scaled(at(d_head));
+    std::vector<float> scaled(foredraft::idx(d_head));
     for (std::size_t d = 0; d < scaled.size(); ++d)
-      scaled[d] = q[at((node * group + head) * d_head) + d] * scale;
+      scaled[d] = q[foredraft::idx((node * group + head) * d_head) + d] * scale;
     std::vector<double> query(scaled.begin(), scaled.end());
     if constexpr (!std::is_same_v<K, foredraft::q8_0>) return query;
     using foredraft::cpu::Activations;
@@ -188,7 +187,7 @@ struct AttentionCase {
     for (int d = 0; d < d_head; ++d) {
       const Activations::Block block = row.block(0, d / 64);
       const int code = static_cast<std::int8_t>(block.codes[d % 64]);
-      query[at(d)] = static_cast<double>(block.per_32(0).scales[d % 64 / 32]) * code;
+      query[foredraft::idx(d)] = static_cast<double>(block.per_32(0).scales[d % 64 / 32]) * code;
     }
     return query;
   }
@@ -206,12 +205,13 @@ struct AttentionCase {
     std::vector<double> weights(rows.size());
     for (int p = first; p < seen; ++p) {
       double score = 0;
-      for (int d = 0; d < d_head; ++d) score += q_row[at(d)] * value(k, rows[at(p)], d);
+      for (int d = 0; d < d_head; ++d)
+        score += q_row[foredraft::idx(d)] * value(k, rows[foredraft::idx(p)], d);
       if (softcap != 0.0f) score = double{softcap} * std::tanh(score / double{softcap});
-      weights[at(p)] = std::exp(score);
+      weights[foredraft::idx(p)] = std::exp(score);
     }
-    std::vector<double> out(at(d_head));
-    slack.assign(at(d_head), 0.0);
+    std::vector<double> out(foredraft::idx(d_head));
+    slack.assign(foredraft::idx(d_head), 0.0);
     constexpr int kBlock = foredraft::cpu::kKeyBlock;
     for (int begin = first / kBlock * kBlock; begin < seen; begin += kBlock) {
       const bool whole = begin >= first && begin + kBlock <= seen;
@@ -220,7 +220,9 @@ struct AttentionCase {
         continue;
       }
       for (int p = std::max(begin, first); p < std::min(begin + kBlock, seen); ++p) {
-        for (int d = 0; d < d_head; ++d) out[at(d)] += weights[at(p)] * value(v, rows[at(p)], d);
+        for (int d = 0; d < d_head; ++d)
+          out[foredraft::idx(d)] +=
+              weights[foredraft::idx(p)] * value(v, rows[foredraft::idx(p)], d);
       }
     }
     double sum = 0;
@@ -236,15 +238,16 @@ struct AttentionCase {
     if constexpr (std::is_same_v<V, foredraft::q8_0>) {
       for (int d = 0; d < d_head; ++d) {
         const auto element = [&](std::size_t p) -> const V& {
-          return v[at(rows[at(begin) + p]) * row_size<V>() + at(d / V::kValues)];
+          return v[foredraft::idx(rows[foredraft::idx(begin) + p]) * row_size<V>() +
+                   foredraft::idx(d / V::kValues)];
         };
         const RoundedWeights rounded(
-            [&](std::size_t p) { return weights[at(begin) + p]; },
+            [&](std::size_t p) { return weights[foredraft::idx(begin) + p]; },
             [&](std::size_t p) { return double{static_cast<float>(element(p).scale)}; });
         for (std::size_t p = 0; p < RoundedWeights::kBlock; ++p) {
           const int code = element(p).codes[d % V::kValues];
-          out[at(d)] += rounded.of_codes[p] * code;
-          slack[at(d)] += rounded.slack[p] * std::abs(code);
+          out[foredraft::idx(d)] += rounded.of_codes[p] * code;
+          slack[foredraft::idx(d)] += rounded.slack[p] * std::abs(code);
         }
       }
     }

@@ -26,7 +26,7 @@ TEST_CASE("rope turns pairs of both layouts and leaves the rest") {
     for (const fd::RopeKind kind : {fd::RopeKind::kAdjacent, fd::RopeKind::kHalves}) {
       for (const int n_rot : {2, 30, 32, 64, 80, 128}) {
         CAPTURE(n_rot);
-        const auto half = static_cast<std::size_t>(n_rot / 2);
+        const auto half = fd::idx(n_rot / 2);
         std::vector<float> cos(half);
         std::vector<float> sin(half);
         for (std::size_t i = 0; i < half; ++i) {
@@ -51,7 +51,7 @@ TEST_CASE("rope turns pairs of both layouts and leaves the rest") {
 TEST_CASE("gated activations against double") {
   for_each_table([](const KernelTable& kernels) {
     for (const int n : {1, 16, 37, 256}) {
-      const auto size = static_cast<std::size_t>(n);
+      const auto size = fd::idx(n);
       const std::vector<float> gate = normals(size, 3, 6.0f);
       const std::vector<float> up = normals(size, 4);
       std::vector<float> silu = gate;
@@ -91,7 +91,7 @@ TEST_CASE("soft-caps against double, and of values without bounds") {
   for_each_table([](const KernelTable& kernels) {
     for (const float cap : {0.5f, 30.0f}) {
       for (const int n : {1, 16, 37, 256}) {
-        const std::vector<float> before = normals(static_cast<std::size_t>(n), 6, 20.0f);
+        const std::vector<float> before = normals(fd::idx(n), 6, 20.0f);
         std::vector<float> after = before;
         after.push_back(7.0f);  // behind the last
         kernels.soft_cap(after.data(), n, cap);
@@ -125,9 +125,9 @@ TEST_CASE("argmax") {
   for_each_table([](const KernelTable& kernels) {
     for (const int n : {1, 5, 16, 100, 256, 257, 1000}) {
       CAPTURE(n);
-      std::vector<float> x = normals(static_cast<std::size_t>(n), static_cast<unsigned>(n));
+      std::vector<float> x = normals(fd::idx(n), static_cast<unsigned>(n));
       const int peak = n * 2 / 3;
-      x[static_cast<std::size_t>(peak)] = 9.0f;
+      x[fd::idx(peak)] = 9.0f;
       fd::cpu::Best best;
       CHECK(kernels.argmax(x.data(), n, 1000, best) == 9.0f);
       CHECK(best.id == 1000 + peak);

@@ -25,17 +25,16 @@ TEST_CASE("rows written in pieces by several workers are quantized as whole rows
        {fd::TensorType::kF32, fd::TensorType::kQ8_0, fd::TensorType::kQ4_K}) {
     const cpu::ActivationFormat format = cpu::activation_format(type);
     for (const int width : {64, 256, 300, 896, 1536}) {
-      const auto n = static_cast<std::size_t>(width);
+      const auto n = fd::idx(width);
       const std::vector<float> x = mini::normals(kRows * n, 7);
       const std::size_t n_bytes = cpu::Activations::bytes(format, kRows, width);
       AlignedBytes expected(n_bytes);
       const cpu::Activations whole{format, kRows, width, expected.data()};
       for (int row = 0; row < kRows; ++row) {
-        kernels.quantize_row(&x[static_cast<std::size_t>(row) * n], whole, row, 0, width);
+        kernels.quantize_row(&x[fd::idx(row) * n], whole, row, 0, width);
       }
 
-      std::vector<cpu::Intermediate::Written> written(
-          static_cast<std::size_t>(cpu::Intermediate::n_blocks(width)));
+      std::vector<cpu::Intermediate::Written> written(fd::idx(cpu::Intermediate::n_blocks(width)));
       for (int trial = 0; trial < 100; ++trial) {
         // Pieces of any length, in any order: of row 0, and of the other two together.
         struct Piece {
@@ -57,10 +56,10 @@ TEST_CASE("rows written in pieces by several workers are quantized as whole rows
         const cpu::Intermediate rows{
             values.data(), {format, kRows, width, found.data()}, written.data()};
         pool.run([&](int worker) {
-          for (std::size_t i = static_cast<std::size_t>(worker); i < pieces.size(); i += kWorkers) {
+          for (std::size_t i = fd::idx(worker); i < pieces.size(); i += kWorkers) {
             const Piece& piece = pieces[i];
             for (int row = piece.row; row < piece.row + piece.n_rows; ++row) {
-              const float* from = &x[static_cast<std::size_t>(row) * n];
+              const float* from = &x[fd::idx(row) * n];
               std::copy(from + piece.begin, from + piece.end, rows.row(row) + piece.begin);
             }
             rows.add(kernels, piece.n_rows, piece.begin, piece.end);

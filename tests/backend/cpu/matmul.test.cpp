@@ -79,7 +79,7 @@ struct Input {
   }
   double code(std::size_t m, std::size_t k) const {
     const std::byte* codes = view.codes(static_cast<int>(m), block(k));
-    const std::size_t i = k % static_cast<std::size_t>(cpu::activation_block_k(view.format));
+    const std::size_t i = k % fd::idx(cpu::activation_block_k(view.format));
     if (view.format == cpu::ActivationFormat::kF32) return reinterpret_cast<const float*>(codes)[i];
     return reinterpret_cast<const std::int8_t*>(codes)[i];
   }
@@ -87,8 +87,8 @@ struct Input {
 
 std::vector<float> multiply(const Kernels& kernels, const cpu::PackedMatrix& w,
                             const Input& input) {
-  const auto n_out = static_cast<std::size_t>(w.n_out());
-  std::vector<float> out(static_cast<std::size_t>(input.view.n_rows) * n_out);
+  const auto n_out = fd::idx(w.n_out());
+  std::vector<float> out(fd::idx(input.view.n_rows) * n_out);
   kernels.matmul(w.panels(), input.view, 0, w.n_panels(), out.data(), n_out, {});
   return out;
 }

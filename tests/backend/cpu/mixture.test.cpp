@@ -76,7 +76,7 @@ TEST_CASE("a mixture with a shared expert, and each of its rows alone") {
   for_each_case([](fd::Cpu& cpu, TensorType type, int n_rows) {
     const bool floats = fd::quant_geometry(type).elements == 0;
     const Mixture mixture(cpu, type);
-    const auto n = static_cast<std::size_t>(n_rows);
+    const auto n = fd::idx(n_rows);
     const std::vector<float> x = mini::normals(n * kModel, 35);
     std::vector<float> sum = x;
     mixture.run(cpu, &Pair::packed, sum);

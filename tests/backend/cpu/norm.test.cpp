@@ -14,7 +14,7 @@ TEST_CASE("rms_norm against double") {
   for_each_table([&](const foredraft::cpu::KernelTable& kernels) {
     for (const int n : {1, 15, 16, 17, 33, 64, 576, 896, 1541}) {
       CAPTURE(n);
-      std::vector<float> x(static_cast<std::size_t>(n));
+      std::vector<float> x(foredraft::idx(n));
       std::vector<float> weight(x.size());
       std::vector<float> y(x.size());
       for (float& v : x) v = 3.0f * normal(random);
@@ -48,12 +48,12 @@ TEST_CASE("a length is set, and zeros stay") {
   for_each_table([](const foredraft::cpu::KernelTable& kernels) {
     for (const int n : {1, 8, 16, 37, 128}) {
       CAPTURE(n);
-      std::vector<float> x(static_cast<std::size_t>(n) + 1, 0.0f);
+      std::vector<float> x(foredraft::idx(n) + 1, 0.0f);
       kernels.set_length(x.data(), n, 1e-6f, 3.0f);
       CHECK(x == std::vector<float>(x.size(), 0.0f));
       double squares = 1e-6;
       for (int i = 0; i < n; ++i) {
-        x[static_cast<std::size_t>(i)] = static_cast<float>(i % 7) - 2.5f;
+        x[foredraft::idx(i)] = static_cast<float>(i % 7) - 2.5f;
         squares += std::pow(i % 7 - 2.5, 2);
       }
       const std::vector<float> before = x;

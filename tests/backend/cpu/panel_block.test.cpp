@@ -32,17 +32,17 @@ TEST_CASE("codes lie where the layout says") {
 TEST_CASE("a panel holds what the file's blocks hold") {
   for (const TensorType type : kernels_under_test::kTypes) {
     const cpu::PanelLayout layout = cpu::panel_layout(type);
-    const auto elements = static_cast<std::size_t>(fd::quant_geometry(type).elements);
+    const auto elements = fd::idx(fd::quant_geometry(type).elements);
     if (elements == 0) continue;
     CAPTURE(fd::layout_of(type)->name);
-    const auto n_in = static_cast<std::size_t>(layout.block_k);
+    const auto n_in = fd::idx(layout.block_k);
     const auto file = kernels_under_test::random_matrix(type, cpu::kPanelRows, n_in, 6);
     std::vector<std::byte> panel(layout.bytes);
     cpu::pack_panel(type, file.bytes.data(), file.row_size(), cpu::kPanelRows, layout.block_k,
                     panel.data());
     int n_wrong = 0;
     for (int row = 0; row < cpu::kPanelRows; ++row) {
-      const std::byte* source = file.bytes.data() + static_cast<std::size_t>(row) * file.row_size();
+      const std::byte* source = file.bytes.data() + fd::idx(row) * file.row_size();
       for (std::size_t begin = 0; begin < n_in; begin += elements) {
         fd::QuantBlock expected;
         fd::QuantBlock found;
@@ -83,7 +83,7 @@ TEST_CASE("every byte of a panel is written, whatever was there") {
         CAPTURE(fd::layout_of(type)->name, n_in, n_rows);
         const auto file = kernels_under_test::random_matrix(type, 16, n_in, 21);
         const cpu::PanelLayout layout = cpu::panel_layout(type);
-        const auto block_k = static_cast<std::size_t>(layout.block_k);
+        const auto block_k = fd::idx(layout.block_k);
         const std::size_t bytes = (n_in + block_k - 1) / block_k * layout.bytes;
         std::vector<std::byte> on_zeros(bytes);
         std::vector<std::byte> on_ones(bytes, std::byte{0xff});

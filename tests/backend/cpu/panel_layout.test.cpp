@@ -26,7 +26,7 @@ TEST_CASE("blocks cost what the bit widths say") {
     CHECK(layout.block_k == expected.block_k);
     CHECK(layout.bytes == expected.bytes);
     // Against the file: at most 3 % more, in exchange for aligned vectors and byte-wide scales.
-    const auto file = *fd::row_bytes(expected.type, static_cast<std::size_t>(layout.block_k));
+    const auto file = *fd::row_bytes(expected.type, fd::idx(layout.block_k));
     CHECK(layout.bytes >= file * cpu::kPanelRows);
     CHECK(static_cast<double>(layout.bytes) <= 1.03 * static_cast<double>(file * cpu::kPanelRows));
   }

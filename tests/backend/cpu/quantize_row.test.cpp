@@ -116,7 +116,7 @@ TEST_CASE("float activations are copied and padded to 16") {
     const Row row(kernels, ActivationFormat::kF32, x);
     for (int k = 0; k < 48; ++k) {
       const float stored = reinterpret_cast<const float*>(row.view.codes(0, k / 16))[k % 16];
-      CHECK(stored == (k < 37 ? x[static_cast<std::size_t>(k)] : 0.0f));
+      CHECK(stored == (k < 37 ? x[foredraft::idx(k)] : 0.0f));
     }
   });
 }
@@ -130,9 +130,9 @@ TEST_CASE("a row's bytes do not depend on the rows beside it or on the instructi
     AlignedBytes memory(cpu::Activations::bytes(format, 19, 512));
     const cpu::Activations together{format, 19, 512, memory.data()};
     for (int m = 18; m >= 0; --m)
-      kernels.quantize_row(rows[static_cast<std::size_t>(m)].data(), together, m, 0, 512);
+      kernels.quantize_row(rows[foredraft::idx(m)].data(), together, m, 0, 512);
     for (int m = 0; m < 19; ++m) {
-      const Row alone(narrowest, format, rows[static_cast<std::size_t>(m)]);
+      const Row alone(narrowest, format, rows[foredraft::idx(m)]);
       for (int b = 0; b < 2; ++b) {
         CHECK(std::memcmp(together.codes(m, b), alone.codes(b), 256) == 0);
         CHECK(std::memcmp(together.scales(m, b), &alone.per_256(b), sizeof(cpu::ScalesPer256)) ==

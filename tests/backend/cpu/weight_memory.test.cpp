@@ -24,14 +24,14 @@ TEST_CASE("small pieces share a slab and do not overlap") {
   WeightMemory memory(1 << 20);
   std::vector<WeightMemory::Piece> pieces;
   for (int i = 0; i < 40; ++i) {
-    const auto bytes = static_cast<std::size_t>(1 + i * 1777);
+    const auto bytes = foredraft::idx(1 + i * 1777);
     pieces.push_back(memory.take(bytes));
     REQUIRE(pieces.back().data != nullptr);
     CHECK(aligned(pieces.back().data, foredraft::kLine));
     std::memset(pieces.back().data, i, bytes);
   }
   for (int i = 0; i < 40; ++i) {
-    const std::byte* data = pieces[static_cast<std::size_t>(i)].data;
+    const std::byte* data = pieces[foredraft::idx(i)].data;
     for (int k = 0; k < 1 + i * 1777; ++k) REQUIRE(data[k] == static_cast<std::byte>(i));
   }
   // 40 pieces of 35 KB on average need two slabs.
@@ -80,13 +80,13 @@ TEST_CASE("threads get pieces of their own") {
       for (int i = 0; i < 100; ++i) {
         auto piece = memory.take(500);
         std::memset(piece.data, t, 500);
-        pieces[static_cast<std::size_t>(t)].push_back(std::move(piece));
+        pieces[foredraft::idx(t)].push_back(std::move(piece));
       }
     });
   }
   for (auto& thread : threads) thread.join();
   for (int t = 0; t < 4; ++t) {
-    for (const auto& piece : pieces[static_cast<std::size_t>(t)]) {
+    for (const auto& piece : pieces[foredraft::idx(t)]) {
       for (int k = 0; k < 500; ++k) REQUIRE(piece.data[k] == static_cast<std::byte>(t));
     }
   }

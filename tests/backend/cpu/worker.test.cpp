@@ -60,7 +60,7 @@ TEST_CASE("embed gives the file's values times the scale") {
     const Pair table(cpu, type, 50, 256, 1);
     std::vector<fd::TokenId> tokens;
     for (int row = 0; row < n_rows; ++row) tokens.push_back(row * 31 % 50);
-    std::vector<float> x(static_cast<std::size_t>(n_rows) * 256);
+    std::vector<float> x(fd::idx(n_rows) * 256);
     std::vector<float> expected(x.size());
     fd::Reference reference;
     cpu.run({.n_rows = n_rows, .d_model = 256, .d_head = 16}, [&](auto& worker) noexcept {
@@ -78,10 +78,10 @@ TEST_CASE("attend adds the product of wo with what was attended") {
   // One position, so that attention is its value: the mean of nothing else.
   constexpr int kHeads = 8;
   constexpr int kHead = 96;  // heads end within a block of 256 values
-  constexpr auto kWidth = static_cast<std::size_t>(kHeads * kHead);
+  constexpr auto kWidth = fd::idx(kHeads * kHead);
   for_each_case([](fd::Cpu& cpu, TensorType type, int n_rows) {
     const Pair wo(cpu, type, 72, kWidth, 2);  // 72 is no multiple of a panel
-    const auto n = static_cast<std::size_t>(n_rows);
+    const auto n = fd::idx(n_rows);
     const std::vector<float> q = mini::normals(n * kWidth, 3);
     std::vector<float> v = mini::normals(n * kWidth, 3);  // [head, row, dimension]
     LayerOver rows(v.data(), v.data(), kHead, n_rows, 0, kHeads);
@@ -129,7 +129,7 @@ TEST_CASE("feed-forward up to its last product") {
       const Pair gate(cpu, type, 300, 512, 5);
       const Pair up(cpu, TensorType::kQ8_0, 300, 512, 6);
       const Pair down = Pair::identity(cpu, 512, 300);
-      const auto n = static_cast<std::size_t>(n_rows);
+      const auto n = fd::idx(n_rows);
       const std::vector<float> x = mini::normals(n * 512, 7, 3.0f);
       const std::vector<float> norm = mini::normals(512, 8);
       std::vector<float> sum = x;
@@ -157,12 +157,12 @@ TEST_CASE("feed-forward up to its last product") {
       const bool float_gate = fd::quant_geometry(type).elements == 0;
       int wrong = 0;
       for (int row = 0; row < n_rows; ++row) {
-        const Eigen::VectorXd in = normalised(&x[static_cast<std::size_t>(row) * 512], norm);
+        const Eigen::VectorXd in = normalised(&x[fd::idx(row) * 512], norm);
         const double most = in.cwiseAbs().maxCoeff();
         const Eigen::VectorXd gates = gate.exact.cast<double>() * in;
         const Eigen::VectorXd ups = up.exact.cast<double>() * in;
         for (Eigen::Index i = 0; i < 512; ++i) {
-          const auto at = static_cast<std::size_t>(row * 512 + i);
+          const auto at = fd::idx(row * 512 + i);
           if (i >= 300) {
             wrong += sum[at] != x[at];
             continue;
@@ -217,8 +217,8 @@ void check_logits(const HeadOutput& out, const HeadOutput& exact, const Pair& w,
                w.bound(static_cast<Eigen::Index>(id), most));
   }
   CHECK(wrong == 0);
-  const auto best = static_cast<std::size_t>(out.argmax[i]);
-  const auto exact_best = static_cast<std::size_t>(exact.argmax[i]);
+  const auto best = fd::idx(out.argmax[i]);
+  const auto exact_best = fd::idx(exact.argmax[i]);
   CHECK(exact.logits[i][best] >= exact.logits[i][exact_best] - w.bound(out.argmax[i], most) -
                                      w.bound(exact.argmax[i], most));
 }
@@ -249,7 +249,7 @@ void check_runs(const HeadOutput& out, const HeadOutput& exact, std::size_t i) {
 TEST_CASE("head") {
   for_each_case([](fd::Cpu& cpu, TensorType type, int n_rows) {
     const Pair w(cpu, type, kVocab, 256, 9);
-    const auto n = static_cast<std::size_t>(n_rows);
+    const auto n = fd::idx(n_rows);
     const std::vector<float> x = mini::normals(n * 256, 10, 3.0f);
     const std::vector<float> norm = mini::normals(256, 11);
     // every second row of the pass, logits of every second of these
@@ -274,8 +274,7 @@ TEST_CASE("head") {
     fd::Reference reference;
     run(reference, {}, w.exact, exact);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const double most =
-          normalised(&x[static_cast<std::size_t>(rows[i]) * 256], norm).cwiseAbs().maxCoeff();
+      const double most = normalised(&x[fd::idx(rows[i]) * 256], norm).cwiseAbs().maxCoeff();
       check_logits(out, exact, w, i, most);
       check_runs(out, exact, i);
     }
@@ -379,7 +378,7 @@ TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend re
     const Pair wk(cpu, type, kKvHeads * kHead, 512, 13);
     const Pair wv(cpu, TensorType::kQ6_K, kKvHeads * kHead, 512, 14);
     const Pair wo = Pair::identity(cpu, kHeads * kHead, kHeads * kHead);
-    const auto n = static_cast<std::size_t>(n_rows);
+    const auto n = fd::idx(n_rows);
     const std::vector<float> x = mini::normals(n * 512, 15);
     const std::vector<float> norm = mini::normals(512, 16);
     const std::vector<float> bias = mini::normals(kHeads * kHead, 17);

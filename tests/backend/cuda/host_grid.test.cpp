@@ -111,7 +111,7 @@ struct Device {
 template <Mutant kMutant>
 std::string found(int n = 131) {
   Device device;
-  std::vector<float> x(static_cast<std::size_t>(kRows * n));
+  std::vector<float> x(fd::idx(kRows * n));
   std::iota(x.begin(), x.end(), 1.0f);
   float* const sums = device.room<float>(2 * kRows);
   try {
@@ -125,7 +125,7 @@ std::string found(int n = 131) {
   }
   for (int row = 0; row < kRows; ++row) {
     float expected = 0;
-    for (int i = 0; i < n; ++i) expected += x[static_cast<std::size_t>(row * n + i)];
+    for (int i = 0; i < n; ++i) expected += x[fd::idx(row * n + i)];
     CHECK(sums[2 * row] == expected);
     CHECK(sums[2 * row + 1] == 2 * expected);
   }

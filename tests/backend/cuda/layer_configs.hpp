@@ -53,7 +53,7 @@ inline mini::Config config_of(Kind kind) {
 }
 
 inline std::vector<fd::TokenId> tokens(int n) {
-  std::vector<fd::TokenId> tokens(static_cast<std::size_t>(n));
+  std::vector<fd::TokenId> tokens(fd::idx(n));
   std::iota(tokens.begin(), tokens.end(), 2);
   return tokens;
 }

@@ -39,8 +39,8 @@ TEST_CASE("rows and columns behind the last are zeros") {
   const WeightBytes packed = pack_weights(file.view());
   CHECK(packed.steps.size() == 16 * 16 * 2);
   CHECK(packed.scales.empty());
-  const auto written = static_cast<std::size_t>(
-      std::ranges::count_if(packed.steps, [](std::byte b) { return b != std::byte{}; }));
+  const auto written =
+      fd::idx(std::ranges::count_if(packed.steps, [](std::byte b) { return b != std::byte{}; }));
   CHECK(written <= 3 * 5 * 2);
   CHECK(written > 3 * 5);
 }
