@@ -296,7 +296,9 @@ def trees(results):
             rows.append([way, number(1 + sum(c["drafted"] for c in counts.values()) / rounds),
                          number(sum(c["emitted"] for c in counts.values()) / rounds),
                          *(number(counts[group]["emitted"] / counts[group]["rounds"]) for group in groups)])
-        parts.append(table(["drafts", "rows", "tokens", *(group.split("_")[0] for group in groups)], rows))
+        sampling = result.get("temperature", 0)
+        parts.append((f"At temperature {sampling}, with match acceptance:\n\n" if sampling else "At temperature 0:\n\n") +
+                     table(["drafts", "rows", "tokens", *(group.split("_")[0] for group in groups)], rows))
     return "\n\n".join(parts)
 
 

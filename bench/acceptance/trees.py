@@ -36,6 +36,7 @@ def main():
     parser.add_argument("--each", type=int, default=2, help="prompts of each group")
     parser.add_argument("--groups", nargs="*", help="[all]")
     parser.add_argument("-n", "--tokens", type=int, default=64)
+    parser.add_argument("--temp", type=float, default=0.0)
     arguments = parser.parse_args()
     counts = {way: collections.defaultdict(collections.Counter) for way in WAYS}
     for prompt in prompts(arguments.each):
@@ -43,17 +44,19 @@ def main():
             continue
         texts = set()
         for way, (depth, options) in WAYS.items():
-            answer = generate(arguments, prompt["prompt"], ["-n", arguments.tokens, "--spec-type", "draft",
-                                                            "--spec-draft-n-max", depth, *options])
+            answer = generate(arguments, prompt["prompt"],
+                              ["-n", arguments.tokens, "--temp", arguments.temp, "--seed", 1, "--spec-type", "draft",
+                               "--spec-draft-n-max", depth, *options])
             texts.add(tuple(answer["tokens"]))
             counts[way][prompt["group"]].update({key: answer["stats"][key] for key in ("rounds", "drafted", "emitted")})
         if len(texts) != 1:
             sys.exit(f"{prompt['id']}: the text depends on the draft")
         print(prompt["id"], *(f"{c[prompt['group']]['emitted'] / c[prompt['group']]['rounds']:.2f}"
                               for c in counts.values()), file=sys.stderr)
-    measured.write(measured.RESULTS / f"trees-{arguments.target}-{arguments.draft}.json",
+    sampling = f"-temp-{arguments.temp}" if arguments.temp > 0 else ""
+    measured.write(measured.RESULTS / f"trees-{arguments.target}-{arguments.draft}{sampling}.json",
                    {**measured.origin(arguments.program), "target": arguments.target, "draft": arguments.draft,
-                    "tokens": arguments.tokens, "ways": counts})
+                    "tokens": arguments.tokens, "temperature": arguments.temp, "ways": counts})
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ TreeDrafter draft_over(M& model, C cache, Models& models, const Method& method) 
     throw UsageError("--draft-translation with a draft model of the target's tokenizer",
                      "drafts to translate", "leave it out");
   }
-  if (drafts_best_first(models, method)) {  // and chains, where its tokens are sampled
+  if (drafts_best_first(models, method)) {  // and chains, where its tokens are drawn
     return fd::ModelTreeDrafter<M, C>{
         model,
         std::move(cache),

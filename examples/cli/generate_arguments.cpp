@@ -521,7 +521,7 @@ void GenerateArguments::add_draft_model(CLI::App& command) {
   require_text(add_value(
       command, "--spec-tree LIST", tree,
       "shape of the draft model's drafts: children of a node by depth, such as 3,2,1,1; auto: "
-      "a tree where it is unsure, a chain where it is sure or its tokens are sampled "
+      "a tree where it is unsure, a chain where it is sure or its tokens are drawn "
       "[auto; 1,1,1,... at a fixed depth]"));
   add_choice(command, "--draft-translation HOW", translation, kTranslations,
              "of a draft model with another tokenizer: intersection (tokens that both have), "

@@ -112,8 +112,8 @@ struct Method {
   bool asks(const DrafterKind& kind) const;
 };
 
-/// The draft model drafts best-first trees of its best tokens, and chains of others. Not on a GPU: they need more of
-/// a row than its best token, and rows of logits would be copied from there.
+/// The draft model drafts best-first trees, and chains of tokens that are drawn. Not on a GPU: trees need more of a
+/// row than its best token, and rows of logits would be copied from there.
 bool drafts_best_first(const Models& models, const Method& method);
 
 /// The layers of the target that draft under kSelf: those of `method`, or the default.

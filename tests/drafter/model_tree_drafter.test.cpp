@@ -309,18 +309,42 @@ TEST_CASE("a best-first tree that may follow one node with one child is the chai
   CHECK(text_to(tree, tree.size() - 1) == text_to(chain, chain.size() - 1));
 }
 
-TEST_CASE("drawn and coupled tokens have the planned shape, whatever else follows the model") {
+TEST_CASE("tokens are drawn in the planned shape, whatever follows what a model is sure of") {
   toy::Target model(16, 0);
   const std::vector<int> branching{2, 1, 1};
   const fd::Limit limit{.depth = 8, .nodes = 63};
-  for (const How how : {How::kDrawn, How::kCoupled}) {
-    for (unsigned seed = 0; seed < 5; ++seed) {
+  for (unsigned seed = 0; seed < 5; ++seed) {
+    fd::Philox rng(seed);
+    const Drafted drafted(
+        model,
+        {.branching = branching, .sampling = How::kDrawn, .best_first = fd::BestFirstSettings()},
+        limit, rng);
+    CHECK(drafted.parents() == shape_of(branching, limit));
+  }
+}
+
+TEST_CASE("a best-first tree of coupled tokens holds the chain of coupled tokens, and siblings") {
+  toy::Target model(16, 0);
+  const fd::Limit limit{.depth = 3, .nodes = 63};
+  const fd::BestFirstSettings all{
+      .children = 3, .beam = 63, .min_probability = 0.0f, .max_nodes = 63};
+  for (unsigned seed = 0; seed < 5; ++seed) {
+    const auto propose = [&](fd::ModelTreeSettings settings) {
       fd::Philox rng(seed);
-      const Drafted drafted(
-          model, {.branching = branching, .sampling = how, .best_first = fd::BestFirstSettings()},
-          limit, rng);
-      CHECK(drafted.parents() == shape_of(branching, limit));
+      settings.sampling = How::kCoupled;
+      return Drafted(model, settings, limit, rng).tree;
+    };
+    const fd::DraftTree tree = propose({.best_first = all});
+    const fd::DraftTree chain = propose({.branching = {1, 1, 1}});
+    fd::NodeIndex node = 0;
+    for (fd::NodeIndex link = 1; link < chain.size(); ++link) {
+      int children = 0;
+      for (auto i = tree.first_child(node); i >= 0; i = tree.next_child(node, i)) ++children;
+      CHECK(children == 3);
+      node = tree.first_child(node);
+      CHECK(tree.token(node) == chain.token(link));
     }
+    CHECK(tree.siblings(0) == fd::Siblings::kPointMass);
   }
 }
 

@@ -66,8 +66,8 @@ struct Limit {
   bool fixed = false;
   /// ... and for so many nodes, on how many branches ever: they are not reduced to those of a chain.
   bool fixed_nodes = false;
-  /// The best tokens of a model are not worth a row of the target where their path has less than this
-  /// probability, by its own confidence.
+  /// Tokens that were not drawn are not worth a row of the target where their path has less than this
+  /// probability, by the drafter's own confidence.
   float prune_below = 0.0f;
   /// Of the tokens to be read, at most so many in this round. Where more are left, it drafts nothing and
   /// goes on in the next: one token waits for a piece of a long text, not for all of it.

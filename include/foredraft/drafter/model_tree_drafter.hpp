@@ -28,9 +28,8 @@ struct ModelTreeSettings {
   std::optional<SamplingOptions> law = {};
   /// The choice between drawn and argmax drafts, where kAuto leaves it open.
   DraftChoice choice = DraftChoice();
-  /// Drafts of the best tokens grow where the model is surest, and do not have that shape. Others always
-  /// have it: that of drawn tokens is settled before they are, and how probable a coupled one is does not
-  /// say how likely it is right.
+  /// Drafts of point masses grow where the model is surest, and do not have that shape. Drawn ones
+  /// always have it: their shape is settled before any token is.
   std::optional<BestFirstSettings> best_first = {};
   /// Of a text that the model lags behind by more than this many tokens it reads the last ones. A
   /// controller asks for fewer than that where more would not pay.
@@ -111,7 +110,7 @@ class ModelTreeDrafter : public DrafterBase {
     const int room = model_.begin(context.tokens, limit.read, limit.read_at_once);
     const SamplingOptions law = settings_.law.value_or(context.sampling);
     const DraftSampling how = way_.begin(context, law);
-    best_first_ = settings_.best_first && how == DraftSampling::kArgmax;
+    best_first_ = settings_.best_first && how != DraftSampling::kDrawn;
     picker_.begin(context, law, how, settings_.siblings, model_.vocab_size(),
                   best_first_ || limit.stop_below > 0);
     limit.depth = std::min({limit.depth, max_depth(), room});
