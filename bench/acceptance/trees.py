@@ -38,6 +38,7 @@ def main():
     parser.add_argument("-n", "--tokens", type=int, default=64)
     parser.add_argument("--temp", type=float, default=0.0)
     arguments = parser.parse_args()
+    sampling = ["--temp", arguments.temp, "--seed", 1] if arguments.temp > 0 else []
     counts = {way: collections.defaultdict(collections.Counter) for way in WAYS}
     for prompt in prompts(arguments.each):
         if arguments.groups and prompt["group"] not in arguments.groups:
@@ -45,16 +46,16 @@ def main():
         texts = set()
         for way, (depth, options) in WAYS.items():
             answer = generate(arguments, prompt["prompt"],
-                              ["-n", arguments.tokens, "--temp", arguments.temp, "--seed", 1, "--spec-type", "draft",
-                               "--spec-draft-n-max", depth, *options])
+                              ["-n", arguments.tokens, *sampling, "--spec-type", "draft", "--spec-draft-n-max", depth,
+                               *options])
             texts.add(tuple(answer["tokens"]))
             counts[way][prompt["group"]].update({key: answer["stats"][key] for key in ("rounds", "drafted", "emitted")})
         if len(texts) != 1:
             sys.exit(f"{prompt['id']}: the text depends on the draft")
         print(prompt["id"], *(f"{c[prompt['group']]['emitted'] / c[prompt['group']]['rounds']:.2f}"
                               for c in counts.values()), file=sys.stderr)
-    sampling = f"-temp-{arguments.temp}" if arguments.temp > 0 else ""
-    measured.write(measured.RESULTS / f"trees-{arguments.target}-{arguments.draft}{sampling}.json",
+    temperature = f"-temp-{arguments.temp}" if arguments.temp > 0 else ""
+    measured.write(measured.RESULTS / f"trees-{arguments.target}-{arguments.draft}{temperature}.json",
                    {**measured.origin(arguments.program), "target": arguments.target, "draft": arguments.draft,
                     "tokens": arguments.tokens, "temperature": arguments.temp, "ways": counts})
 

@@ -254,6 +254,9 @@ TEST_CASE("so does a model that reads a long prompt in pieces") {
         model, toy::TokenCache(800, 64),
         {.branching = {2, 1, 1}, .sampling = how, .best_first = fd::BestFirstSettings()})));
   }
+  Counting other(mirrored());
+  check(fd::AnyDrafter<>(fd::HeterogeneousDrafter<Counting, toy::TokenCache>(
+      other, toy::TokenCache(1600, 64), Similar(same()).codec(), other.codec(), {})));
 }
 
 // ---- the law ------------------------------------------------------------------------------------

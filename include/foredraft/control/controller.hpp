@@ -15,6 +15,7 @@
 
 #include <foredraft/control/acceptance_estimate.hpp>
 #include <foredraft/control/answer_lengths.hpp>
+#include <foredraft/control/back_off.hpp>
 #include <foredraft/control/controller_state.hpp>
 #include <foredraft/control/merged_draft.hpp>
 #include <foredraft/control/pass_cost.hpp>
@@ -58,7 +59,7 @@ class Controller {
       w.right = 0;
       w.spent = 0;
       w.invested = w.parked = false;
-      w.reading = w.reading_seconds = 0;
+      w.unfinished = {};
     }
   }
 
@@ -158,8 +159,12 @@ class Controller {
     Limit limit;
     double value = 0;
     bool invests = false;  ///< in reading, which later drafts have to pay for
-    /// Of a reading that goes on behind this round: the part of the lacking text that it takes in. 0: none.
-    double context = 0;
+    /// What goes on behind this round: then the round only reads, and promises nothing.
+    struct Unfinished {
+      double context =
+          0;  ///< what it will know of the text that it lacked, as a part; 0: it is not one
+      double seconds = 0;  ///< that earlier rounds have read
+    } unfinished = {};
   };
   std::optional<Plan> plan(std::size_t i, int backlog, Limit limit, double value) noexcept {
     Watched& w = drafters_[i];
@@ -171,6 +176,7 @@ class Controller {
     w.forecast = forecast(w, limit, step);
     w.parked = true;
     if (backlog <= kShortBacklog) {
+      w.unfinished = {};
       w.forecast.cost += backlog * read * rate_;
       if (w.forecast.value() > value + kMargin || trust(w) > step) return draft(w, limit, step);
     } else if (text_.rounds >= kSettled && !copying_) {
@@ -178,15 +184,20 @@ class Controller {
           worth_reading(w, backlog, limit, std::max(value, recent_value_), step, read);
       if (reading.tokens > 0) {
         limit.read = reading_of(reading.tokens, backlog);
-        limit.read_at_once = piece(read);
+        const int piece = piece_of(read);
+        // A small rest is not worth a round of its own.
+        const bool ends = reading.tokens < piece + kReadings.front();
+        if (!ends) limit.read_at_once = piece;
         Plan plan = draft(w, limit, step);
         plan.invests = true;
-        if (limit.read_at_once < reading.tokens) plan.context = reading.context;
+        if (ends) return plan;
+        plan.value = 0;
+        plan.unfinished = {reading.context, reading.goes_on ? w.unfinished.seconds : 0.0};
         return plan;
       }
     }
     // Left alone, it would never be known whether it has become better.
-    limit.read = reading_of(shortened(w, kReadings.front(), backlog), backlog);
+    limit.read = reading_of(shortened(kReadings.front(), backlog), backlog);
     const double cost = std::min(backlog, limit.read) * read + 2 * step;
     if (text_.probes + cost > kProbe * text_.seconds || !w.turns.due()) return std::nullopt;
     text_.probes += cost;
@@ -199,8 +210,7 @@ class Controller {
     Watched& w = drafters_[i];
     reading_ = plan.invests;
     w.invested = w.invested || plan.invests;
-    w.reading = plan.context;
-    if (w.reading == 0) w.reading_seconds = 0;
+    w.unfinished = plan.unfinished;
   }
 
   /// A drafter without a model was asked.
@@ -217,7 +227,7 @@ class Controller {
     ++w.asked;
     w.seconds += seconds;
     if (!fixed_) w.spent += seconds;
-    if (w.reading > 0) w.reading_seconds += seconds;
+    w.unfinished.seconds += seconds;
     if (depth > 0) w.width = static_cast<double>(rows) / depth;
     // The first time is not what it costs later: memory is touched, weights come from far away.
     const auto learn = [](double& mean, double guess, double sample) {
@@ -360,9 +370,9 @@ class Controller {
   static constexpr double kCopying = 1.5;  // tokens that drafters without a model promise, at least
   static constexpr double kFew = 8;        // tokens that say little of how much a text copies
   static constexpr int kShortBacklog = 8;  // tokens that share a pass with the anchor, or nearly so
-  // How many tokens of a longer backlog may be read, and how long one token may wait for it: plain passes.
+  // How many tokens of a longer backlog may be read.
   static constexpr std::array<int, 5> kReadings = {32, 64, 128, 256, 512};
-  static constexpr double kPause = 4;
+  static constexpr double kPause = 4;  // plain passes that one token waits for it
   // A guess, between what a chat loses without its beginning, which is little, and a summary, which
   // is nearly all: so often a model is right that has read next to nothing of what it lacks, compared
   // with one that has read it all.
@@ -374,18 +384,6 @@ class Controller {
   static constexpr double kGuessedRead = 0.06;
   static constexpr Prices kFree{};
 
-  /// Every so many rounds, less and less often.
-  struct Turns {
-    int interval = 4;
-    int waited = 0;
-
-    bool due() noexcept {
-      if (++waited < interval) return false;
-      waited = 0;
-      interval = std::min(interval * 2, 512);
-      return true;
-    }
-  };
   struct Forecast {
     int depth = 1;
     double gain = 0;  // tokens
@@ -405,14 +403,13 @@ class Controller {
     double read_seconds = 0;  // ... and a token of its backlog
     double width = 1;         // nodes to verify, a level
     double benefit = 0;       // tokens a round lately
-    Turns turns;
+    BackOff turns;            // to look again at a drafter that does not pay
     Forecast forecast;
     bool parked = false;
-    int right = 0;               // tokens that it drafted in this text
-    double spent = 0;            // seconds in this text, with a model
-    bool invested = false;       // in what it read of this text
-    double reading = 0;          // Plan::context, of one that is not at its end ...
-    double reading_seconds = 0;  // ... and what it took so far
+    int right = 0;          // tokens that it drafted in this text
+    double spent = 0;       // seconds in this text, with a model
+    bool invested = false;  // in what it read of this text
+    Plan::Unfinished unfinished;
     double doubt = 1;  // what an investment has to bring more, because others brought a loss
     struct {
       std::int64_t asked = 0;
@@ -497,43 +494,46 @@ class Controller {
   }
   struct Reading {
     int tokens = 0;
-    double context = 0;  // in parts of the text that is lacking, or was when it began
+    double context = 0;  // the part of the lacking text that will be known
+    bool goes_on = false;
   };
   /// Of a backlog, the number of last tokens that a model should read; 0 where none is worth it.
   Reading worth_reading(const Watched& w, int backlog, Limit limit, double value, double step,
                         double read) const noexcept {
     const double risk = kStake * plain_ * (text_.tokens + rest().safe);
-    // Losses of this text count, too. To stop half-way is a loss, so not for a small excess.
-    const double budget = std::max(risk, trust(w)) + text_.saved + kExcess * w.reading_seconds;
+    const double budget = std::max(risk, trust(w)) + text_.saved;  // losses of this text count, too
     Reading best;
     double most = 0;
-    for (const int reading : kReadings) {
-      const int tokens = shortened(w, reading, backlog);
-      const double cost = tokens * read;
-      if (cost > budget) break;
-      const double context = goes_on(w, backlog) ? w.reading : double(tokens) / backlog;
-      const double known = kWithoutContext + (1 - kWithoutContext) * context;
+    const auto consider = [&](Reading reading, double spendable) {
+      const double cost = reading.tokens * read;
+      if (cost > spendable) return false;
+      const double known = kWithoutContext + (1 - kWithoutContext) * reading.context;
       const double gain = forecast(w, limit, step, known).value() - value;
       const double worth = std::max(kWorth / w.doubt * expected_saving(gain, value), trust(w));
-      if (worth - cost > most) most = worth - cost, best = {tokens, context};
+      if (worth - cost > most) most = worth - cost, best = reading;
+      return true;
+    };
+    // Whoever stops half-way has read in vain, so a reading may become somewhat dearer than it was thought.
+    if (const auto& [context, seconds] = w.unfinished; context > 0)
+      consider({backlog, context, true}, budget + kExcess * seconds);
+    for (const int reading : kReadings) {
+      const int tokens = shortened(reading, backlog);
+      if (!consider({tokens, static_cast<double>(tokens) / backlog}, budget)) break;
       if (tokens == backlog) break;
     }
     return best;
   }
-  /// What was begun is read to its end, unless too much has come behind it.
-  static bool goes_on(const Watched& w, int backlog) noexcept {
-    return w.reading > 0 && backlog <= kReadings.back();
-  }
   /// So many tokens of a backlog, or all of it: to begin anew forgets what was read before, which may
   /// be more than what is lacking.
-  int shortened(const Watched& w, int tokens, int backlog) const noexcept {
+  int shortened(int tokens, int backlog) const noexcept {
     const bool forgets = backlog <= kReadings.back() && 2 * backlog < context_;
-    return forgets || goes_on(w, backlog) ? backlog : std::min(tokens, backlog);
+    return forgets ? backlog : std::min(tokens, backlog);
   }
-  /// Tokens of a reading that one round may wait for.
-  int piece(double read) const noexcept {
-    const double pieces = kPause * plain_ / (read * kReadings.front());
-    return kReadings.front() * static_cast<int>(std::clamp(pieces, 1.0, 16.0));
+  /// Tokens that one round may read, a multiple of the least reading.
+  int piece_of(double read) const noexcept {
+    constexpr int kLeast = kReadings.front();
+    const double times = kPause * plain_ / (read * kLeast);
+    return kLeast * static_cast<int>(std::clamp(times, 1.0, double{kReadings.back() / kLeast}));
   }
   /// In Limit::read. A drafter that reads another vocabulary knows its backlog but roughly, and should
   /// not begin anew for that.

@@ -115,7 +115,7 @@ class DraftModel {
 
   /// Begin a round: catch up with the final tokens, but for a few that wait for the anchor's pass.
   /// @param read where more of them are lacking, begin anew with so many
-  /// @param at_once of these, read so many in this round
+  /// @param at_once of these, read so many in this round, and those that may wait for the anchor's pass
   /// @return how deep a draft the rest of the cache has room for; 0 where the text is longer than
   /// the cache, or is not read to its end in this round
   int begin(std::span<const TokenId> tokens, int read = kWholeText, int at_once = kWholeText) {
@@ -128,7 +128,8 @@ class DraftModel {
     read = std::min(read, tail_);
     if ((lacking(n_tokens) > read || !has_room(n_tokens)) && !begin_anew(n_tokens, read)) return 0;
     const int rows = n_tokens - 1 - passed_over_;
-    const int end = cache_.size() + std::min(rows - cache_.size(), std::max(at_once, kMayWait + 1));
+    const int n = std::min(rows - cache_.size(), std::max(at_once, kMayWait + 1));
+    const int end = rows - cache_.size() - n > kMayWait ? cache_.size() + n : rows;
     for (int row = cache_.size(); row < end; ++row) {
       lagging_.push_back(tokens[idx(row == 0 ? 0 : row + passed_over_)]);
     }
