@@ -164,7 +164,7 @@ class Trees(CliTest):
         self.assertLessEqual(few["stats"]["drafted"], 4 * few["stats"]["rounds"])
         # Coupled tokens, too; drawn ones are chains.
         for acceptance, compare in (("match", self.assertGreater), ("rejection", self.assertLessEqual)):
-            sampled = (*base, "--temp", 1, "--seed", 5, "--spec-acceptance", acceptance)
+            sampled = (*base, "--temp", 0.5, "--seed", 6, "--spec-acceptance", acceptance)
             stats = self.json_of(*sampled, *auto)["stats"]
             compare(stats["drafted"], 3 * stats["rounds"], acceptance)
 
