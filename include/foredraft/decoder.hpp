@@ -153,8 +153,10 @@ class Decoder {
   Rng* rng_ = nullptr;
 };
 
-/// A drafter that does not choose by itself how much to draft is given a controller that does.
-template <typename T, typename C, typename D, typename A>
+/// A drafter that does not choose by itself how much to draft is given a controller that does. Constrained
+/// as the class is: of a constructor that asks for more, compilers would rather deduce.
+template <typename T, Cache C, Drafter D, Acceptance A>
+  requires Target<T, C>
 Decoder(T&, C, D, A) -> Decoder<T, C, std::conditional_t<D::controls, D, Controlled<D>>, A>;
 
 /// The four policies spelled out for the models of this library.
