@@ -153,8 +153,8 @@ class Decoder {
   Rng* rng_ = nullptr;
 };
 
-/// A drafter that does not choose by itself how much to draft is given a controller that does. Constrained
-/// as the class is: of a constructor that asks for more, compilers would rather deduce.
+/// A drafter that does not choose by itself how much to draft is given a controller that does. The guide is
+/// constrained as the class is, else the constructor would be the better match, and no controller given.
 template <typename T, Cache C, Drafter D, Acceptance A>
   requires Target<T, C>
 Decoder(T&, C, D, A) -> Decoder<T, C, std::conditional_t<D::controls, D, Controlled<D>>, A>;

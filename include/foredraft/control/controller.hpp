@@ -161,8 +161,7 @@ class Controller {
     bool invests = false;  ///< in reading, which later drafts have to pay for
     /// What goes on behind this round: then the round only reads, and promises nothing.
     struct Unfinished {
-      double context =
-          0;  ///< what it will know of the text that it lacked, as a part; 0: it is not one
+      double context = 0;  ///< part of the lacking text that it will know; 0: there is none
       double seconds = 0;  ///< that earlier rounds have read
     } unfinished = {};
   };

@@ -69,8 +69,8 @@ struct Limit {
   /// Tokens that were not drawn are not worth a row of the target where their path has less than this
   /// probability, by the drafter's own confidence.
   float prune_below = 0.0f;
-  /// Of these tokens, about so many in this round. Where more are left, the drafter drafts nothing, and
-  /// goes on in the next round: one token waits for a piece of a long text, not for all of it.
+  /// Of the tokens that may be read, about so many in this round. Where more are left, the drafter drafts
+  /// nothing, and goes on in the next round: one token waits for a piece of a long text, not for all of it.
   int read_at_once = std::numeric_limits<int>::max();
 };
 
