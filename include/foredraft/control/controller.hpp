@@ -59,7 +59,6 @@ class Controller {
       w.right = 0;
       w.spent = 0;
       w.invested = w.parked = false;
-      w.unfinished = {};
     }
   }
 
@@ -159,11 +158,6 @@ class Controller {
     Limit limit;
     double value = 0;
     bool invests = false;  ///< in reading, which later drafts have to pay for
-    /// What goes on behind this round: then the round only reads, and promises nothing.
-    struct Unfinished {
-      double context = 0;  ///< part of the lacking text that it will know; 0: there is none
-      double seconds = 0;  ///< that earlier rounds have read
-    } unfinished = {};
   };
   std::optional<Plan> plan(std::size_t i, int backlog, Limit limit, double value) noexcept {
     Watched& w = drafters_[i];
@@ -175,23 +169,20 @@ class Controller {
     w.forecast = forecast(w, limit, step);
     w.parked = true;
     if (backlog <= kShortBacklog) {
-      w.unfinished = {};
       w.forecast.cost += backlog * read * rate_;
       if (w.forecast.value() > value + kMargin || trust(w) > step) return draft(w, limit, step);
     } else if (text_.rounds >= kSettled && !copying_) {
-      const Reading reading =
+      const int tokens =
           worth_reading(w, backlog, limit, std::max(value, recent_value_), step, read);
-      if (reading.tokens > 0) {
-        limit.read = reading_of(reading.tokens, backlog);
-        const int piece = piece_of(read);
-        // A small rest is not worth a round of its own.
-        const bool ends = reading.tokens < piece + kReadings.front();
-        if (!ends) limit.read_at_once = piece;
+      if (tokens > 0) {
+        limit.read = reading_of(tokens, backlog);
         Plan plan = draft(w, limit, step);
         plan.invests = true;
-        if (ends) return plan;
-        plan.value = 0;
-        plan.unfinished = {reading.context, reading.goes_on ? w.unfinished.seconds : 0.0};
+        const int piece = piece_of(read);
+        if (tokens >= piece + kReadings.front()) {  // a small rest is not worth a round of its own
+          plan.limit.read_at_once = piece;
+          plan.value = 0;  // the round only reads
+        }
         return plan;
       }
     }
@@ -200,16 +191,13 @@ class Controller {
     const double cost = std::min(backlog, limit.read) * read + 2 * step;
     if (text_.probes + cost > kProbe * text_.seconds || !w.turns.due()) return std::nullopt;
     text_.probes += cost;
-    limit.depth = std::min(limit.depth, 2);
-    return Plan{limit, value};
+    return probe(limit, value);
   }
 
   /// A plan of drafter `i` is carried out.
   void chosen(std::size_t i, const Plan& plan) noexcept {
-    Watched& w = drafters_[i];
     reading_ = plan.invests;
-    w.invested = w.invested || plan.invests;
-    w.unfinished = plan.unfinished;
+    drafters_[i].invested = drafters_[i].invested || plan.invests;
   }
 
   /// A drafter without a model was asked.
@@ -226,7 +214,6 @@ class Controller {
     ++w.asked;
     w.seconds += seconds;
     if (!fixed_) w.spent += seconds;
-    w.unfinished.seconds += seconds;
     if (depth > 0) w.width = static_cast<double>(rows) / depth;
     // The first time is not what it costs later: memory is touched, weights come from far away.
     const auto learn = [](double& mean, double guess, double sample) {
@@ -355,7 +342,6 @@ class Controller {
   // answer as long as it may become.
   static constexpr double kWorth = 0.5;
   static constexpr double kStake = 0.03;
-  static constexpr double kExcess = 0.25;  // of what was spent on a reading that is not at its end
   static constexpr double kForgive = 0.9;  // of doubt, with each text without an investment
   // What all drafts of a text may lose: so many plain passes at its beginning, and so many a token.
   static constexpr double kAdvance = 0.25;
@@ -408,8 +394,7 @@ class Controller {
     int right = 0;          // tokens that it drafted in this text
     double spent = 0;       // seconds in this text, with a model
     bool invested = false;  // in what it read of this text
-    Plan::Unfinished unfinished;
-    double doubt = 1;  // what an investment has to bring more, because others brought a loss
+    double doubt = 1;       // what an investment has to bring more, because others brought a loss
     struct {
       std::int64_t asked = 0;
       double seconds = 0;
@@ -491,33 +476,21 @@ class Controller {
     const double slow = (text_.slow_tokens + kFew) / (text_.tokens + kFew);
     return rest().mean * slow / rate_ * gain / (1 + value + gain);
   }
-  struct Reading {
-    int tokens = 0;
-    double context = 0;  // the part of the lacking text that will be known
-    bool goes_on = false;
-  };
   /// Of a backlog, the number of last tokens that a model should read; 0 where none is worth it.
-  Reading worth_reading(const Watched& w, int backlog, Limit limit, double value, double step,
-                        double read) const noexcept {
+  int worth_reading(const Watched& w, int backlog, Limit limit, double value, double step,
+                    double read) const noexcept {
     const double risk = kStake * plain_ * (text_.tokens + rest().safe);
     const double budget = std::max(risk, trust(w)) + text_.saved;  // losses of this text count, too
-    Reading best;
+    int best = 0;
     double most = 0;
-    const auto consider = [&](Reading reading, double spendable) {
-      const double cost = reading.tokens * read;
-      if (cost > spendable) return false;
-      const double known = kWithoutContext + (1 - kWithoutContext) * reading.context;
-      const double gain = forecast(w, limit, step, known).value() - value;
-      const double worth = std::max(kWorth / w.doubt * expected_saving(gain, value), trust(w));
-      if (worth - cost > most) most = worth - cost, best = reading;
-      return true;
-    };
-    // Whoever stops half-way has read in vain, so a reading may become somewhat dearer than it was thought.
-    if (const auto& [context, seconds] = w.unfinished; context > 0)
-      consider({backlog, context, true}, budget + kExcess * seconds);
     for (const int reading : kReadings) {
       const int tokens = shortened(reading, backlog);
-      if (!consider({tokens, static_cast<double>(tokens) / backlog}, budget)) break;
+      const double cost = tokens * read;
+      if (cost > budget) break;
+      const double context = kWithoutContext + (1 - kWithoutContext) * tokens / backlog;
+      const double gain = forecast(w, limit, step, context).value() - value;
+      const double worth = std::max(kWorth / w.doubt * expected_saving(gain, value), trust(w));
+      if (worth - cost > most) most = worth - cost, best = tokens;
       if (tokens == backlog) break;
     }
     return best;
@@ -539,13 +512,18 @@ class Controller {
   static int reading_of(int tokens, int backlog) noexcept {
     return tokens < backlog ? tokens : tokens + tokens / 4 + kShortBacklog;
   }
+  static bool known(const Watched& w) noexcept { return w.accepted.trials() >= kTrials; }
   /// Seconds that may go into getting to know a model: few of this text, and few of all of them.
   double trust(const Watched& w) const noexcept {
-    if (w.accepted.trials() >= kTrials) return 0.0;
+    if (known(w)) return 0.0;
     const double left = std::min(kFaith * plain_ - w.seconds, kTrust * text_.plain - w.spent);
     return std::max(left, 0.0);
   }
 
+  static Plan probe(Limit limit, double value) noexcept {
+    limit.depth = std::min(limit.depth, 2);
+    return {limit, value};
+  }
   Plan draft(Watched& w, Limit limit, double step) const noexcept {
     w.parked = false;
     // The first time, to see what it costs. What other texts made of its drafts may not hold in this one.
