@@ -20,6 +20,7 @@ themselves; ctest's summary names them.
   --from-nothing  compile several tests of a folder at once: a build from nothing is quicker
   --only FOLDER   build and run the tests of tests/FOLDER alone; may be repeated
   --match REGEX   build and run the programs test.REGEX alone, such as 'model[.].*|decoder'
+  --skip REGEX    leave out the tests whose names, PROGRAM:CASE, match
   --no-install    install no packages
   --no-models     fetch no model; tests that need one skip themselves
   --all-models    fetch all models that tests run or tokenize with (2.0 GB instead of 98 MB)
@@ -32,16 +33,17 @@ TEXT
 }
 
 preset=release install=yes models=(smollm2-135m) jobs=$(nproc)
-only=() configure=() select=() match= from_nothing=
+only=() configure=() select=() match= skip= fast= from_nothing=
 while (( $# > 0 )); do
   case $1 in
-    --fast) (( ${#models[@]} > 1 )) || models=(); select+=(-LE '^(golden|differential|property)$') ;;
+    --fast) (( ${#models[@]} > 1 )) || models=(); fast=yes; select+=(-LE '^(golden|differential|property)$') ;;
     --sanitize) preset=dev ;;
     --threads) preset=tsan ;;
     --werror) configure+=(-DFOREDRAFT_WERROR=ON) ;;
     --from-nothing) from_nothing=yes ;;
     --only) [[ $# -ge 2 ]] || { usage >&2; exit 2; }; only+=("$2"); shift ;;
     --match) [[ $# -ge 2 ]] || { usage >&2; exit 2; }; match=$2; shift ;;
+    --skip) [[ $# -ge 2 ]] || { usage >&2; exit 2; }; skip=$2; shift ;;
     --no-install) install=no ;;
     --no-models) models=() ;;
     --all-models) models=(smollm2-135m gemma-3-270m qwen2.5-coder-0.5b qwen2.5-coder-1.5b) ;;
@@ -52,7 +54,7 @@ while (( $# > 0 )); do
   shift
 done
 
-if (( ${#models[@]} > 1 && ${#select[@]} > 0 )); then
+if (( ${#models[@]} > 1 )) && [[ $fast == yes ]]; then
   echo "tests/run.sh: --all-models fetches models for tests that --fast leaves out" >&2
   exit 2
 fi
@@ -74,6 +76,9 @@ if [[ -n $match ]]; then
   (( ${#matching[@]} > 0 )) || { echo "tests/run.sh: no program test.$match" >&2; exit 2; }
   targets=(--target "${matching[@]}")
   select+=(-R "^($match${from_nothing:+|united[.].*}):")
+fi
+if [[ -n $skip ]]; then
+  select+=(-E "$skip")
 fi
 cmake --build "$build" -j "$jobs" "${targets[@]}"
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <list>
 #include <span>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 #include <vector>

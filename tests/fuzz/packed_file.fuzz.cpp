@@ -19,6 +19,7 @@
 #include "fuzz/fuzz_main.hpp"
 #include "fuzz/small_model.hpp"
 #include "support/files.hpp"
+#include "support/layer_matrices.hpp"
 
 namespace {
 
@@ -80,8 +81,8 @@ class Packed {
       all.insert(all.end(), m.panels().data, m.panels().data + m.bytes());
     };
     add(weights.embedding);
-    for (const auto& l : weights.layers) {
-      for (const auto* m : {&l.wq, &l.wk, &l.wv, &l.wo, &l.gate, &l.up, &l.down}) add(*m);
+    for (const auto& layer : weights.layers) {
+      for (const auto* matrix : layer_matrices(layer)) add(*matrix);
     }
     return all;
   }

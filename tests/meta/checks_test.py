@@ -11,6 +11,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import errors  # noqa: E402
 import headers  # noqa: E402
+import includes  # noqa: E402
 import layers  # noqa: E402
 import links  # noqa: E402
 import standalone  # noqa: E402
@@ -221,6 +222,45 @@ class Headers(Tree):
         self.check("#pragma once\n")
         self.write("include/foredraft/core/b.hpp", "#pragma once\n")
         self.assert_found(headers, "no tests/core/b.test.cpp")
+
+
+class Includes(Tree):
+    def with_code(self, code, *targets):
+        self.header("a.hpp", *targets)
+        header = self.root / "include/foredraft/a.hpp"
+        header.write_text(header.read_text() + code)
+
+    def test_clean(self):
+        self.with_code("std::vector<int> a = std::move(b);  // no std::span\n", "<utility>", "<vector>")
+        self.assertEqual(includes.problems(self.root), [])
+
+    def test_one_of_several(self):
+        self.with_code("std::streamsize n;\n", "<ostream>")
+        self.assertEqual(includes.problems(self.root), [])
+
+    def test_missing(self):
+        self.with_code("std::vector<int> a;\nstd::vector<int> b;\n")
+        self.assert_found(includes, "a.hpp:2:", "std::vector without <vector>")
+
+    def test_for_nothing(self):
+        self.with_code("std::vector<int> a;\n", "<array>", "<vector>")
+        self.assert_found(includes, "<array> for nothing")
+
+    def test_operators(self):
+        self.with_code("auto operator<=>(const A&) const = default;\n", "<compare>")
+        self.assertEqual(includes.problems(self.root), [])
+
+    def test_operators_without(self):
+        self.with_code("auto operator<=>(const A&) const = default;\n")
+        self.assert_found(includes, "operator<=> without <compare>")
+
+    def test_one_that_is_needed_anyway(self):
+        self.with_code("std::abs(std::sin(x));\n", "<cmath>", "<cstdlib>")
+        self.assert_found(includes, "<cstdlib> for nothing")
+
+    def test_unknown(self):
+        self.with_code("std::mdspan<int> a;\n")
+        self.assert_found(includes, "std::mdspan: say in")
 
 
 class Errors(Tree):

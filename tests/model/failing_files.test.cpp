@@ -29,6 +29,7 @@
 
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/layer_matrices.hpp"
 #include "support/tiny_model.hpp"
 
 namespace {
@@ -125,8 +126,8 @@ struct Setup {
       all.insert(all.end(), m.panels().data, m.panels().data + m.bytes());
     };
     add(loaded.embedding);
-    for (const auto& l : loaded.layers) {
-      for (const auto* m : {&l.wq, &l.wk, &l.wv, &l.wo, &l.gate, &l.up, &l.down}) add(*m);
+    for (const auto& layer : loaded.layers) {
+      for (const auto* matrix : layer_matrices(layer)) add(*matrix);
     }
     return all;
   }

@@ -44,18 +44,17 @@ fd::LayerWeights<B> weights(B& backend, const fd::LayerShape& shape, unsigned se
   };
   const fd::AttentionShape& a = shape.attention;
   const fd::FeedForwardShape& f = shape.feed_forward;
-  return {.attn_norm = vector(kModel, 1),
-          .wq = matrix(a.d_q, kModel),
-          .wk = matrix(a.d_kv, kModel),
-          .wv = matrix(a.d_kv, kModel),
-          .wo = matrix(kModel, a.d_q),
-          .q_bias = vector(a.d_q, 0),
-          .k_bias = {},
-          .v_bias = vector(a.d_kv, 0),
-          .ffn_norm = vector(kModel, 1),
-          .gate = matrix(f.d_ff, kModel),
-          .up = matrix(f.d_ff, kModel),
-          .down = matrix(kModel, f.d_ff)};
+  return {.norm = vector(kModel, 1),
+          .attention = {.wq = matrix(a.d_q, kModel),
+                        .wk = matrix(a.d_kv, kModel),
+                        .wv = matrix(a.d_kv, kModel),
+                        .wo = matrix(kModel, a.d_q),
+                        .q_bias = vector(a.d_q, 0),
+                        .v_bias = vector(a.d_kv, 0)},
+          .feed_forward = {.norm = vector(kModel, 1),
+                           .gate = matrix(f.d_ff, kModel),
+                           .up = matrix(f.d_ff, kModel),
+                           .down = matrix(kModel, f.d_ff)}};
 }
 
 /// Layers first .. last - 1.

@@ -9,6 +9,7 @@
 
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/layer_matrices.hpp"
 #include "support/process_memory.hpp"
 #include "support/skip.hpp"
 #include "support/tiny_model.hpp"
@@ -34,10 +35,7 @@ void write_model(const std::filesystem::path& path) {
 std::size_t packed_bytes(const fd::ModelWeights<fd::Cpu>& weights) {
   std::size_t bytes = weights.embedding.bytes() + (weights.head ? weights.head->bytes() : 0);
   for (const auto& layer : weights.layers) {
-    for (const auto* matrix :
-         {&layer.wq, &layer.wk, &layer.wv, &layer.wo, &layer.gate, &layer.up, &layer.down}) {
-      bytes += matrix->bytes();
-    }
+    for (const auto* matrix : layer_matrices(layer)) bytes += matrix->bytes();
   }
   return bytes;
 }

@@ -21,6 +21,7 @@
 #include "backend/cpu/random_matrix.hpp"
 #include "support/catch.hpp"
 #include "support/files.hpp"
+#include "support/layer_matrices.hpp"
 #include "support/load_reference.hpp"
 #include "support/skip.hpp"
 #include "support/tiny_model.hpp"
@@ -41,10 +42,9 @@ std::vector<std::byte> bytes_of(const fd::ModelWeights<fd::Cpu>& weights) {
   };
   add(weights.embedding);
   if (weights.head) add(*weights.head);
-  for (const auto& l : weights.layers) {
-    for (const PackedMatrix* m : {&l.wq, &l.wk, &l.wv, &l.wo, &l.gate, &l.up, &l.down, &l.w_gate})
-      add(*m);
-    const auto* net = std::get_if<fd::GatedDeltaNetWeights<fd::Cpu>>(&l.recurrent);
+  for (const auto& layer : weights.layers) {
+    for (const PackedMatrix* matrix : layer_matrices(layer)) add(*matrix);
+    const auto* net = std::get_if<fd::GatedDeltaNetWeights<fd::Cpu>>(&layer.recurrent);
     if (net == nullptr) continue;
     for (const PackedMatrix* m : {&net->qkv, &net->gate, &net->beta, &net->alpha, &net->out})
       add(*m);

@@ -37,13 +37,13 @@ TEST_CASE("weights hold the file's values, and optional tensors only where the f
     CHECK(weights.head.has_value() == !tied);
     CHECK(&weights.output() == (tied ? &weights.embedding : &*weights.head));
     REQUIRE(weights.layers.size() == 2);
-    CHECK(weights.layers[0].q_bias.empty() == tied);
+    CHECK(weights.layers[0].attention.q_bias.empty() == tied);
     CHECK(weights.rope_factors.empty());
     const fd::TensorView up = reading.file.view(*reading.file.find_tensor("blk.1.ffn_up.weight"));
     std::vector<float> row(up.n_in);
     fd::dequantize_row(up.type, up.data.data(), up.n_in, row.data());
     for (std::size_t i = 0; i < row.size(); ++i) {
-      CHECK(weights.layers[1].up(0, static_cast<Eigen::Index>(i)) == row[i]);
+      CHECK(weights.layers[1].feed_forward.up(0, static_cast<Eigen::Index>(i)) == row[i]);
     }
   }
 }
@@ -113,14 +113,14 @@ TEST_CASE("queries and gates take turns in a tensor, and layers that only predic
   Reading reading(tiny);
   const auto weights = reading.weights();
   REQUIRE(weights.layers.size() == 2);
-  const fd::LayerWeights<fd::Reference>& layer = weights.layers[1];
+  const fd::AttentionWeights<fd::Reference>& attention = weights.layers[1].attention;
   const fd::TensorView both = reading.file.view(*reading.file.find_tensor("blk.1.attn_q.weight"));
-  REQUIRE((layer.wq.rows() == 96 && layer.w_gate.rows() == 96));  // 6 heads of 16
+  REQUIRE((attention.wq.rows() == 96 && attention.gate.rows() == 96));  // 6 heads of 16
   std::vector<float> row(both.n_in);
   for (std::size_t n = 0; n < both.n_out; ++n) {
     const std::size_t bytes = both.data.size() / both.n_out;
     fd::dequantize_row(both.type, both.data.data() + n * bytes, both.n_in, row.data());
-    const auto& matrix = n % 32 < 16 ? layer.wq : layer.w_gate;
+    const auto& matrix = n % 32 < 16 ? attention.wq : attention.gate;
     const auto at = static_cast<Eigen::Index>(n / 32 * 16 + n % 16);
     CHECK(matrix.row(at) == Eigen::Map<Eigen::RowVectorXf>(row.data(), matrix.cols()));
   }

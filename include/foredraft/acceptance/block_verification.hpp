@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstddef>
 
 #include <foredraft/acceptance/residual.hpp>
 #include <foredraft/core/concepts.hpp>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstddef>
 
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/index.hpp>

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <foredraft/backend/ring_place.hpp>
+
 namespace foredraft::inline v0 {
 
 /// Where the rows of one layer lie in its part of a storage, and which of them are still there: what
@@ -39,9 +41,7 @@ struct RowRing {
   }
 
   /// The place in which a row lies.
-  int place(int row) const noexcept {
-    return ring == 0 || row < pinned ? row : pinned + (row - pinned) % ring;
-  }
+  int place(int row) const noexcept { return ring_place(row, pinned, ring); }
   /// How many rows, from `row` on and before `end`, lie one behind the other.
   int together(int row, int end) const noexcept {
     return ring == 0 ? end - row : std::min(end - row, places - place(row));

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <concepts>
-#include <span>
+#include <cstddef>
 #include <vector>
 
 #include <foredraft/core/types.hpp>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <span>
 #include <string>
-#include <utility>
 
 #include <foredraft/backend/host_states.hpp>
 #include <foredraft/backend/row_storage.hpp>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <string>
 
 #include <foredraft/core/concepts.hpp>

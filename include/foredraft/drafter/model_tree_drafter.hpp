@@ -4,7 +4,6 @@
 #include <array>
 #include <limits>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/drafter/copied_run.hpp>

@@ -11,6 +11,7 @@
 #include <ostream>
 #include <span>
 #include <string>
+#include <utility>
 
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>

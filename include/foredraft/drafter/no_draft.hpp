@@ -1,7 +1,5 @@
 #pragma once
 
-#include <limits>
-
 #include <foredraft/core/concepts.hpp>
 
 namespace foredraft::inline v0 {

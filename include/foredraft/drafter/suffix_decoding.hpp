@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <istream>
 #include <memory>
 #include <ostream>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <foredraft/core/concepts.hpp>

@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 // pcre2.h wants a default width. Only names with the suffix _8 are used here, so another choice of

@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -21,67 +20,10 @@
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/model/config.hpp>
-#include <foredraft/model/recurrent_weights.hpp>
+#include <foredraft/model/layer_weights.hpp>
 #include <foredraft/model/rope.hpp>
 
 namespace foredraft::inline v0 {
-
-/// Weights of an expert that all rows take. @see MixtureArgs
-template <typename B>
-struct SharedExpertWeights {
-  typename B::Matrix score;  // [1, d_model]
-  typename B::Matrix gate;   // [d_shared, d_model]
-  typename B::Matrix up;     // [d_shared, d_model]
-  typename B::Matrix down;   // [d_model, d_shared]
-};
-
-/// Weights of one layer, in the backend's own format.
-template <typename B>
-struct LayerWeights {
-  using Matrix = typename B::Matrix;
-  using Vector = typename B::Vector;
-
-  Vector attn_norm;  // [d_model] or empty
-  Matrix wq;         // [d_q, d_model]
-  Matrix wk;         // [d_kv, d_model]; none where AttentionShape::keys_of names another layer
-  Matrix wv;         // likewise, or none where v is made from k
-  Matrix wo;         // [d_model, d_q]
-  Vector q_bias;     // [d_q] or empty
-  Vector k_bias;     // [d_kv] or empty
-  Vector v_bias;     // [d_kv] or empty
-  Vector ffn_norm;   // [d_model] or empty
-  Matrix gate;       // [d_ff, d_model]; of a mixture all experts', one behind the other
-  Matrix up;         // [d_ff, d_model], likewise
-  Matrix down;       // [d_model, d_ff], likewise
-
-  Vector q_norm = {};                 // [d_head], [d_q] if norms_all_heads, or empty
-  Vector k_norm = {};                 // [d_head], [d_kv], or empty
-  Vector post_attn_norm = {};         // [d_model] or empty
-  Vector post_ffn_norm = {};          // [d_model] or empty
-  Matrix w_gate = {};                 // [d_q, d_model] where attention is gated
-  std::optional<Matrix> router = {};  // [n_experts, d_model] of a mixture
-
-  std::optional<SharedExpertWeights<B>> shared = {};  // of a mixture that has one
-  RecurrentWeights<B> recurrent = {};                 // in place of wq, wk, wv and wo
-
-  bool v_from_k = false;  // there is no wv: see QkvArgs
-  bool has_up = true;     // or there is no `up`: see FeedForwardArgs
-  Vector v_norm = {};     // [d_head] or empty
-
-  // Of the layer's own embedding, where the model has some.
-  Matrix input_gate = {};     // [d_input, d_model]
-  Matrix input_down = {};     // [d_model, d_input]
-  Vector input_norm = {};     // [d_model]
-  float output_scale = 1.0f;  // on x behind all of the layer
-};
-
-/// An embedding for each layer. @see EmbedLayersArgs
-template <typename B>
-struct LayerInputWeights {
-  typename B::Matrix table;       // [n_vocab, n_layers * d_input]
-  typename B::Matrix projection;  // [n_layers * d_input, d_model]
-  typename B::Vector norm;        // [d_input]
-};
 
 namespace detail {
 
@@ -355,7 +297,7 @@ class LayerStack {
                                           int layer) const noexcept {
     return {.x = x,
             .n_rows = pass.n_rows,
-            .norm = norm(weights_[idx(layer)].attn_norm),
+            .norm = norm(weights_[idx(layer)].norm),
             .sequences = pass.sequences,
             .states = pass.states,
             .kept = pass.kept_of(places_[idx(layer)])};
@@ -364,10 +306,10 @@ class LayerStack {
   template <typename R, typename V>
   void attend(Worker& worker, const Pass<R, V>& pass, Out<Worker> x, int layer) const noexcept {
     const AttentionShape& a = shapes_[idx(layer)].attention;
-    const LayerWeights<B>& w = weights_[idx(layer)];
+    const AttentionWeights<B>& w = weights_[idx(layer)].attention;
     worker.qkv(QkvArgs<Worker, R>{.x = x,
                                   .n_rows = pass.n_rows,
-                                  .norm = norm(w.attn_norm),
+                                  .norm = norm(weights_[idx(layer)].norm),
                                   .wq = &w.wq,
                                   .wk = a.keys_of >= 0 ? nullptr : &w.wk,
                                   .wv = a.keys_of >= 0 || w.v_from_k ? nullptr : &w.wv,
@@ -385,7 +327,7 @@ class LayerStack {
                                   .k_norm = norm(w.k_norm),
                                   .norms_all_heads = a.norms_all_heads,
                                   .v_norm = norm(w.v_norm),
-                                  .w_gate = a.gated ? &w.w_gate : nullptr,
+                                  .w_gate = a.gated ? &w.gate : nullptr,
                                   .gate = a.gated ? pass.gate : nullptr});
     worker.attend(AttendArgs<Worker, R>{.q = pass.q,
                                         .n_rows = pass.n_rows,
@@ -398,7 +340,7 @@ class LayerStack {
                                         .wo = &w.wo,
                                         .x = x,
                                         .window = a.window,
-                                        .post_norm = norm(w.post_attn_norm),
+                                        .post_norm = norm(w.post_norm),
                                         .softcap = a.softcap,
                                         .residual = a.residual,
                                         .gate = a.gated ? pass.gate : nullptr});
@@ -406,18 +348,19 @@ class LayerStack {
 
   void feed_forward(Worker& worker, int n_rows, Out<Worker> x, int layer) const noexcept {
     const FeedForwardShape& f = shapes_[idx(layer)].feed_forward;
-    const LayerWeights<B>& w = weights_[idx(layer)];
-    const bool last = w.input_norm.empty();  // nothing follows in this layer
+    const LayerWeights<B>& all = weights_[idx(layer)];
+    const FeedForwardWeights<B>& w = all.feed_forward;
+    const bool last = !all.input;  // nothing follows in this layer
     worker.feed_forward(FeedForwardArgs<Worker>{.x = x,
                                                 .n_rows = n_rows,
-                                                .norm = norm(w.ffn_norm),
+                                                .norm = norm(w.norm),
                                                 .activation = f.activation,
                                                 .gate = &w.gate,
                                                 .up = w.has_up ? &w.up : nullptr,
                                                 .down = &w.down,
-                                                .post_norm = norm(w.post_ffn_norm),
+                                                .post_norm = norm(w.post_norm),
                                                 .residual = f.residual,
-                                                .output_scale = last ? w.output_scale : 1.0f});
+                                                .output_scale = last ? all.output_scale : 1.0f});
   }
 
   /// What the layer's own embedding says, let through where x wants it: a feed-forward part with
@@ -425,27 +368,28 @@ class LayerStack {
   template <typename P>
   void add_input(Worker& worker, const P& pass, Out<Worker> x, int layer) const noexcept {
     if constexpr (EmbedsLayers<Worker>) {
-      const LayerWeights<B>& w = weights_[idx(layer)];
+      const LayerWeights<B>& all = weights_[idx(layer)];
+      const InputGateWeights<B>& w = *all.input;
       worker.feed_forward(
           FeedForwardArgs<Worker>{.x = x,
                                   .n_rows = pass.n_rows,
                                   .activation = shapes_[idx(layer)].feed_forward.activation,
-                                  .gate = &w.input_gate,
-                                  .down = &w.input_down,
-                                  .post_norm = norm(w.input_norm),
+                                  .gate = &w.gate,
+                                  .down = &w.down,
+                                  .post_norm = norm(w.norm),
                                   .factor = pass.inputs + std::ptrdiff_t{layer} * pass.d_input,
                                   .factor_stride = size() * pass.d_input,
-                                  .output_scale = w.output_scale});
+                                  .output_scale = all.output_scale});
     }
   }
 
   void mix(Worker& worker, int n_rows, Out<Worker> x, int layer) const noexcept {
     if constexpr (MixesExperts<Worker>) {
       const FeedForwardShape& f = shapes_[idx(layer)].feed_forward;
-      const LayerWeights<B>& w = weights_[idx(layer)];
+      const FeedForwardWeights<B>& w = weights_[idx(layer)].feed_forward;
       MixtureArgs<Worker> args{.x = x,
                                .n_rows = n_rows,
-                               .norm = norm(w.ffn_norm),
+                               .norm = norm(w.norm),
                                .activation = f.activation,
                                .router = &*w.router,
                                .gate = &w.gate,
@@ -475,8 +419,9 @@ class LayerStack {
     if (RunsPartialLayers<Worker>) return;
     for (std::size_t i = 0; i < weights_.size(); ++i) {
       const LayerWeights<B>& w = weights_[i];
-      if (shapes_[i].attention.keys_of >= 0 || w.v_from_k || !w.has_up || !w.v_norm.empty() ||
-          w.output_scale != 1.0f || !w.input_norm.empty()) {
+      if (shapes_[i].attention.keys_of >= 0 || w.attention.v_from_k ||
+          !w.attention.v_norm.empty() || !w.feed_forward.has_up || w.output_scale != 1.0f ||
+          w.input) {
         refuse("layers that share or lack matrices", "layers with all of their own");
       }
     }

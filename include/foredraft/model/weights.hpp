@@ -24,7 +24,7 @@
 #include <foredraft/model/changed_matrix.hpp>
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/family/families.hpp>
-#include <foredraft/model/layer_stack.hpp>
+#include <foredraft/model/layer_weights.hpp>
 #include <foredraft/model/load_options.hpp>
 
 namespace foredraft::inline v0 {
@@ -303,7 +303,8 @@ inline void check_requantize(const Gguf& file, TensorType to) {
 /// Take the weights out of a file and pack them for a backend.
 /// @param head_tokens  rows that the head keeps, ascending; empty: all. Of the options only
 ///   `requantize` and `progress` are read.
-/// @param source  in place of backend.pack(), in the order of the members of ModelWeights
+/// @param source  in place of backend.pack(): the embedding, the head, then the layers, each in the order
+///   in which its family reads it, which packed files keep
 /// @errors kShapeMismatch, kUnsupportedModel (a tensor type, a tensor that the model does not use,
 ///   weights that cannot be requantized), kInvalidOption (requantizing to a format that
 ///   quantize_row() lacks, or that makes nothing smaller), kOutOfMemory

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <functional>
 #include <map>
-#include <span>
 #include <utility>
 #include <vector>
 

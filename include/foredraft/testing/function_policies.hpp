@@ -2,7 +2,6 @@
 
 #include <functional>
 #include <utility>
-#include <vector>
 
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/sampling/row_sampler.hpp>

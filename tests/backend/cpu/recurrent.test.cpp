@@ -50,16 +50,16 @@ fd::LayerStack<B> stack(B& backend, fd::TensorType type) {
     return values;
   };
   std::vector<fd::LayerWeights<B>> layers(3);
-  layers[0].attn_norm = vector(kModel, 1);
+  layers[0].norm = vector(kModel, 1);
   fd::ShortConvWeights<B> conv{.in = matrix(kConv.d_in(), kModel),
                                .kernel = vector(3 * int{kConv.width}, 0, 0.6f),
                                .out = matrix(kModel, kConv.width)};
   layers[0].recurrent = std::move(conv);
-  layers[0].ffn_norm = vector(kModel, 1);
-  layers[0].gate = matrix(128, kModel);
-  layers[0].up = matrix(128, kModel);
-  layers[0].down = matrix(kModel, 128);
-  layers[1].attn_norm = vector(kModel, 1);
+  layers[0].feed_forward.norm = vector(kModel, 1);
+  layers[0].feed_forward.gate = matrix(128, kModel);
+  layers[0].feed_forward.up = matrix(128, kModel);
+  layers[0].feed_forward.down = matrix(kModel, 128);
+  layers[1].norm = vector(kModel, 1);
   fd::SelectiveScanWeights<B> scan{.in = matrix(kScan.d_in(), kModel),
                                    .kernel = vector(4 * int{kScan.d_conv()}, 0, 0.5f),
                                    .conv_bias = vector(kScan.d_conv(), 0),
@@ -69,7 +69,7 @@ fd::LayerStack<B> stack(B& backend, fd::TensorType type) {
                                    .group_norm = vector(kScan.width, 1),
                                    .out = matrix(kModel, kScan.width)};
   layers[1].recurrent = std::move(scan);
-  layers[2].attn_norm = vector(kModel, 1);
+  layers[2].norm = vector(kModel, 1);
   fd::GatedDeltaNetWeights<B> delta{.qkv = matrix(kDelta.d_conv(), kModel),
                                     .gate = matrix(kDelta.width, kModel),
                                     .beta = matrix(kDelta.n_heads, kModel),

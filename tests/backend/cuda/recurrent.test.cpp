@@ -59,12 +59,12 @@ fd::LayerStack<B> stack(B& backend, const Shapes& of, fd::TensorType type) {
         {fd::TensorType::kF32, 1, values.size(), std::as_bytes(std::span<const float>(values))});
   };
   std::vector<fd::LayerWeights<B>> layers(3);
-  layers[0].attn_norm = vector(kModel, 1);
+  layers[0].norm = vector(kModel, 1);
   layers[0].recurrent =
       fd::ShortConvWeights<B>{.in = matrix(of.conv.d_in(), kModel),
                               .kernel = vector(int{of.conv.kernel} * int{of.conv.width}, 0, 0.6f),
                               .out = matrix(kModel, of.conv.width)};
-  layers[1].attn_norm = vector(kModel, 1);
+  layers[1].norm = vector(kModel, 1);
   layers[1].recurrent = fd::SelectiveScanWeights<B>{
       .in = matrix(of.scan.d_in(), kModel),
       .kernel = vector(int{of.scan.kernel} * int{of.scan.d_conv()}, 0, 0.5f),
@@ -74,7 +74,7 @@ fd::LayerStack<B> stack(B& backend, const Shapes& of, fd::TensorType type) {
       .skip = vector(of.scan.n_heads, 1),
       .group_norm = vector(of.scan.width, 1),
       .out = matrix(kModel, of.scan.width)};
-  layers[2].attn_norm = vector(kModel, 1);
+  layers[2].norm = vector(kModel, 1);
   layers[2].recurrent = fd::GatedDeltaNetWeights<B>{
       .qkv = matrix(of.delta.d_conv(), kModel),
       .gate = matrix(of.delta.width, kModel),

@@ -11,6 +11,7 @@
 #include <foredraft/backend/cpu/quantize_row.hpp>
 #include <foredraft/backend/cpu/query_tile.hpp>
 #include <foredraft/backend/cpu/vec16.hpp>
+#include <foredraft/backend/ring_place.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/types.hpp>
 
@@ -54,7 +55,7 @@ struct AttendTask {
   }
   /// Where a row of the cache lies.
   [[gnu::always_inline]] std::int32_t place(std::int32_t row) const noexcept {
-    return ring == 0 || row < pinned ? row : pinned + (row - pinned) % ring;
+    return ring_place(row, pinned, ring);
   }
   /// As SequenceRows::row_of, which belongs to units of another instruction set.
   [[gnu::always_inline]] std::int32_t row_of(int row, Position position) const noexcept {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstddef>
 
 #include <foredraft/backend/cpu/activations.hpp>
 #include <foredraft/backend/cpu/kernel_table.hpp>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 
 #include <foredraft/backend/cpu/packed_matrix.hpp>
 #include <foredraft/backend/cpu/routing.hpp>

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 
 #include <foredraft/core/dequantize.hpp>
 #include <foredraft/core/index.hpp>

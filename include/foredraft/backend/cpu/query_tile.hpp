@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstddef>
-
 #include <foredraft/backend/cpu/activations.hpp>
 #include <foredraft/backend/cpu/key_blocks.hpp>
 #include <foredraft/backend/cpu/vec16.hpp>

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <foredraft/backend/cpu/key_blocks.hpp>
+#include <foredraft/backend/ring_place.hpp>
 #include <foredraft/backend/row_format.hpp>
 #include <foredraft/backend/row_ring.hpp>
 #include <foredraft/backend/row_storage.hpp>
@@ -62,9 +63,7 @@ class AnyRows {
 
     RowFormats formats() const noexcept { return {k.format, v.format}; }
     /// The place in which row `row` lies.
-    int place(int row) const noexcept {
-      return ring == 0 || row < pinned ? row : pinned + (row - pinned) % ring;
-    }
+    int place(int row) const noexcept { return ring_place(row, pinned, ring); }
 
     // For backends that compute with floats, one row at a time. @shape key, value [d_head]
     void put(int head, int row, std::span<const float> key, std::span<const float> value) noexcept {

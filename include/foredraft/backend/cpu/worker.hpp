@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cmath>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
 #include <limits>
-#include <span>
 
 #include <foredraft/backend/cpu/kernel_table.hpp>
 #include <foredraft/backend/cpu/packed_matrix.hpp>

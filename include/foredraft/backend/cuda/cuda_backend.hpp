@@ -1,10 +1,8 @@
 #pragma once
 
 #include <cstddef>
-#include <exception>
 #include <mutex>
 #include <string>
-#include <utility>
 
 #include <foredraft/backend/backend.hpp>
 #include <foredraft/backend/cuda/device.hpp>

@@ -2,7 +2,6 @@
 
 #include <cuda_runtime.h>
 
-#include <cstddef>
 #include <utility>
 #include <vector>
 

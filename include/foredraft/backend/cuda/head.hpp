@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <limits>
 
 #include <foredraft/backend/cuda/device_ops.hpp>

@@ -2,16 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <deque>
 #include <functional>
-#include <limits>
 #include <memory>
-#include <new>
 #include <optional>
 #include <source_location>
 #include <string>

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include <foredraft/backend/cuda/device_ops.hpp>
+#include <foredraft/backend/ring_place.hpp>
 #include <foredraft/backend/row_format.hpp>
 #include <foredraft/core/half.hpp>
 #include <foredraft/core/index.hpp>
@@ -18,9 +19,7 @@ struct Ring {
   int length = 0;  // 0: each row has a place of its own
   int pinned = 0;  // rows before it
 
-  FOREDRAFT_HOST_DEVICE int place(int row) const {
-    return length == 0 || row < pinned ? row : pinned + (row - pinned) % length;
-  }
+  FOREDRAFT_HOST_DEVICE int place(int row) const { return ring_place(row, pinned, length); }
 };
 
 /// Keys, or values, of one layer of one sequence, in a format of their own.

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <cstddef>
-
 #include <foredraft/backend/cuda/device_ops.hpp>
 #include <foredraft/core/index.hpp>
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <cstddef>
 #include <type_traits>
 
 #include <foredraft/backend/cuda/device_ops.hpp>

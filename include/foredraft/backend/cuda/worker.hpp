@@ -8,7 +8,6 @@
 #include <initializer_list>
 #include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include <foredraft/backend/backend.hpp>

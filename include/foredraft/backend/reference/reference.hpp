@@ -1,12 +1,15 @@
 #pragma once
 
-#include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <vector>
+
+#include <Eigen/Core>
 
 #include <foredraft/backend/backend.hpp>
 #include <foredraft/backend/dequantized.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cmath>
-#include <string>
+#include <cstddef>
 #include <string_view>
 
 #include <foredraft/backend/ops.hpp>
@@ -9,7 +9,7 @@
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/config_reader.hpp>
 #include <foredraft/model/family/llama.hpp>
-#include <foredraft/model/layer_stack.hpp>
+#include <foredraft/model/layer_weights.hpp>
 
 namespace foredraft::inline v0::family {
 

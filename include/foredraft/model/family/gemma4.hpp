@@ -13,7 +13,7 @@
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/config_reader.hpp>
 #include <foredraft/model/family/llama.hpp>
-#include <foredraft/model/layer_stack.hpp>
+#include <foredraft/model/layer_weights.hpp>
 
 namespace foredraft::inline v0::family {
 
@@ -91,29 +91,27 @@ struct Gemma4 : Llama {
   template <typename B, typename Reader>
   static LayerWeights<B> layer(Reader& reader, const ModelConfig& c, int n) {
     const AttentionShape& a = c.layers[idx(n)].attention;
-    const Dim d_ff = c.layers[idx(n)].feed_forward.d_ff;
     const std::string layer = prefix(n);
     LayerWeights<B> weights;
-    weights.attn_norm = reader.vector(layer + "attn_norm.weight", c.d_model);
-    weights.wq = reader.matrix(layer + "attn_q.weight", a.d_q, c.d_model);
-    weights.q_norm = reader.vector(layer + "attn_q_norm.weight", a.d_head);
+    weights.norm = norm(reader, c, n);
+    weights.attention.wq = reader.matrix(layer + "attn_q.weight", a.d_q, c.d_model);
+    weights.attention.q_norm = reader.vector(layer + "attn_q_norm.weight", a.d_head);
     if (a.keys_of < 0) {
-      read_keys(reader, c, n, weights);
+      read_keys(reader, c, n, weights.attention);
     } else {  // files may have them all the same
       for (const char* unused : {"attn_k", "attn_v", "attn_k_norm", "attn_v_norm"}) {
         reader.leave(layer + unused + ".weight");
       }
     }
-    weights.wo = reader.matrix(layer + "attn_output.weight", c.d_model, a.d_q);
-    weights.ffn_norm = reader.vector(layer + "ffn_norm.weight", c.d_model);
-    weights.gate = reader.matrix(layer + "ffn_gate.weight", d_ff, c.d_model);
-    weights.up = reader.matrix(layer + "ffn_up.weight", d_ff, c.d_model);
-    weights.down = reader.matrix(layer + "ffn_down.weight", c.d_model, d_ff);
+    weights.attention.wo = reader.matrix(layer + "attn_output.weight", c.d_model, a.d_q);
+    weights.feed_forward = feed_forward<B>(reader, c, n);
+    weights.feed_forward.norm = feed_forward_norm(reader, c, n);
     read_post_norms(reader, c, n, weights);
     if (c.d_input > 0) {
-      weights.input_gate = reader.matrix(layer + "inp_gate.weight", c.d_input, c.d_model);
-      weights.input_down = reader.matrix(layer + "proj.weight", c.d_model, c.d_input);
-      weights.input_norm = reader.vector(layer + "post_norm.weight", c.d_model);
+      weights.input = InputGateWeights<B>{
+          .gate = reader.matrix(layer + "inp_gate.weight", c.d_input, c.d_model),
+          .down = reader.matrix(layer + "proj.weight", c.d_model, c.d_input),
+          .norm = reader.vector(layer + "post_norm.weight", c.d_model)};
     }
     const auto scale = reader.optional_numbers(layer + "layer_output_scale.weight", 1);
     if (!scale.empty()) weights.output_scale = scale[0];
@@ -166,7 +164,7 @@ struct Gemma4 : Llama {
   }
 
   template <typename B, typename Reader>
-  static void read_keys(Reader& reader, const ModelConfig& c, int n, LayerWeights<B>& to) {
+  static void read_keys(Reader& reader, const ModelConfig& c, int n, AttentionWeights<B>& to) {
     const AttentionShape& a = c.layers[idx(n)].attention;
     to.wk = reader.matrix(prefix(n) + "attn_k.weight", a.d_kv, c.d_model);
     to.k_norm = reader.vector(prefix(n) + "attn_k_norm.weight", a.d_head);

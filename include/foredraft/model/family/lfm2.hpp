@@ -6,13 +6,12 @@
 #include <string_view>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include <foredraft/core/index.hpp>
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/config_reader.hpp>
 #include <foredraft/model/family/llama.hpp>
-#include <foredraft/model/layer_stack.hpp>
+#include <foredraft/model/layer_weights.hpp>
 #include <foredraft/model/recurrent_weights.hpp>
 
 namespace foredraft::inline v0::family {
@@ -53,7 +52,7 @@ struct Lfm2 : Llama {
       if (n_kv_heads == 0) {
         layer.recurrent = conv;
       } else {
-        layer.attention = attention(reader, n_heads, n_kv_heads, d_head);
+        layer.attention = read_heads(reader, n_heads, n_kv_heads, d_head);
       }
       config.layers.push_back(layer);
     }
@@ -63,32 +62,27 @@ struct Lfm2 : Llama {
   template <typename B, typename Reader>
   static LayerWeights<B> layer(Reader& reader, const ModelConfig& c, int n) {
     const LayerShape& shape = c.layers[idx(n)];
-    const std::string layer = "blk." + std::to_string(n) + ".";
     if (shape.attends()) {
       LayerWeights<B> weights = Llama::layer<B>(reader, c, n);
-      weights.q_norm = reader.vector(layer + "attn_q_norm.weight", shape.attention.d_head);
-      weights.k_norm = reader.vector(layer + "attn_k_norm.weight", shape.attention.d_head);
+      read_head_norms(reader, c, n, weights);
       return weights;
     }
     const ShortConvShape& conv = std::get<ShortConvShape>(shape.recurrent);
-    const Dim d_ff = shape.feed_forward.d_ff;
     LayerWeights<B> weights;
-    weights.attn_norm = reader.vector(layer + "attn_norm.weight", c.d_model);
+    weights.norm = norm(reader, c, n);
     ShortConvWeights<B> mixer{
-        .in = reader.matrix(layer + "shortconv.in_proj.weight", conv.d_in(), c.d_model),
-        .kernel = reader.transposed(layer + "shortconv.conv.weight", conv.width, conv.kernel),
-        .out = reader.matrix(layer + "shortconv.out_proj.weight", c.d_model, conv.width)};
+        .in = reader.matrix(prefix(n) + "shortconv.in_proj.weight", conv.d_in(), c.d_model),
+        .kernel = reader.transposed(prefix(n) + "shortconv.conv.weight", conv.width, conv.kernel),
+        .out = reader.matrix(prefix(n) + "shortconv.out_proj.weight", c.d_model, conv.width)};
     weights.recurrent = std::move(mixer);
-    weights.ffn_norm = reader.vector(layer + "ffn_norm.weight", c.d_model);
-    weights.gate = reader.matrix(layer + "ffn_gate.weight", d_ff, c.d_model);
-    weights.up = reader.matrix(layer + "ffn_up.weight", d_ff, c.d_model);
-    weights.down = reader.matrix(layer + "ffn_down.weight", c.d_model, d_ff);
+    weights.feed_forward = feed_forward<B>(reader, c, n);
+    weights.feed_forward.norm = feed_forward_norm(reader, c, n);
     return weights;
   }
 
  private:
-  static AttentionShape attention(const ConfigReader& reader, Dim n_heads, Dim n_kv_heads,
-                                  Dim d_head) {
+  static AttentionShape read_heads(const ConfigReader& reader, Dim n_heads, Dim n_kv_heads,
+                                   Dim d_head) {
     AttentionShape a{.n_heads = n_heads, .d_head = d_head};
     a.d_q = reader.all_heads(n_heads, d_head);
     a.scale = 1.0f / std::sqrt(static_cast<float>(int{d_head}));

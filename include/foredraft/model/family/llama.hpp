@@ -14,7 +14,7 @@
 #include <foredraft/core/quoted.hpp>
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/config_reader.hpp>
-#include <foredraft/model/layer_stack.hpp>
+#include <foredraft/model/layer_weights.hpp>
 #include <foredraft/model/yarn.hpp>
 
 namespace foredraft::inline v0::family {
@@ -128,26 +128,49 @@ struct Llama {
   template <typename B, typename Reader>
   static LayerWeights<B> layer(Reader& reader, const ModelConfig& c, int n) {
     const AttentionShape& a = c.layers[idx(n)].attention;
-    const Dim d_ff = c.layers[idx(n)].feed_forward.d_ff;
-    const std::string layer = prefix(n);
-    return {
-        .attn_norm = reader.vector(layer + "attn_norm.weight", c.d_model),
-        .wq = reader.matrix(layer + "attn_q.weight", a.d_q, c.d_model),
-        .wk = reader.matrix(layer + "attn_k.weight", a.d_kv, c.d_model),
-        .wv = reader.matrix(layer + "attn_v.weight", a.d_kv, c.d_model),
-        .wo = reader.matrix(layer + "attn_output.weight", c.d_model, a.d_q),
-        .q_bias = reader.optional_vector(layer + "attn_q.bias", a.d_q),
-        .k_bias = reader.optional_vector(layer + "attn_k.bias", a.d_kv),
-        .v_bias = reader.optional_vector(layer + "attn_v.bias", a.d_kv),
-        .ffn_norm = reader.vector(layer + "ffn_norm.weight", c.d_model),
-        .gate = reader.matrix(layer + "ffn_gate.weight", d_ff, c.d_model),
-        .up = reader.matrix(layer + "ffn_up.weight", d_ff, c.d_model),
-        .down = reader.matrix(layer + "ffn_down.weight", c.d_model, d_ff),
-    };
+    LayerWeights<B> weights;
+    weights.norm = norm(reader, c, n);
+    weights.attention = attention<B>(reader, c, n);
+    weights.attention.q_bias = reader.optional_vector(prefix(n) + "attn_q.bias", a.d_q);
+    weights.attention.k_bias = reader.optional_vector(prefix(n) + "attn_k.bias", a.d_kv);
+    weights.attention.v_bias = reader.optional_vector(prefix(n) + "attn_v.bias", a.d_kv);
+    weights.feed_forward = feed_forward<B>(reader, c, n);
+    weights.feed_forward.norm = feed_forward_norm(reader, c, n);
+    return weights;
   }
 
  protected:
   static std::string prefix(int layer) { return "blk." + std::to_string(layer) + "."; }
+
+  /// The norm before attention, or before what is in its place.
+  template <typename Reader>
+  static auto norm(Reader& reader, const ModelConfig& c, int n) {
+    return reader.vector(prefix(n) + "attn_norm.weight", c.d_model);
+  }
+
+  template <typename Reader>
+  static auto feed_forward_norm(Reader& reader, const ModelConfig& c, int n) {
+    return reader.vector(prefix(n) + "ffn_norm.weight", c.d_model);
+  }
+
+  /// The matrices of attention.
+  template <typename B, typename Reader>
+  static AttentionWeights<B> attention(Reader& reader, const ModelConfig& c, int n) {
+    const AttentionShape& a = c.layers[idx(n)].attention;
+    return {.wq = reader.matrix(prefix(n) + "attn_q.weight", a.d_q, c.d_model),
+            .wk = reader.matrix(prefix(n) + "attn_k.weight", a.d_kv, c.d_model),
+            .wv = reader.matrix(prefix(n) + "attn_v.weight", a.d_kv, c.d_model),
+            .wo = reader.matrix(prefix(n) + "attn_output.weight", c.d_model, a.d_q)};
+  }
+
+  /// Those of a feed-forward part that is no mixture.
+  template <typename B, typename Reader>
+  static FeedForwardWeights<B> feed_forward(Reader& reader, const ModelConfig& c, int n) {
+    const Dim d_ff = c.layers[idx(n)].feed_forward.d_ff;
+    return {.gate = reader.matrix(prefix(n) + "ffn_gate.weight", d_ff, c.d_model),
+            .up = reader.matrix(prefix(n) + "ffn_up.weight", d_ff, c.d_model),
+            .down = reader.matrix(prefix(n) + "ffn_down.weight", c.d_model, d_ff)};
+  }
 
   /// Heads of queries with n_kv_heads for keys and values, in families whose layers differ in it.
   static AttentionShape with_kv_heads(AttentionShape a, Dim n_kv_heads) {
@@ -164,15 +187,15 @@ struct Llama {
   template <typename B, typename Reader>
   static void read_head_norms(Reader& reader, const ModelConfig& c, int n, LayerWeights<B>& to) {
     const Dim d_head = c.layers[idx(n)].attention.d_head;
-    to.q_norm = reader.vector(prefix(n) + "attn_q_norm.weight", d_head);
-    to.k_norm = reader.vector(prefix(n) + "attn_k_norm.weight", d_head);
+    to.attention.q_norm = reader.vector(prefix(n) + "attn_q_norm.weight", d_head);
+    to.attention.k_norm = reader.vector(prefix(n) + "attn_k_norm.weight", d_head);
   }
 
   /// Norms behind attention and behind the feed-forward part.
   template <typename B, typename Reader>
   static void read_post_norms(Reader& reader, const ModelConfig& c, int n, LayerWeights<B>& to) {
-    to.post_attn_norm = reader.vector(prefix(n) + "post_attention_norm.weight", c.d_model);
-    to.post_ffn_norm = reader.vector(prefix(n) + "post_ffw_norm.weight", c.d_model);
+    to.attention.post_norm = reader.vector(prefix(n) + "post_attention_norm.weight", c.d_model);
+    to.feed_forward.post_norm = reader.vector(prefix(n) + "post_ffw_norm.weight", c.d_model);
   }
 
   /// Layers that are all alike and see all positions.

@@ -10,7 +10,7 @@
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/config_reader.hpp>
 #include <foredraft/model/family/llama.hpp>
-#include <foredraft/model/layer_stack.hpp>
+#include <foredraft/model/layer_weights.hpp>
 #include <foredraft/model/recurrent_weights.hpp>
 
 namespace foredraft::inline v0::family {
@@ -38,7 +38,7 @@ struct Mamba2 {
     const SelectiveScanShape& scan = std::get<SelectiveScanShape>(c.layers[idx(n)].recurrent);
     const std::string layer = "blk." + std::to_string(n) + ".";
     LayerWeights<B> weights;
-    weights.attn_norm = reader.vector(layer + "attn_norm.weight", c.d_model);
+    weights.norm = reader.vector(layer + "attn_norm.weight", c.d_model);
     SelectiveScanWeights<B> mixer{
         .in = reader.matrix(layer + "ssm_in.weight", scan.d_in(), c.d_model),
         .kernel = reader.transposed(layer + "ssm_conv1d.weight", scan.d_conv(), scan.kernel),

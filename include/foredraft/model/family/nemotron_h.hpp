@@ -14,7 +14,7 @@
 #include <foredraft/model/config_reader.hpp>
 #include <foredraft/model/family/llama.hpp>
 #include <foredraft/model/family/mamba2.hpp>
-#include <foredraft/model/layer_stack.hpp>
+#include <foredraft/model/layer_weights.hpp>
 
 namespace foredraft::inline v0::family {
 
@@ -62,22 +62,17 @@ struct NemotronH : Llama {
   static LayerWeights<B> layer(Reader& reader, const ModelConfig& c, int n) {
     const LayerShape& shape = c.layers[idx(n)];
     if (shape.recurs()) return Mamba2::layer<B>(reader, c, n);
-    const std::string layer = prefix(n);
     LayerWeights<B> weights;
     if (shape.attends()) {
-      const AttentionShape& a = shape.attention;
-      weights.attn_norm = reader.vector(layer + "attn_norm.weight", c.d_model);
-      weights.wq = reader.matrix(layer + "attn_q.weight", a.d_q, c.d_model);
-      weights.wk = reader.matrix(layer + "attn_k.weight", a.d_kv, c.d_model);
-      weights.wv = reader.matrix(layer + "attn_v.weight", a.d_kv, c.d_model);
-      weights.wo = reader.matrix(layer + "attn_output.weight", c.d_model, a.d_q);
+      weights.norm = norm(reader, c, n);
+      weights.attention = attention<B>(reader, c, n);
     } else {
       const Dim d_ff = shape.feed_forward.d_ff;
-      weights.ffn_norm = reader.vector(layer + "attn_norm.weight", c.d_model);
       // What the activation is of is the gate; the file calls it "up".
-      weights.gate = reader.matrix(layer + "ffn_up.weight", d_ff, c.d_model);
-      weights.has_up = false;
-      weights.down = reader.matrix(layer + "ffn_down.weight", c.d_model, d_ff);
+      weights.feed_forward = {.norm = norm(reader, c, n),
+                              .gate = reader.matrix(prefix(n) + "ffn_up.weight", d_ff, c.d_model),
+                              .down = reader.matrix(prefix(n) + "ffn_down.weight", c.d_model, d_ff),
+                              .has_up = false};
     }
     return weights;
   }

@@ -1,14 +1,13 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 #include <string_view>
 
 #include <foredraft/core/index.hpp>
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/config_reader.hpp>
 #include <foredraft/model/family/llama.hpp>
-#include <foredraft/model/layer_stack.hpp>
+#include <foredraft/model/layer_weights.hpp>
 
 namespace foredraft::inline v0::family {
 
@@ -42,24 +41,11 @@ struct Olmo2 : Llama {
   template <typename B, typename Reader>
   static LayerWeights<B> layer(Reader& reader, const ModelConfig& c, int n) {
     const AttentionShape& a = c.layers[idx(n)].attention;
-    const Dim d_ff = c.layers[idx(n)].feed_forward.d_ff;
-    const std::string layer = prefix(n);
-    LayerWeights<B> weights{
-        .attn_norm = {},
-        .wq = reader.matrix(layer + "attn_q.weight", a.d_q, c.d_model),
-        .wk = reader.matrix(layer + "attn_k.weight", a.d_kv, c.d_model),
-        .wv = reader.matrix(layer + "attn_v.weight", a.d_kv, c.d_model),
-        .wo = reader.matrix(layer + "attn_output.weight", c.d_model, a.d_q),
-        .q_bias = {},
-        .k_bias = {},
-        .v_bias = {},
-        .ffn_norm = {},
-        .gate = reader.matrix(layer + "ffn_gate.weight", d_ff, c.d_model),
-        .up = reader.matrix(layer + "ffn_up.weight", d_ff, c.d_model),
-        .down = reader.matrix(layer + "ffn_down.weight", c.d_model, d_ff),
-        .q_norm = reader.vector(layer + "attn_q_norm.weight", a.d_q),
-        .k_norm = reader.vector(layer + "attn_k_norm.weight", a.d_kv),
-    };
+    LayerWeights<B> weights;
+    weights.attention = attention<B>(reader, c, n);
+    weights.attention.q_norm = reader.vector(prefix(n) + "attn_q_norm.weight", a.d_q);
+    weights.attention.k_norm = reader.vector(prefix(n) + "attn_k_norm.weight", a.d_kv);
+    weights.feed_forward = feed_forward<B>(reader, c, n);
     read_post_norms(reader, c, n, weights);
     return weights;
   }

@@ -9,7 +9,7 @@
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/config_reader.hpp>
 #include <foredraft/model/family/llama.hpp>
-#include <foredraft/model/layer_stack.hpp>
+#include <foredraft/model/layer_weights.hpp>
 
 namespace foredraft::inline v0::family {
 
@@ -54,20 +54,17 @@ struct Phi3 : Llama {
     const std::string qkv = layer + "attn_qkv.weight";
     const std::string gate_up = layer + "ffn_up.weight";
     const Dim d_qkv = a.d_q + a.d_kv + a.d_kv;
-    return {
-        .attn_norm = reader.vector(layer + "attn_norm.weight", c.d_model),
-        .wq = reader.rows(qkv, d_qkv, c.d_model, 0, a.d_q),
-        .wk = reader.rows(qkv, d_qkv, c.d_model, a.d_q, a.d_kv),
-        .wv = reader.rows(qkv, d_qkv, c.d_model, a.d_q + a.d_kv, a.d_kv),
-        .wo = reader.matrix(layer + "attn_output.weight", c.d_model, a.d_q),
-        .q_bias = {},
-        .k_bias = {},
-        .v_bias = {},
-        .ffn_norm = reader.vector(layer + "ffn_norm.weight", c.d_model),
-        .gate = reader.rows(gate_up, d_ff + d_ff, c.d_model, 0, d_ff),
-        .up = reader.rows(gate_up, d_ff + d_ff, c.d_model, d_ff, d_ff),
-        .down = reader.matrix(layer + "ffn_down.weight", c.d_model, d_ff),
-    };
+    LayerWeights<B> weights;
+    weights.norm = norm(reader, c, n);
+    weights.attention = {.wq = reader.rows(qkv, d_qkv, c.d_model, 0, a.d_q),
+                         .wk = reader.rows(qkv, d_qkv, c.d_model, a.d_q, a.d_kv),
+                         .wv = reader.rows(qkv, d_qkv, c.d_model, a.d_q + a.d_kv, a.d_kv),
+                         .wo = reader.matrix(layer + "attn_output.weight", c.d_model, a.d_q)};
+    weights.feed_forward = {.norm = feed_forward_norm(reader, c, n),
+                            .gate = reader.rows(gate_up, d_ff + d_ff, c.d_model, 0, d_ff),
+                            .up = reader.rows(gate_up, d_ff + d_ff, c.d_model, d_ff, d_ff),
+                            .down = reader.matrix(layer + "ffn_down.weight", c.d_model, d_ff)};
+    return weights;
   }
 };
 

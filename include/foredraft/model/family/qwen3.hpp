@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include <foredraft/model/family/llama.hpp>
-#include <foredraft/model/layer_stack.hpp>
+#include <foredraft/model/layer_weights.hpp>
 
 namespace foredraft::inline v0::family {
 

@@ -1,11 +1,10 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include <foredraft/core/dimension.hpp>
 #include <foredraft/core/index.hpp>
@@ -13,7 +12,7 @@
 #include <foredraft/model/config_reader.hpp>
 #include <foredraft/model/family/llama.hpp>
 #include <foredraft/model/family/qwen3moe.hpp>
-#include <foredraft/model/layer_stack.hpp>
+#include <foredraft/model/layer_weights.hpp>
 #include <foredraft/model/recurrent_weights.hpp>
 
 namespace foredraft::inline v0::family {
@@ -34,11 +33,8 @@ struct Qwen35 : Llama {
   template <typename B, typename Reader>
   static LayerWeights<B> layer(Reader& reader, const ModelConfig& c, int n) {
     LayerWeights<B> weights = mixer<B>(reader, c, n);
-    const std::string layer = prefix(n);
-    const Dim d_ff = c.layers[idx(n)].feed_forward.d_ff;
-    weights.gate = reader.matrix(layer + "ffn_gate.weight", d_ff, c.d_model);
-    weights.up = reader.matrix(layer + "ffn_up.weight", d_ff, c.d_model);
-    weights.down = reader.matrix(layer + "ffn_down.weight", c.d_model, d_ff);
+    weights.feed_forward = feed_forward<B>(reader, c, n);
+    weights.feed_forward.norm = post_attention_norm(reader, c, n);
     return weights;
   }
 
@@ -66,13 +62,17 @@ struct Qwen35 : Llama {
     return config;
   }
 
+  /// The norm before the feed-forward part.
+  template <typename Reader>
+  static auto post_attention_norm(Reader& reader, const ModelConfig& c, int n) {
+    return reader.vector(prefix(n) + "post_attention_norm.weight", c.d_model);
+  }
+
   /// A layer without its feed-forward part.
   template <typename B, typename Reader>
   static LayerWeights<B> mixer(Reader& reader, const ModelConfig& c, int n) {
-    const std::string layer = prefix(n);
     LayerWeights<B> weights;
-    weights.attn_norm = reader.vector(layer + "attn_norm.weight", c.d_model);
-    weights.ffn_norm = reader.vector(layer + "post_attention_norm.weight", c.d_model);
+    weights.norm = norm(reader, c, n);
     if (c.layers[idx(n)].attends()) {
       read_gated_attention<B>(reader, c, n, weights);
     } else {
@@ -138,11 +138,12 @@ struct Qwen35 : Llama {
     const auto half = [&](int first) {
       return rows_of_runs(a.n_heads, 2 * int{a.d_head}, first, a.d_head);
     };
-    to.wq = reader.picked(layer + "attn_q.weight", both, c.d_model, half(0), false);
-    to.w_gate = reader.picked(layer + "attn_q.weight", both, c.d_model, half(a.d_head), true);
-    to.wk = reader.matrix(layer + "attn_k.weight", a.d_kv, c.d_model);
-    to.wv = reader.matrix(layer + "attn_v.weight", a.d_kv, c.d_model);
-    to.wo = reader.matrix(layer + "attn_output.weight", c.d_model, a.d_q);
+    AttentionWeights<B>& w = to.attention;
+    w.wq = reader.picked(layer + "attn_q.weight", both, c.d_model, half(0), false);
+    w.gate = reader.picked(layer + "attn_q.weight", both, c.d_model, half(a.d_head), true);
+    w.wk = reader.matrix(layer + "attn_k.weight", a.d_kv, c.d_model);
+    w.wv = reader.matrix(layer + "attn_v.weight", a.d_kv, c.d_model);
+    w.wo = reader.matrix(layer + "attn_output.weight", c.d_model, a.d_q);
     read_head_norms(reader, c, n, to);
   }
 };
@@ -158,8 +159,9 @@ struct Qwen35Moe : Qwen35 {
   static LayerWeights<B> layer(Reader& reader, const ModelConfig& c, int n) {
     LayerWeights<B> weights = mixer<B>(reader, c, n);
     const FeedForwardShape& f = c.layers[idx(n)].feed_forward;
-    read_experts<B>(reader, c.d_model, f, prefix(n), weights);
-    read_shared_expert<B>(reader, c.d_model, f.d_shared, prefix(n), weights);
+    weights.feed_forward.norm = post_attention_norm(reader, c, n);
+    read_experts<B>(reader, c.d_model, f, prefix(n), weights.feed_forward);
+    read_shared_expert<B>(reader, c.d_model, f.d_shared, prefix(n), weights.feed_forward);
     return weights;
   }
 

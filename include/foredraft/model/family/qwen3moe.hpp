@@ -10,7 +10,7 @@
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/config_reader.hpp>
 #include <foredraft/model/family/llama.hpp>
-#include <foredraft/model/layer_stack.hpp>
+#include <foredraft/model/layer_weights.hpp>
 
 namespace foredraft::inline v0::family {
 
@@ -50,7 +50,7 @@ inline std::vector<int> rows_of_runs(int n_runs, int length, int first, int coun
 /// @param layer  what the names of its tensors begin with
 template <typename B, typename Reader>
 void read_experts(Reader& reader, Dim d_model, const FeedForwardShape& f, const std::string& layer,
-                  LayerWeights<B>& to) {
+                  FeedForwardWeights<B>& to) {
   const Dim all_ff = ConfigReader::all_heads(f.n_experts, f.d_ff);
   const Dim all_model = ConfigReader::all_heads(f.n_experts, d_model);
   if (const std::string both = layer + "ffn_gate_up_exps.weight"; reader.has(both)) {
@@ -76,7 +76,7 @@ inline void read_shared_expert(const ConfigReader& reader, ModelConfig& config) 
 
 template <typename B, typename Reader>
 void read_shared_expert(Reader& reader, Dim d_model, Dim d_shared, const std::string& layer,
-                        LayerWeights<B>& to) {
+                        FeedForwardWeights<B>& to) {
   to.shared = SharedExpertWeights<B>{
       .score = reader.unchanged(layer + "ffn_gate_inp_shexp.weight", 1, d_model),
       .gate = reader.matrix(layer + "ffn_gate_shexp.weight", d_shared, d_model),
@@ -102,16 +102,12 @@ struct Qwen3Moe : Llama {
 
   template <typename B, typename Reader>
   static LayerWeights<B> layer(Reader& reader, const ModelConfig& c, int n) {
-    const AttentionShape& a = c.layers[idx(n)].attention;
-    const std::string layer = prefix(n);
     LayerWeights<B> weights;
-    weights.attn_norm = reader.vector(layer + "attn_norm.weight", c.d_model);
-    weights.wq = reader.matrix(layer + "attn_q.weight", a.d_q, c.d_model);
-    weights.wk = reader.matrix(layer + "attn_k.weight", a.d_kv, c.d_model);
-    weights.wv = reader.matrix(layer + "attn_v.weight", a.d_kv, c.d_model);
-    weights.wo = reader.matrix(layer + "attn_output.weight", c.d_model, a.d_q);
-    weights.ffn_norm = reader.vector(layer + "ffn_norm.weight", c.d_model);
-    read_experts<B>(reader, c.d_model, c.layers[idx(n)].feed_forward, layer, weights);
+    weights.norm = norm(reader, c, n);
+    weights.attention = attention<B>(reader, c, n);
+    weights.feed_forward.norm = feed_forward_norm(reader, c, n);
+    read_experts<B>(reader, c.d_model, c.layers[idx(n)].feed_forward, prefix(n),
+                    weights.feed_forward);
     read_head_norms(reader, c, n, weights);
     return weights;
   }

@@ -10,7 +10,7 @@
 #include <foredraft/model/config.hpp>
 #include <foredraft/model/config_reader.hpp>
 #include <foredraft/model/family/qwen35.hpp>
-#include <foredraft/model/layer_stack.hpp>
+#include <foredraft/model/layer_weights.hpp>
 #include <foredraft/model/recurrent_weights.hpp>
 
 namespace foredraft::inline v0::family {
