@@ -14,32 +14,63 @@ constexpr int kAny = std::numeric_limits<int>::max();
 
 TEST_CASE("of the first answer nothing is known but that what is old lives on") {
   const fd::AnswerLengths lengths;
-  CHECK(lengths.rest(0, kAny).mean == 32);
-  CHECK(lengths.rest(0, kAny).safe == 32);
-  CHECK(lengths.rest(100, kAny).mean == 100);
-  CHECK(lengths.rest(100, 7).mean == 7);
-  CHECK(lengths.rest(100, 7).safe == 7);
+  CHECK(lengths.rest({}, kAny).mean == 32);
+  CHECK(lengths.rest({}, kAny).safe == 32);
+  CHECK(lengths.rest({.length = 100}, kAny).mean == 100);
+  CHECK(lengths.rest({.length = 100}, 7).mean == 7);
+  CHECK(lengths.rest({.length = 100}, 7).safe == 7);
 }
 TEST_CASE("the last answers that became longer tell how long this one may go on") {
   fd::AnswerLengths lengths;
-  for (const int tokens : {10, 50, 90, 130}) lengths.add(tokens);
+  for (const int length : {10, 50, 90, 130}) lengths.add({.length = length});
   CHECK(lengths.n() == 4);
-  CHECK(lengths.rest(0, kAny).mean == Approx((32 + 10 + 50 + 90 + 130) / 5.0));
-  CHECK(lengths.rest(0, kAny).safe == 32);  // of 10, 32, 50, 90 and 130
-  CHECK(lengths.rest(40, kAny).mean == Approx((40 + 10 + 50 + 90) / 4.0));
-  CHECK(lengths.rest(40, kAny).safe == 40);
-  CHECK(lengths.rest(40, 45).mean == Approx((40 + 10 + 45 + 45) / 4.0));
-  CHECK(lengths.rest(130, kAny).mean == 130);
+  CHECK(lengths.rest({}, kAny).mean == Approx((32 + 10 + 50 + 90 + 130) / 5.0));
+  CHECK(lengths.rest({}, kAny).safe == 32);  // of 10, 32, 50, 90 and 130
+  CHECK(lengths.rest({.length = 40}, kAny).mean == Approx((40 + 10 + 50 + 90) / 4.0));
+  CHECK(lengths.rest({.length = 40}, kAny).safe == 40);
+  CHECK(lengths.rest({.length = 40}, 45).mean == Approx((40 + 10 + 45 + 45) / 4.0));
+  CHECK(lengths.rest({.length = 130}, kAny).mean == 130);
 }
-TEST_CASE("answers before the last eight are forgotten") {
+TEST_CASE("of answers to prompts alike the last eight count") {
   fd::AnswerLengths lengths;
-  lengths.add(1'000'000);
-  for (int i = 0; i < 8; ++i) lengths.add(20);
+  lengths.add({.length = 1'000'000});
+  for (int i = 0; i < 8; ++i) lengths.add({.length = 20});
   CHECK(lengths.n() == 9);
-  CHECK(lengths.rest(0, kAny).mean == Approx((32 + 8 * 20) / 9.0));
-  CHECK(lengths.rest(20, kAny).mean == 32);
+  CHECK(lengths.rest({}, kAny).mean == Approx((32 + 8 * 20) / 9.0));
+  CHECK(lengths.rest({.length = 20}, kAny).mean == 32);
+}
+TEST_CASE("answers to prompts of about this length count, others where there are too few") {
+  fd::AnswerLengths lengths;
+  for (int i = 0; i < 8; ++i) {
+    lengths.add({.prompt = 50 + i, .length = 10});
+    lengths.add({.prompt = 600 + 10 * i, .length = 300});
+  }
+  CHECK(lengths.rest({.prompt = 60}, kAny).mean == Approx((32 + 8 * 10) / 9.0));
+  CHECK(lengths.rest({.prompt = 500}, kAny).mean == Approx((32 + 8 * 300) / 9.0));
+  for (int i = 0; i < 6; ++i) lengths.add({.prompt = 40, .length = 100});
+  CHECK(lengths.rest({.prompt = 41}, kAny).mean == Approx((32 + 6 * 100 + 2 * 10) / 9.0));
+  // As many times longer as shorter is as like.
+  fd::AnswerLengths two;
+  two.add({.prompt = 199, .length = 7});
+  for (int i = 0; i < 8; ++i) two.add({.prompt = 24, .length = 9});
+  CHECK(two.rest({.prompt = 99}, kAny).mean == Approx((32 + 7 + 7 * 9) / 9.0));
+  CHECK(two.rest({.prompt = 40}, kAny).mean == Approx((32 + 8 * 9) / 9.0));
+}
+TEST_CASE("answers before the last 32 are forgotten") {
+  fd::AnswerLengths lengths;
+  lengths.add({.prompt = 1000, .length = 500});
+  for (int i = 0; i < 31; ++i) lengths.add({.prompt = 10, .length = 20});
+  CHECK(lengths.rest({.prompt = 1000}, kAny).mean == Approx((32 + 500 + 7 * 20) / 9.0));
+  lengths.add({.prompt = 10, .length = 20});
+  CHECK(lengths.rest({.prompt = 1000}, kAny).mean == Approx((32 + 8 * 20) / 9.0));
+}
+TEST_CASE("what is known of the last answers goes on elsewhere") {
+  fd::AnswerLengths lengths;
+  for (int i = 0; i < 40; ++i) lengths.add({.prompt = i, .length = 3 * i});
   const fd::AnswerLengths same(lengths.last(), lengths.n());
-  CHECK(same.rest(0, kAny).mean == lengths.rest(0, kAny).mean);
-  const fd::AnswerLengths::Last last{100, 5, 5, 5, 5, 5, 5, 5};
-  CHECK(fd::AnswerLengths(last, 1).rest(0, kAny).mean == 66);  // the others are not known
+  for (const int prompt : {0, 20, 39}) {
+    CHECK(same.rest({prompt, 5}, kAny).mean == lengths.rest({prompt, 5}, kAny).mean);
+  }
+  const fd::AnswerLengths::Last last{{{0, 100}, {0, 5}, {0, 5}}};
+  CHECK(fd::AnswerLengths(last, 1).rest({}, kAny).mean == 66);  // the others are not known
 }

@@ -4,25 +4,32 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <iterator>
-#include <tuple>
+#include <span>
 
 #include <foredraft/core/index.hpp>
 
 namespace foredraft::inline v0 {
 
 /// How long an answer will become, by the last ones. Nobody knows, but an investment has to pay in
-/// what is left of it.
+/// what is left of it. Tasks come again, and their prompts are about as long as before: so those
+/// answers count whose prompts were.
 class AnswerLengths {
  public:
-  /// @units tokens, in a ring
-  using Last = std::array<std::int32_t, 8>;
+  /// @units tokens
+  struct Answer {
+    std::int32_t prompt = 0;  ///< before it
+    std::int32_t length = 0;
+
+    friend bool operator==(const Answer&, const Answer&) = default;
+  };
+  static constexpr std::size_t kLast = 32;
+  using Last = std::array<Answer, kLast>;  ///< a ring
 
   AnswerLengths() = default;
   /// @param n  of all answers so far, the last of which are known
   AnswerLengths(const Last& last, std::int64_t n) noexcept : last_(last), n_(n) {}
 
-  void add(int tokens) noexcept { last_[idx(n_++) % last_.size()] = tokens; }
+  void add(Answer answer) noexcept { last_[idx(n_++) % last_.size()] = answer; }
   const Last& last() const noexcept { return last_; }
   std::int64_t n() const noexcept { return n_; }
 
@@ -31,16 +38,16 @@ class AnswerLengths {
     double mean = 0;
     double safe = 0;  ///< only one answer in four had less
   };
-  /// What an answer of `length` tokens will still have: as those of the last ones that became longer,
-  /// and as one more of which nothing is known but that what is old lives on.
+  /// What an answer will still have that is as long as `now` says: as those of eight answers that
+  /// became longer, and as one more of which nothing is known but that what is old lives on.
   /// @param most  that the call allows
-  Rest rest(int length, int most) const noexcept {
-    std::array<int, std::tuple_size_v<Last> + 1> more{};
+  Rest rest(Answer now, int most) const noexcept {
+    std::array<int, kAlike + 1> more{};
     std::size_t n = 0;
-    more[n++] = std::max(length, kUnknown);
-    const auto known = std::min<std::int64_t>(n_, std::ssize(last_));
-    for (std::int64_t i = 0; i < known; ++i) {
-      if (last_[idx(i)] > length) more[n++] = last_[idx(i)] - length;
+    more[n++] = std::max<int>(now.length, kUnknown);
+    std::array<Near, kLast> near{};
+    for (const Near& other : alike(now.prompt, near)) {
+      if (other.length > now.length) more[n++] = other.length - now.length;
     }
     double sum = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -52,7 +59,30 @@ class AnswerLengths {
   }
 
  private:
+  static constexpr std::size_t kAlike = 8;
   static constexpr int kUnknown = 32;  // tokens that an answer goes on of which nothing is known
+
+  struct Near {
+    double ratio = 0;  // of the longer prompt to the shorter one
+    std::int64_t age = 0;
+    int length = 0;
+  };
+  /// The last answers whose prompts are most like one of `prompt` tokens, the newest of equals.
+  std::span<const Near> alike(int prompt, std::span<Near> near) const noexcept {
+    const std::size_t known = std::min(idx(n_), near.size());
+    for (std::size_t age = 0; age < known; ++age) {
+      const Answer& answer = last_[(idx(n_) - 1 - age) % last_.size()];
+      const auto [shorter, longer] = std::minmax({answer.prompt + 1.0, prompt + 1.0});
+      near[age] = {longer / shorter, static_cast<std::int64_t>(age), answer.length};
+    }
+    near = near.first(known);
+    if (known <= kAlike) return near;
+    std::nth_element(near.begin(), near.begin() + kAlike, near.end(),
+                     [](const Near& a, const Near& b) {
+                       return a.ratio != b.ratio ? a.ratio < b.ratio : a.age < b.age;
+                     });
+    return near.first(kAlike);
+  }
 
   Last last_{};
   std::int64_t n_ = 0;

@@ -51,7 +51,7 @@ class Controller {
   /// Another text begins. What was learned stays.
   void begin_text() noexcept {
     if (text_.rounds > 0) {  // a text may be said to begin more than once
-      answers_.add(text_.length);
+      answers_.add(answer());
       for (Watched& w : drafters_) w.doubt = doubt_behind(w);
     }
     text_ = {};
@@ -467,19 +467,22 @@ class Controller {
     }
   }
 
-  AnswerLengths::Rest rest() const noexcept { return answers_.rest(text_.length, tokens_left_); }
+  AnswerLengths::Answer answer() const noexcept {
+    return {std::max(context_ - text_.length, 0), text_.length};
+  }
 
-  /// Seconds that the rest of the answer takes less, where each round that copies nothing brings `gain`
-  /// tokens more than `value`.
-  double expected_saving(double gain, double value) const noexcept {
+  /// Seconds that `rest` tokens of the answer take less, where each round that copies nothing brings
+  /// `gain` tokens more than `value`.
+  double expected_saving(double rest, double gain, double value) const noexcept {
     if (gain <= 0) return 0.0;
     const double slow = (text_.slow_tokens + kFew) / (text_.tokens + kFew);
-    return rest().mean * slow / rate_ * gain / (1 + value + gain);
+    return rest * slow / rate_ * gain / (1 + value + gain);
   }
   /// Of a backlog, the number of last tokens that a model should read; 0 where none is worth it.
   int worth_reading(const Watched& w, int backlog, Limit limit, double value, double step,
                     double read) const noexcept {
-    const double risk = kStake * plain_ * (text_.tokens + rest().safe);
+    const AnswerLengths::Rest rest = answers_.rest(answer(), tokens_left_);
+    const double risk = kStake * plain_ * (text_.tokens + rest.safe);
     const double budget = std::max(risk, trust(w)) + text_.saved;  // losses of this text count, too
     int best = 0;
     double most = 0;
@@ -489,7 +492,8 @@ class Controller {
       if (cost > budget) break;
       const double context = kWithoutContext + (1 - kWithoutContext) * tokens / backlog;
       const double gain = forecast(w, limit, step, context).value() - value;
-      const double worth = std::max(kWorth / w.doubt * expected_saving(gain, value), trust(w));
+      const double worth =
+          std::max(kWorth / w.doubt * expected_saving(rest.mean, gain, value), trust(w));
       if (worth - cost > most) most = worth - cost, best = tokens;
       if (tokens == backlog) break;
     }

@@ -58,7 +58,7 @@ struct ControllerState {
   };
 
   std::vector<Drafter> drafters = {};
-  AnswerLengths::Last answers = {};  ///< tokens of the last texts
+  AnswerLengths::Last answers = {};  ///< the last texts
   std::int64_t n_answers = 0;        ///< of all texts
   double recent_value = 0;  ///< tokens a round that drafters without a model promise, lately
 
@@ -146,8 +146,10 @@ void visit_numbers(State& state, Visit visit) {
     visit(d.interval, 1, 1 << 20, "rounds between two looks");
     visit(d.waited, 0, 1 << 20, "rounds since the last look");
   }
+  constexpr auto kMostLength = std::numeric_limits<std::int32_t>::max();
   for (auto& answer : state.answers) {
-    visit(answer, std::int32_t{0}, std::numeric_limits<std::int32_t>::max(), "tokens of an answer");
+    visit(answer.prompt, std::int32_t{0}, kMostLength, "tokens of a prompt");
+    visit(answer.length, std::int32_t{0}, kMostLength, "tokens of an answer");
   }
   visit(state.n_answers, std::int64_t{0}, kMostTimes, "number of answers");
   visit(state.recent_value, -kMostTokens, kMostTokens, "tokens that drafts promise");
