@@ -39,7 +39,7 @@ TEST_CASE("of answers to prompts alike the last eight count") {
   CHECK(lengths.rest({}, kAny).mean == Approx((32 + 8 * 20) / 9.0));
   CHECK(lengths.rest({.length = 20}, kAny).mean == 32);
 }
-TEST_CASE("answers to prompts of about this length count, others where there are too few") {
+TEST_CASE("answers to prompts of another length say nothing") {
   fd::AnswerLengths lengths;
   for (int i = 0; i < 8; ++i) {
     lengths.add({.prompt = 50 + i, .length = 10});
@@ -47,28 +47,29 @@ TEST_CASE("answers to prompts of about this length count, others where there are
   }
   CHECK(lengths.rest({.prompt = 60}, kAny).mean == Approx((32 + 8 * 10) / 9.0));
   CHECK(lengths.rest({.prompt = 500}, kAny).mean == Approx((32 + 8 * 300) / 9.0));
+  CHECK(lengths.rest({.prompt = 200}, kAny).mean == 32);
   for (int i = 0; i < 6; ++i) lengths.add({.prompt = 40, .length = 100});
   CHECK(lengths.rest({.prompt = 41}, kAny).mean == Approx((32 + 6 * 100 + 2 * 10) / 9.0));
   // As many times longer as shorter is as like.
   fd::AnswerLengths two;
-  two.add({.prompt = 199, .length = 7});
-  for (int i = 0; i < 8; ++i) two.add({.prompt = 24, .length = 9});
+  two.add({.prompt = 149, .length = 7});
+  for (int i = 0; i < 8; ++i) two.add({.prompt = 64, .length = 9});
   CHECK(two.rest({.prompt = 99}, kAny).mean == Approx((32 + 7 + 7 * 9) / 9.0));
-  CHECK(two.rest({.prompt = 40}, kAny).mean == Approx((32 + 8 * 9) / 9.0));
+  CHECK(two.rest({.prompt = 97}, kAny).mean == Approx((32 + 8 * 9) / 9.0));
 }
 TEST_CASE("answers before the last 32 are forgotten") {
   fd::AnswerLengths lengths;
   lengths.add({.prompt = 1000, .length = 500});
   for (int i = 0; i < 31; ++i) lengths.add({.prompt = 10, .length = 20});
-  CHECK(lengths.rest({.prompt = 1000}, kAny).mean == Approx((32 + 500 + 7 * 20) / 9.0));
+  CHECK(lengths.rest({.prompt = 1000}, kAny).mean == Approx((32 + 500) / 2.0));
   lengths.add({.prompt = 10, .length = 20});
-  CHECK(lengths.rest({.prompt = 1000}, kAny).mean == Approx((32 + 8 * 20) / 9.0));
+  CHECK(lengths.rest({.prompt = 1000}, kAny).mean == 32);
 }
 TEST_CASE("what is known of the last answers goes on elsewhere") {
   fd::AnswerLengths lengths;
-  for (int i = 0; i < 40; ++i) lengths.add({.prompt = i, .length = 3 * i});
+  for (int i = 0; i < 40; ++i) lengths.add({.prompt = 100 + i, .length = 3 * i});
   const fd::AnswerLengths same(lengths.last(), lengths.n());
-  for (const int prompt : {0, 20, 39}) {
+  for (const int prompt : {80, 120, 160}) {
     CHECK(same.rest({prompt, 5}, kAny).mean == lengths.rest({prompt, 5}, kAny).mean);
   }
   const fd::AnswerLengths::Last last{{{0, 100}, {0, 5}, {0, 5}}};

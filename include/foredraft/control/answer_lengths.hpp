@@ -11,8 +11,8 @@
 namespace foredraft::inline v0 {
 
 /// How long an answer will become, by the last ones. Nobody knows, but an investment has to pay in
-/// what is left of it. Tasks come again, and their prompts are about as long as before: so those
-/// answers count whose prompts were.
+/// what is left of it. Tasks come again, and their prompts are about as long as before: so of earlier
+/// answers those count whose prompts were about as long as this one.
 class AnswerLengths {
  public:
   /// @units tokens
@@ -38,16 +38,16 @@ class AnswerLengths {
     double mean = 0;
     double safe = 0;  ///< only one answer in four had less
   };
-  /// What an answer will still have that is as long as `now` says: as those of eight answers that
-  /// became longer, and as one more of which nothing is known but that what is old lives on.
+  /// What an answer will still have that is as long as `now` says: as those of up to eight answers
+  /// that became longer, and as one more of which nothing is known but that what is old lives on.
   /// @param most  that the call allows
   Rest rest(Answer now, int most) const noexcept {
-    std::array<int, kAlike + 1> more{};
+    std::array<int, kNearest + 1> more{};
     std::size_t n = 0;
     more[n++] = std::max<int>(now.length, kUnknown);
     std::array<Near, kLast> near{};
-    for (const Near& other : alike(now.prompt, near)) {
-      if (other.length > now.length) more[n++] = other.length - now.length;
+    for (const Near& other : nearest(now.prompt, near)) {
+      if (other.ratio < kAlike && other.length > now.length) more[n++] = other.length - now.length;
     }
     double sum = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -59,8 +59,9 @@ class AnswerLengths {
   }
 
  private:
-  static constexpr std::size_t kAlike = 8;
-  static constexpr int kUnknown = 32;  // tokens that an answer goes on of which nothing is known
+  static constexpr std::size_t kNearest = 8;
+  static constexpr double kAlike = 1.6;  // a prompt so many times as long is that of another task
+  static constexpr int kUnknown = 32;    // tokens that an answer goes on of which nothing is known
 
   struct Near {
     double ratio = 0;  // of the longer prompt to the shorter one
@@ -68,7 +69,7 @@ class AnswerLengths {
     int length = 0;
   };
   /// The last answers whose prompts are most like one of `prompt` tokens, the newest of equals.
-  std::span<const Near> alike(int prompt, std::span<Near> near) const noexcept {
+  std::span<const Near> nearest(int prompt, std::span<Near> near) const noexcept {
     const std::size_t known = std::min(idx(n_), near.size());
     for (std::size_t age = 0; age < known; ++age) {
       const Answer& answer = last_[(idx(n_) - 1 - age) % last_.size()];
@@ -76,12 +77,12 @@ class AnswerLengths {
       near[age] = {longer / shorter, static_cast<std::int64_t>(age), answer.length};
     }
     near = near.first(known);
-    if (known <= kAlike) return near;
-    std::nth_element(near.begin(), near.begin() + kAlike, near.end(),
+    if (known <= kNearest) return near;
+    std::nth_element(near.begin(), near.begin() + kNearest, near.end(),
                      [](const Near& a, const Near& b) {
                        return a.ratio != b.ratio ? a.ratio < b.ratio : a.age < b.age;
                      });
-    return near.first(kAlike);
+    return near.first(kNearest);
   }
 
   Last last_{};
