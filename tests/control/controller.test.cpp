@@ -488,9 +488,9 @@ TEST_CASE("a model reads of a long prompt the end, and never before the first to
 namespace {
 
 /// The drafters are known, and that a long reading may pay.
-void have_long_answers(fd::Chain<>& chain, int prompt = 20) {
+void have_long_answers(fd::Chain<>& chain) {
   for (int answer = 0; answer < 8; ++answer) {
-    sim::Rounds(chain, sim::usual_pass, prompt).run(400);
+    sim::Rounds(chain, sim::usual_pass, 20).run(400);
     chain.reset();
   }
 }
@@ -547,7 +547,7 @@ TEST_CASE("a model reads in pieces: no token waits for a long reading") {
         .acceptance = 0.9, .seconds = 0.003, .model = true, .read_seconds = read_seconds};
     const std::vector<sim::Nature> natures{model};
     auto chain = sim::chain_of(natures);
-    have_long_answers(chain, 500);
+    have_long_answers(chain);
     const auto& drafter = *chain.part(0).get<sim::Drafter>();
     const int before = drafter.read_in_all();
     sim::Rounds rounds(chain, sim::usual_pass, 500);
@@ -575,9 +575,9 @@ TEST_CASE("a reading stops where a lookup copies") {
       {.acceptance = 0.0, .seconds = 2e-6},
       {.acceptance = 0.8, .seconds = 0.005, .model = true, .read_seconds = 0.0008}};
   auto chain = sim::chain_of(natures);
-  have_long_answers(chain, 700);
+  have_long_answers(chain);
   natures[0].acceptance = 0.97;
-  have_long_answers(chain, 700);
+  have_long_answers(chain);
   natures[0].acceptance = 0.0;
   const auto& drafter = *chain.part(1).get<sim::Drafter>();
   sim::Rounds rounds(chain, sim::usual_pass, 700);
@@ -594,7 +594,7 @@ TEST_CASE("a reading that is dearer than it was thought is not read to its end")
   std::vector<sim::Nature> natures{
       {.acceptance = 0.8, .seconds = 0.005, .model = true, .read_seconds = 0.0008}};
   auto chain = sim::chain_of(natures);
-  have_long_answers(chain, 500);
+  have_long_answers(chain);
   natures[0].read_seconds = 0.005;
   const auto& drafter = *chain.part(0).get<sim::Drafter>();
   sim::Rounds rounds(chain, sim::usual_pass, 500);
@@ -609,7 +609,7 @@ TEST_CASE("a model that still reads takes no round from one that drafts") {
       {.acceptance = 0.8, .seconds = 0.005, .model = true, .read_seconds = 0.0001},
       {.acceptance = 0.95, .seconds = 0.005, .model = true, .read_seconds = 0.002}};
   auto chain = sim::chain_of(natures);
-  have_long_answers(chain, 500);
+  have_long_answers(chain);
   sim::Rounds rounds(chain, sim::usual_pass, 500);
   rounds.run(10);
   for (int n = 0; n < 100; ++n) {

@@ -12,7 +12,7 @@ namespace foredraft::inline v0 {
 
 /// How long an answer will become, by the last ones. Nobody knows, but an investment has to pay in
 /// what is left of it. Tasks come again, and their prompts are about as long as before: so of earlier
-/// answers those count whose prompts were about as long as this one.
+/// answers those count whose prompts were about as long as this one, and any where there are none.
 class AnswerLengths {
  public:
   /// @units tokens
@@ -45,9 +45,12 @@ class AnswerLengths {
     std::array<int, kNearest + 1> more{};
     std::size_t n = 0;
     more[n++] = std::max<int>(now.length, kUnknown);
-    std::array<Near, kLast> near{};
-    for (const Near& other : nearest(now.prompt, near)) {
-      if (other.ratio < kAlike && other.length > now.length) more[n++] = other.length - now.length;
+    std::array<Near, kLast> all{};
+    const std::span<const Near> near = nearest(now.prompt, all);
+    const bool known = std::any_of(near.begin(), near.end(), is_alike);
+    for (const Near& other : near) {
+      if (known && !is_alike(other)) continue;
+      if (other.length > now.length) more[n++] = other.length - now.length;
     }
     double sum = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -68,6 +71,8 @@ class AnswerLengths {
     std::int64_t age = 0;
     int length = 0;
   };
+  static bool is_alike(const Near& other) noexcept { return other.ratio < kAlike; }
+
   /// The last answers whose prompts are most like one of `prompt` tokens, the newest of equals.
   std::span<const Near> nearest(int prompt, std::span<Near> near) const noexcept {
     const std::size_t known = std::min(idx(n_), near.size());
