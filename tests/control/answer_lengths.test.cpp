@@ -33,13 +33,13 @@ TEST_CASE("the last answers that became longer tell how long this one may go on"
 }
 TEST_CASE("of answers to prompts alike the last eight count") {
   fd::AnswerLengths lengths;
-  lengths.add({.length = 1'000'000});
+  for (int i = 0; i < 24; ++i) lengths.add({.length = 1'000'000});
   for (int i = 0; i < 8; ++i) lengths.add({.length = 20});
-  CHECK(lengths.n() == 9);
+  CHECK(lengths.n() == 32);
   CHECK(lengths.rest({}, kAny).mean == Approx((32 + 8 * 20) / 9.0));
   CHECK(lengths.rest({.length = 20}, kAny).mean == 32);
 }
-TEST_CASE("answers to prompts of another length say nothing beside those to prompts alike") {
+TEST_CASE("answers to prompts of another length count where there are fewer than three alike") {
   fd::AnswerLengths lengths;
   for (int i = 0; i < 8; ++i) {
     lengths.add({.prompt = 50 + i, .length = 10});
@@ -47,8 +47,9 @@ TEST_CASE("answers to prompts of another length say nothing beside those to prom
   }
   CHECK(lengths.rest({.prompt = 60}, kAny).mean == Approx((32 + 8 * 10) / 9.0));
   CHECK(lengths.rest({.prompt = 500}, kAny).mean == Approx((32 + 8 * 300) / 9.0));
-  // Where there is none alike, the nearest are better than nothing.
-  CHECK(lengths.rest({.prompt = 5}, kAny).mean == Approx((32 + 8 * 10) / 9.0));
+  CHECK(lengths.rest({.prompt = 5}, kAny).mean == Approx((32 + 3 * 10) / 4.0));
+  lengths.add({.prompt = 5, .length = 40});
+  CHECK(lengths.rest({.prompt = 5}, kAny).mean == Approx((32 + 40 + 2 * 10) / 4.0));
   for (int i = 0; i < 6; ++i) lengths.add({.prompt = 40, .length = 100});
   CHECK(lengths.rest({.prompt = 41}, kAny).mean == Approx((32 + 6 * 100 + 2 * 10) / 9.0));
   // As many times longer as shorter is as like.
@@ -62,9 +63,9 @@ TEST_CASE("answers before the last 32 are forgotten") {
   fd::AnswerLengths lengths;
   lengths.add({.prompt = 1000, .length = 500});
   for (int i = 0; i < 31; ++i) lengths.add({.prompt = 10, .length = 20});
-  CHECK(lengths.rest({.prompt = 1000}, kAny).mean == Approx((32 + 500) / 2.0));
+  CHECK(lengths.rest({.prompt = 1000}, kAny).mean == Approx((32 + 500 + 2 * 20) / 4.0));
   lengths.add({.prompt = 10, .length = 20});
-  CHECK(lengths.rest({.prompt = 1000}, kAny).mean == Approx((32 + 8 * 20) / 9.0));
+  CHECK(lengths.rest({.prompt = 1000}, kAny).mean == Approx((32 + 3 * 20) / 4.0));
 }
 TEST_CASE("what is known of the last answers goes on elsewhere") {
   fd::AnswerLengths lengths;

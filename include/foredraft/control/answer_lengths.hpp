@@ -12,7 +12,7 @@ namespace foredraft::inline v0 {
 
 /// How long an answer will become, by the last ones. Nobody knows, but an investment has to pay in
 /// what is left of it. Tasks come again, and their prompts are about as long as before: so of earlier
-/// answers those count whose prompts were about as long as this one, and any where there are none.
+/// answers those count whose prompts were about as long as this one.
 class AnswerLengths {
  public:
   /// @units tokens
@@ -45,11 +45,8 @@ class AnswerLengths {
     std::array<int, kNearest + 1> more{};
     std::size_t n = 0;
     more[n++] = std::max<int>(now.length, kUnknown);
-    std::array<Near, kLast> all{};
-    const std::span<const Near> near = nearest(now.prompt, all);
-    const bool known = std::any_of(near.begin(), near.end(), is_alike);
-    for (const Near& other : near) {
-      if (known && !is_alike(other)) continue;
+    std::array<Near, kLast> near{};
+    for (const Near& other : nearest(now.prompt, near)) {
       if (other.length > now.length) more[n++] = other.length - now.length;
     }
     double sum = 0;
@@ -63,6 +60,7 @@ class AnswerLengths {
 
  private:
   static constexpr std::size_t kNearest = 8;
+  static constexpr std::size_t kFew = 3;
   static constexpr double kAlike = 1.6;  // a prompt so many times as long is that of another task
   static constexpr int kUnknown = 32;    // tokens that an answer goes on of which nothing is known
 
@@ -71,23 +69,23 @@ class AnswerLengths {
     std::int64_t age = 0;
     int length = 0;
   };
-  static bool is_alike(const Near& other) noexcept { return other.ratio < kAlike; }
 
-  /// The last answers whose prompts are most like one of `prompt` tokens, the newest of equals.
+  /// The last answers to prompts like one of `prompt` tokens, the newest of equals first; and the
+  /// nearest few in any case.
   std::span<const Near> nearest(int prompt, std::span<Near> near) const noexcept {
-    const std::size_t known = std::min(idx(n_), near.size());
-    for (std::size_t age = 0; age < known; ++age) {
+    near = near.first(std::min(idx(n_), near.size()));
+    for (std::size_t age = 0; age < near.size(); ++age) {
       const Answer& answer = last_[(idx(n_) - 1 - age) % last_.size()];
       const auto [shorter, longer] = std::minmax({answer.prompt + 1.0, prompt + 1.0});
       near[age] = {longer / shorter, static_cast<std::int64_t>(age), answer.length};
     }
-    near = near.first(known);
-    if (known <= kNearest) return near;
-    std::nth_element(near.begin(), near.begin() + kNearest, near.end(),
-                     [](const Near& a, const Near& b) {
-                       return a.ratio != b.ratio ? a.ratio < b.ratio : a.age < b.age;
-                     });
-    return near.first(kNearest);
+    std::sort(near.begin(), near.end(), [](const Near& a, const Near& b) {
+      return a.ratio != b.ratio ? a.ratio < b.ratio : a.age < b.age;
+    });
+    near = near.first(std::min(near.size(), kNearest));
+    std::size_t n = std::min(near.size(), kFew);
+    while (n < near.size() && near[n].ratio < kAlike) ++n;
+    return near.first(n);
   }
 
   Last last_{};
