@@ -217,6 +217,10 @@ class Headers(Tree):
         self.check("#pragma once\nusing namespace std;\n", "a.hpp:2: using namespace")
         self.check("#pragma once\nvoid f() { assert(true); }\n", "instead of assert")
         self.check("#pragma once\n#define MAX 3\n", "macros")
+        for bare in "a.b = {\n.c = 3}", "if (a) *b = {.c = 3}", "{ a_[0] = {.c = 3}":
+            self.check(f"#pragma once\n{bare};\n", "nvcc")
+        for named in "a = T{.c = 3}", "T a = {.c = 3}", "f({.c = 3})", "T{.a = {.c = 3}}":
+            self.check(f"#pragma once\n{named};\n")
 
     def test_missing_test(self):
         self.check("#pragma once\n")

@@ -14,6 +14,7 @@ FORBIDDEN = {
     r"(?<![_\w])assert\s*\(": "throw foredraft::Error instead of assert",
     r"\bstd::(?:cout|cerr|clog)\b": "a library does not print",
     r"(?<![\w])(?:std::)?f?printf\s*\(": "a library does not print",
+    r"(?:^|[;{})]\s)\s*[\w*][\w.>()\[\]*-]*\s=\s\{\s*\.\w": "name the type: nvcc drops the members' names",
     r"^\s*#\s*define\s+(?!FOREDRAFT_|PCRE2_CODE_UNIT_WIDTH\b)\w+": "macros are called FOREDRAFT_...",
 }
 

@@ -116,9 +116,9 @@ class ModelTreeDrafter : public DrafterBase {
     if (best_first_) {
       tree_.begin(draft, *settings_.best_first, limit, model_.max_nodes());
     } else {
-      plan_ = {.depth = std::min(limit.depth, planned_levels()),
-               .left = std::min(limit.nodes, DraftTree::kMaxNodes - 1),
-               .stop_below = limit.stop_below};
+      plan_ = Plan{.depth = std::min(limit.depth, planned_levels()),
+                   .left = std::min(limit.nodes, DraftTree::kMaxNodes - 1),
+                   .stop_below = limit.stop_below};
     }
     next(draft);
   }

@@ -398,10 +398,10 @@ class LayerStack {
                                .n_experts = f.n_experts,
                                .n_used = f.n_used};
       if (w.shared) {
-        args.shared = {.score = &w.shared->score,
-                       .gate = &w.shared->gate,
-                       .up = &w.shared->up,
-                       .down = &w.shared->down};
+        args.shared = SharedExpert<Worker>{.score = &w.shared->score,
+                                           .gate = &w.shared->gate,
+                                           .up = &w.shared->up,
+                                           .down = &w.shared->down};
       }
       worker.mixture(args);
     }

@@ -64,7 +64,7 @@ class AccessRecord {
     return nullptr;
   }
 
-  void written_by_host() noexcept { *this = {.written_ = 1}; }
+  void written_by_host() noexcept { *this = AccessRecord{.written_ = 1}; }
 
   // Public, so that this is an aggregate; nobody else looks at them.
   std::uint32_t written_ = 0;     // phase of the last write

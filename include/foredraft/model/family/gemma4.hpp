@@ -72,7 +72,7 @@ struct Gemma4 : Llama {
     for (std::size_t n = 0; n < idx(n_layers); ++n) {
       LayerShape layer{.attention = with_kv_heads(windows[n] ? near : full, n_kv_heads[n])};
       detail::require(d_ff[n] > 0, "a feed_forward_length of 0", "more");
-      layer.feed_forward = {.activation = Activation::kGeluTanh, .d_ff = d_ff[n]};
+      layer.feed_forward = FeedForwardShape{.activation = Activation::kGeluTanh, .d_ff = d_ff[n]};
       config.layers.push_back(layer);
     }
     share_keys(reader, config.layers);

@@ -49,7 +49,8 @@ struct NemotronH : Llama {
       if (n_kv_heads[n] > 0) {
         layer.attention = with_kv_heads(attention, n_kv_heads[n]);
       } else if (d_ff[n] > 0) {
-        layer.feed_forward = {.activation = Activation::kReluSquared, .d_ff = d_ff[n]};
+        layer.feed_forward =
+            FeedForwardShape{.activation = Activation::kReluSquared, .d_ff = d_ff[n]};
       } else {
         layer.recurrent = Mamba2::scan(reader);
       }
@@ -69,10 +70,11 @@ struct NemotronH : Llama {
     } else {
       const Dim d_ff = shape.feed_forward.d_ff;
       // What the activation is of is the gate; the file calls it "up".
-      weights.feed_forward = {.norm = norm(reader, c, n),
-                              .gate = reader.matrix(prefix(n) + "ffn_up.weight", d_ff, c.d_model),
-                              .down = reader.matrix(prefix(n) + "ffn_down.weight", c.d_model, d_ff),
-                              .has_up = false};
+      weights.feed_forward = FeedForwardWeights<B>{
+          .norm = norm(reader, c, n),
+          .gate = reader.matrix(prefix(n) + "ffn_up.weight", d_ff, c.d_model),
+          .down = reader.matrix(prefix(n) + "ffn_down.weight", c.d_model, d_ff),
+          .has_up = false};
     }
     return weights;
   }

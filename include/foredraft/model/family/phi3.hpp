@@ -56,14 +56,16 @@ struct Phi3 : Llama {
     const Dim d_qkv = a.d_q + a.d_kv + a.d_kv;
     LayerWeights<B> weights;
     weights.norm = norm(reader, c, n);
-    weights.attention = {.wq = reader.rows(qkv, d_qkv, c.d_model, 0, a.d_q),
-                         .wk = reader.rows(qkv, d_qkv, c.d_model, a.d_q, a.d_kv),
-                         .wv = reader.rows(qkv, d_qkv, c.d_model, a.d_q + a.d_kv, a.d_kv),
-                         .wo = reader.matrix(layer + "attn_output.weight", c.d_model, a.d_q)};
-    weights.feed_forward = {.norm = feed_forward_norm(reader, c, n),
-                            .gate = reader.rows(gate_up, d_ff + d_ff, c.d_model, 0, d_ff),
-                            .up = reader.rows(gate_up, d_ff + d_ff, c.d_model, d_ff, d_ff),
-                            .down = reader.matrix(layer + "ffn_down.weight", c.d_model, d_ff)};
+    weights.attention =
+        AttentionWeights<B>{.wq = reader.rows(qkv, d_qkv, c.d_model, 0, a.d_q),
+                            .wk = reader.rows(qkv, d_qkv, c.d_model, a.d_q, a.d_kv),
+                            .wv = reader.rows(qkv, d_qkv, c.d_model, a.d_q + a.d_kv, a.d_kv),
+                            .wo = reader.matrix(layer + "attn_output.weight", c.d_model, a.d_q)};
+    weights.feed_forward =
+        FeedForwardWeights<B>{.norm = feed_forward_norm(reader, c, n),
+                              .gate = reader.rows(gate_up, d_ff + d_ff, c.d_model, 0, d_ff),
+                              .up = reader.rows(gate_up, d_ff + d_ff, c.d_model, d_ff, d_ff),
+                              .down = reader.matrix(layer + "ffn_down.weight", c.d_model, d_ff)};
     return weights;
   }
 };
