@@ -302,6 +302,28 @@ def trees(results):
     return "\n\n".join(parts)
 
 
+def simulated(results):
+    """Decoding over plain decoding on machines that were measured, without and with draft models."""
+    parts = []
+    for model, result in measured.load(results, "simulated").items():
+        prompts = result["prompts"]
+        rows = []
+        for machine in prompts[0]["machines"]:
+            for draft, step in result["steps"].items():
+                def of(prompt):
+                    return prompt["machines"][machine][draft]
+
+                means = measured.by_group(prompts, lambda prompt: of(prompt)["ratio"])
+                worst = min(of(prompt)["ratio"] for prompt in prompts)
+                a_pass = sum(prompt["tokens"] for prompt in prompts) / sum(of(prompt)["rounds"] for prompt in prompts)
+                name = {**MACHINES, "zen3": "Zen 3"}.get(machine, machine)
+                rows.append([f"{name}, " + (f"{draft}, {step:.2f}" if draft else "no draft model"),
+                             *(f"{value:.2f}" for value in (*means.values(), worst, a_pass))])
+        head = [model, *(group.split("_")[0] for group in means), "worst prompt", "tokens a pass"]
+        parts += [f"From `bench/results/simulated-{model}.json`.", table(head, rows)]
+    return "\n\n".join(parts)
+
+
 def gpu_plan(results):
     """Weights that a multiprocessor of a GPU has on their way, by the compiled kernels."""
     path = results / "gpu-plan.json"
@@ -651,7 +673,8 @@ TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmu
           "constrained": constrained, "masks": masks, "proposals": proposals, "recurrent": recurrent, "plain": plain,
           "second_turn": second_turn, "gpu": gpu, "gpu_chains": gpu_chains}
 OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "xsimd": xsimd, "cache_formats": cache_formats,
-                   "long_context": long_context, "trees": trees, "gpu_plan": gpu_plan}
+                   "long_context": long_context, "trees": trees, "simulated": simulated,
+                   "gpu_plan": gpu_plan}
 MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 
 

@@ -27,10 +27,10 @@
 #include <foredraft/constraint/json_schema.hpp>
 #include <foredraft/constraint/piece_trie.hpp>
 #include <foredraft/constraint/regex.hpp>
-#include <foredraft/io/chat_format.hpp>
 
 #include "../support/program.hpp"
 #include "model_path.hpp"
+#include "prompts.hpp"
 #include "session.hpp"
 
 namespace {
@@ -92,11 +92,7 @@ class Answers {
   }
 
   std::vector<fd::TokenId> encode(const std::string& text) const {
-    const fd::Tokenizer& tokenizer = models_.target.tokenizer();
-    const auto chat = fd::recognize_chat_template(tokenizer.vocabulary().chat_template());
-    const fd::ChatMessage message{"user", text};
-    return tokenizer.encode(fd::format_chat(chat, {&message, 1}),
-                            {.add_bos = true, .parse_special = true});
+    return cli::encode_prompt(models_.target.tokenizer(), text, false);
   }
 
   static std::string constrained_by(const Json& asked) {

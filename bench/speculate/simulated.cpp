@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,13 +24,13 @@
 
 #include <foredraft/acceptance/sample_and_match.hpp>
 #include <foredraft/decoder.hpp>
-#include <foredraft/io/chat_format.hpp>
 
 #include "../support/program.hpp"
 #include "draft.hpp"
 #include "draft_over.hpp"
 #include "model_path.hpp"
 #include "models.hpp"
+#include "prompts.hpp"
 #include "speculation.hpp"
 
 namespace {
@@ -37,7 +38,7 @@ namespace {
 namespace fd = foredraft;
 using Json = nlohmann::ordered_json;
 
-/// Its clock, which nothing but passes moves on.
+/// A machine by its passes; nothing else moves the clock on.
 class Machine {
  public:
   static double now() { return seconds_; }
@@ -49,10 +50,12 @@ class Machine {
   explicit Machine(const std::filesystem::path& file)
       : name_(file.parent_path().filename().string()) {
     std::ifstream in(file);
+    if (!in) throw std::invalid_argument(file.string() + " cannot be read");
     const Json result = Json::parse(in);
     for (const auto& [rows, seconds] : result.at("pass_seconds").at("256").items()) {
       measured_[std::stoi(rows)] = seconds.at("median");
     }
+    if (measured_.size() < 2) throw std::invalid_argument(file.string() + " has too few passes");
   }
 
   const std::string& name() const { return name_; }
@@ -164,7 +167,7 @@ class Session {
       } else if (models.draft) {
         auto& on_cpu = dynamic_cast<cli::ModelOn<cli::Model, cli::Draft>&>(*models.draft);
         draft_ = std::make_unique<TimedModel>(TimedModel{&on_cpu.model, &machine, step});
-        cli::Cache cache(on_cpu.shape(), kContext);
+        cli::Cache cache(on_cpu.shape(), models.draft_context(kContext));
         chosen.add(kind.name, cli::draft_over(*draft_, std::move(cache), models, method));
       }
     }
@@ -186,8 +189,8 @@ int run(const Arguments& args) {
   for (const Machine& machine : machines)
     sessions.push_back(std::make_unique<Session>(models, machine, args.step));
   const fd::Tokenizer& tokenizer = models.target.tokenizer();
-  const auto chat = fd::recognize_chat_template(tokenizer.vocabulary().chat_template());
   std::ifstream in(args.prompts);
+  if (!in) throw std::invalid_argument(args.prompts + " cannot be read");
   std::map<std::string, int> seen;
   for (std::string line; std::getline(in, line);) {
     const Json prompt = Json::parse(line);
@@ -195,9 +198,7 @@ int run(const Arguments& args) {
     const bool asked =
         args.groups.empty() || std::ranges::find(args.groups, group) != args.groups.end();
     if (!asked || (args.limit > 0 && ++seen[group] > args.limit)) continue;
-    const fd::ChatMessage message{"user", prompt.at("prompt")};
-    const auto tokens = tokenizer.encode(fd::format_chat(chat, {&message, 1}),
-                                         {.add_bos = true, .parse_special = true});
+    const auto tokens = cli::encode_prompt(tokenizer, prompt.at("prompt"), false);
     for (auto& session : sessions) {
       Json reply{{"id", prompt.at("id")}, {"group", group}, {"prompt_tokens", tokens.size()}};
       reply.update(session->answer(tokens, args.n));
@@ -215,6 +216,7 @@ int main(int argc, char** argv) {
   app.add_option("-m,--model", args.target, "a file, or a name")->capture_default_str();
   app.add_option("-d,--draft", args.draft, "a draft model");
   app.add_option("--step", args.step, "a pass of the draft model, in passes of the target")
+      ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--passes", args.machines, "results of bench.goals")->capture_default_str();
   app.add_option("-f,--prompts", args.prompts)->capture_default_str();
