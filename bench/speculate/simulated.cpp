@@ -3,8 +3,9 @@
 // and on every machine whose passes were measured once. As JSON, one object a line: an answer.
 //
 // A pass of the target takes the seconds that bench.goals measured for so many rows (at 256 positions, between two of
-// them, and beyond the last, the line through both). One of the draft model takes `step` times as long. Lookups, and reading the prompt by the
-// target, take none: ratios are those of decoding. A session answers all prompts, one after the other, as a program's.
+// them, and beyond the last, the line through both). One of the draft model takes `step` times as long. Lookups, and
+// reading the prompt by the target, take none: ratios are those of decoding. A session answers all prompts, one after the
+// other, as a program's.
 // simulated.py runs it for several machines and draft models, and writes the result file.
 
 #include <algorithm>
