@@ -123,7 +123,7 @@ class Controller {
     fixed_ = limit.fixed;
     context_ = context;
     tokens_left_ = tokens_left;
-    drafting_ = 0;
+    drafting_ = invested_ = 0;
     reading_ = copying_ = false;
     if (fixed_) return;
     plain_ = passes()[1];
@@ -165,7 +165,7 @@ class Controller {
     if (limit.depth == 0) return std::nullopt;
     if (!copying_) set_prices(slow_);
     const double step = w.step_seconds > 0 ? w.step_seconds : kGuessedStep * plain_;
-    const double read = w.read_seconds > 0 ? w.read_seconds : kGuessedRead * plain_;
+    const double read = w.read_seconds > 0 ? w.read_seconds : guessed_read();
     w.forecast = forecast(w, limit, step);
     w.parked = true;
     if (backlog <= kShortBacklog) {
@@ -224,7 +224,7 @@ class Controller {
       }
     };
     const double guessed_step = kGuessedStep * passes()[1];
-    const double guessed_read = kGuessedRead * passes()[1];
+    const double guessed_read = this->guessed_read();
     if (backlog <= kShortBacklog) {
       if (depth > 0) learn(w.step_seconds, guessed_step, seconds / depth);
       drafting_ = depth * w.step_seconds;
@@ -232,11 +232,12 @@ class Controller {
     }
     // While a level was not measured it takes what was guessed, unless that is clearly too little.
     const double dearer = seconds / (backlog * guessed_read + depth * guessed_step);
-    if (w.step_seconds == 0 && dearer > 2) w.step_seconds = guessed_step * std::min(dearer, 4.0);
+    if (w.step_seconds == 0 && dearer > 3) w.step_seconds = guessed_step * std::min(dearer, 4.0);
     const double step = w.step_seconds > 0 ? w.step_seconds : guessed_step;
     drafting_ = depth * step;
     const double reading = seconds - depth * step;
     if (reading > 0) learn(w.read_seconds, guessed_read, reading / backlog);
+    invested_ = backlog * w.read_seconds;
   }
   /// It drafted to a fixed depth, of which nothing is learned that a choice needs.
   void passed_on(std::size_t i) noexcept { ++drafters_[i].passed_on; }
@@ -443,12 +444,14 @@ class Controller {
   double credit() const noexcept { return kAdvance + kLoss * text_.tokens + text_.won; }
 
   /// What the round's draft brought, less what it should cost: a pass that was late, or a model that
-  /// ran for the first time, is not the draft's doing. An investment has bounds of its own.
+  /// ran for the first time, is not the draft's doing. An investment has bounds of its own, but what it
+  /// takes of what was won cannot be spent a second time.
   /// @param pass  of so many rows @units seconds
   void balance(const Round& round, double pass) noexcept {
     const double cost = pass - plain_ + (reading_ ? 0.0 : drafting_);
     text_.won += static_cast<double>(round.tokens.size()) - 1 - cost / plain_;
-    drafting_ = 0;
+    text_.won -= std::min(std::max(text_.won, 0.0), invested_ / plain_);
+    drafting_ = invested_ = 0;
   }
 
   /// Whose nodes were verified, and whose accepted.
@@ -467,6 +470,12 @@ class Controller {
     }
   }
 
+  /// Seconds that a model takes to read a token: as a row of a long pass of the target, in small.
+  double guessed_read() const noexcept {
+    constexpr int kLong = PassCost::kMostRows;
+    return kGuessedStep * (passes()[kLong] - passes()[kLong / 2]) / (kLong / 2);
+  }
+
   AnswerLengths::Answer answer() const noexcept {
     return {std::max(context_ - text_.length, 0), text_.length};
   }
@@ -482,8 +491,9 @@ class Controller {
   int worth_reading(const Watched& w, int backlog, Limit limit, double value, double step,
                     double read) const noexcept {
     const AnswerLengths::Rest rest = answers_.rest(answer(), tokens_left_);
-    const double risk = kStake * plain_ * (text_.tokens + rest.safe);
-    const double budget = std::max(risk, trust(w)) + text_.saved;  // losses of this text count, too
+    const double risk = plain_ * std::max(kStake * (text_.tokens + rest.safe) - kAdvance, 0.0);
+    double budget = std::max(risk, trust(w)) + text_.saved;  // losses of this text count, too
+    if (!known(w)) budget = std::min(budget, kFaith * plain_);
     int best = 0;
     double most = 0;
     for (const int reading : kReadings) {
@@ -570,7 +580,8 @@ class Controller {
   int tokens_left_ = std::numeric_limits<int>::max();
   bool reading_ = false;  // this round pays for a model's backlog
   bool copying_ = false;  // ... or drafters without a model promise much
-  double drafting_ = 0;   // seconds of the model that drafts in this round, but for reading
+  double drafting_ = 0;   // seconds of the model that drafts in this round, but for reading ...
+  double invested_ = 0;   // ... and what reading should take
   double plain_ = 1;      // seconds of a pass of one row
   double rate_ = 1;       // tokens a second that time is worth
   ControllerState::Growth recent_;
