@@ -223,20 +223,20 @@ class Controller {
         mean += 0.25 * (std::min(sample, 2 * mean) - mean);
       }
     };
-    const double guessed_step = kGuessedStep * passes()[1];
-    const double guessed_read = this->guessed_read();
+    const double step_guess = kGuessedStep * passes()[1];
+    const double read_guess = guessed_read();
     if (backlog <= kShortBacklog) {
-      if (depth > 0) learn(w.step_seconds, guessed_step, seconds / depth);
+      if (depth > 0) learn(w.step_seconds, step_guess, seconds / depth);
       drafting_ = depth * w.step_seconds;
       return;
     }
     // While a level was not measured it takes what was guessed, unless that is clearly too little.
-    const double dearer = seconds / (backlog * guessed_read + depth * guessed_step);
-    if (w.step_seconds == 0 && dearer > 3) w.step_seconds = guessed_step * std::min(dearer, 4.0);
-    const double step = w.step_seconds > 0 ? w.step_seconds : guessed_step;
+    const double dearer = seconds / (backlog * read_guess + depth * step_guess);
+    if (w.step_seconds == 0 && dearer > 3) w.step_seconds = step_guess * std::min(dearer, 4.0);
+    const double step = w.step_seconds > 0 ? w.step_seconds : step_guess;
     drafting_ = depth * step;
     const double reading = seconds - depth * step;
-    if (reading > 0) learn(w.read_seconds, guessed_read, reading / backlog);
+    if (reading > 0) learn(w.read_seconds, read_guess, reading / backlog);
     invested_ = backlog * w.read_seconds;
   }
   /// It drafted to a fixed depth, of which nothing is learned that a choice needs.
