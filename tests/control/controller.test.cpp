@@ -23,7 +23,7 @@ struct Outcome {
   double best_of_plain;
 };
 Outcome play(const std::vector<sim::Nature>& natures, const sim::Pass& pass) {
-  constexpr int kTexts = 40;
+  constexpr int kTexts = 20;
   double rate = 0;
   for (std::uint64_t seed = 0; seed < kTexts; ++seed) {
     auto chain = sim::chain_of(natures, 100 * seed);
