@@ -12,7 +12,7 @@ function(foredraft_add_kernels target)
   # Read here, not where this file is included: the lists are then the function's, whoever calls it.
   include(${CMAKE_CURRENT_FUNCTION_LIST_DIR}/foredraft_instruction_sets.cmake)
   # Where a loop begins in a line of the instruction cache must not depend on what is linked before it: attention was
-  # seen to take a quarter longer in one program than in another.
+  # slower in one program than in another.
   set(optimised -O3 -falign-functions=64 -falign-loops=32)
   set(optimised_loader -O2)
   if(FOREDRAFT_NARROW_KERNELS)

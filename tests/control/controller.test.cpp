@@ -346,7 +346,7 @@ TEST_CASE("a change of text is noticed within twenty rounds") {
     CHECK(of_best > right);
   };
   play_change({lookup}, 0.96, 0.97);
-  play_change({model}, 0.89, 0.96);
+  play_change({model}, 0.9, 0.96);
   play_change({lookup, model}, 0.93, 0.97);
 }
 

@@ -99,7 +99,7 @@ class AcceptanceEstimate {
   // Some 740 trials count in the slow memory, 20 in the fast one.
   static constexpr double kSlowKeep = 1.0 - 1.0 / 740.0;
   static constexpr double kFastKeep = 1.0 - 1.0 / 20.0;
-  static constexpr double kRelax = 0.93;
+  static constexpr double kRelax = 0.945;
   // What a prior weighs, in trials: that of the drafter, of its classes, and of depths.
   static constexpr double kGuess = 8.0;
   static constexpr double kWeak = 2.0;

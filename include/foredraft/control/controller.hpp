@@ -450,7 +450,7 @@ class Controller {
   void balance(const Round& round, double pass) noexcept {
     const double cost = pass - plain_ + (reading_ ? 0.0 : drafting_);
     text_.won += static_cast<double>(round.tokens.size()) - 1 - cost / plain_;
-    text_.won -= std::min(std::max(text_.won, 0.0), invested_ / plain_);
+    text_.won -= std::clamp(text_.won, 0.0, invested_ / plain_);
     drafting_ = invested_ = 0;
   }
 
