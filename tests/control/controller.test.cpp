@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "support/catch.hpp"
@@ -124,6 +125,55 @@ TEST_CASE("a drafter that is always wrong costs next to nothing") {
       const double plain = 256 * sim::usual_pass(1);
       CHECK((sim::now - begin) / plain < 1.02);
     }
+  }
+}
+TEST_CASE(
+    "a drafter without a model that takes longer than it saves is asked seldom, and says so") {
+  const std::vector<sim::Nature> natures{{.acceptance = 0.0, .seconds = 0.001}};
+  auto chain = sim::chain_of(natures);
+  sim::Rounds(chain, sim::usual_pass).run(400);
+  CHECK(chain.controller().report(0).asked < 60);
+  CHECK_THAT(chain.summary(),
+             Catch::Contains("; parked: to ask it takes as long as its drafts save\n"));
+}
+TEST_CASE("a model that fails or drafts nothing costs little, from the beginning or later") {
+  const sim::Nature lookup{.acceptance = 0.0, .seconds = 2e-6};
+  for (const auto& [seconds, worked, fails] : {std::tuple(0.002, 0, true),
+                                               {0.002, 50, true},
+                                               {0.002, 400, true},
+                                               {0.01, 0, true},
+                                               {0.01, 50, true},
+                                               {0.01, 400, true},
+                                               {0.002, 0, false},
+                                               {0.002, 50, false},
+                                               {0.002, 400, false},
+                                               {0.01, 0, false},
+                                               {0.01, 50, false},
+                                               {0.01, 400, false}}) {
+    CAPTURE(seconds, worked, fails);
+    std::vector<sim::Nature> natures{
+        lookup,
+        {.acceptance = 0.9, .seconds = seconds, .model = true, .read_seconds = seconds / 7}};
+    const auto breaks = [&](bool broken) {
+      (fails ? natures[1].fails : natures[1].silent) = broken;
+    };
+    breaks(worked == 0);
+    auto chain = sim::chain_of(natures);
+    sim::Rounds rounds(chain, sim::usual_pass);
+    rounds.run(worked);
+    breaks(true);
+    const double begin = sim::now;
+    int n = 0;
+    while (n < 256) n += rounds.round();
+    CHECK((sim::now - begin) / (n * sim::usual_pass(1)) < 1.03);
+    if (fails) {
+      CHECK_THAT(chain.summary(), Catch::Contains("the last failure: the drafter is broken\n"));
+    }
+    // Whole again, it is found out, unless it is so dear that one look takes a long text.
+    if (seconds > 0.005) continue;
+    breaks(false);
+    rounds.run(1500);
+    CHECK(rounds.run(200) > 0.95 * sim::best_fixed(natures, sim::usual_pass));
   }
 }
 TEST_CASE(

@@ -7,6 +7,7 @@
 #include <foredraft/drafter/chain.hpp>
 #include <functional>
 #include <optional>
+#include <stdexcept>
 #include <vector>
 
 namespace simulated {
@@ -43,6 +44,8 @@ struct Nature {
   /// right. Elsewhere one without a model is often silent, and knows that it is less sure.
   double stretches = 0;
   std::uint64_t text = 0;  ///< which one is written: where the stretches are, and what is guessed
+  bool fails = false;      ///< it throws, when it has taken its time ...
+  bool silent = false;     ///< ... or drafts nothing
 };
 constexpr std::uint64_t kStretch = 12;
 
@@ -71,7 +74,10 @@ class Drafter : public fd::DrafterBase {
       read_in_all_ += piece;
       now += piece * nature_->read_seconds;
       if (piece < reads) return;
+      if (nature_->fails || nature_->silent) now += nature_->seconds;
     }
+    if (nature_->fails) throw std::runtime_error("the drafter is broken");
+    if (nature_->silent) return;
     levels_ = std::min(limit.depth, nature_->longest);
     const std::uint64_t seed = mix(seed_, nature_->text);
     bool right = true;

@@ -5,11 +5,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <limits>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,6 +15,7 @@
 #include <foredraft/control/answer_lengths.hpp>
 #include <foredraft/control/back_off.hpp>
 #include <foredraft/control/controller_state.hpp>
+#include <foredraft/control/drafter_report.hpp>
 #include <foredraft/control/merged_draft.hpp>
 #include <foredraft/control/pass_cost.hpp>
 #include <foredraft/core/concepts.hpp>
@@ -147,9 +146,10 @@ class Controller {
   bool asks(std::size_t i) noexcept {
     Watched& w = drafters_[i];
     const double cost = w.ask_seconds * rate_;
-    if (fixed_ || static_cast<double>(w.asked) < kTrials || cost < kMargin / 2 || w.benefit > cost)
-      return true;
-    return w.turns.due();
+    if (fixed_) return true;
+    w.muted = static_cast<double>(w.asked) >= kTrials && cost >= kMargin / 2 && w.benefit <= cost;
+    if (w.muted) return w.turns.due();
+    return !w.failing || w.failing->due();
   }
 
   /// What drafter `i`, with a model that lags behind by `backlog` tokens, should do in this round;
@@ -168,7 +168,9 @@ class Controller {
     const double read = w.read_seconds > 0 ? w.read_seconds : guessed_read();
     w.forecast = forecast(w, limit, step);
     w.parked = true;
-    if (backlog <= kShortBacklog) {
+    if (w.failing) {
+      // Nothing is expected of it.
+    } else if (backlog <= kShortBacklog) {
       w.forecast.cost += backlog * read * rate_;
       if (w.forecast.value() > value + kMargin || trust(w) > step) return draft(w, limit, step);
     } else if (text_.rounds >= kSettled && !copying_) {
@@ -189,7 +191,8 @@ class Controller {
     // Left alone, it would never be known whether it has become better.
     limit.read = reading_of(shortened(kReadings.front(), backlog), backlog);
     const double cost = std::min(backlog, limit.read) * read + 2 * step;
-    if (text_.probes + cost > kProbe * text_.seconds || !w.turns.due()) return std::nullopt;
+    BackOff& turns = w.failing ? *w.failing : w.turns;
+    if (text_.probes + cost > kProbe * text_.seconds || !turns.due()) return std::nullopt;
     text_.probes += cost;
     return probe(limit, value);
   }
@@ -227,7 +230,8 @@ class Controller {
     const double read_guess = guessed_read();
     if (backlog <= kShortBacklog) {
       if (depth > 0) learn(w.step_seconds, step_guess, seconds / depth);
-      drafting_ = depth * w.step_seconds;
+      drafting_ = std::max(depth, 1) * w.step_seconds;
+      if (depth == 0 && !w.failing) w.failing.emplace();  // it drafted nothing, and may go on so
       return;
     }
     // While a level was not measured it takes what was guessed, unless that is clearly too little.
@@ -241,7 +245,14 @@ class Controller {
   }
   /// It drafted to a fixed depth, of which nothing is learned that a choice needs.
   void passed_on(std::size_t i) noexcept { ++drafters_[i].passed_on; }
-  void failed(std::size_t i) noexcept { ++drafters_[i].failures; }
+  /// It threw. Unless the depth is fixed it is tried less and less often, until it has worked(); so is a
+  /// model that drafts nothing.
+  void failed(std::size_t i) noexcept {
+    Watched& w = drafters_[i];
+    ++w.failures;
+    if (!w.failing) w.failing.emplace();
+  }
+  void worked(std::size_t i) noexcept { drafters_[i].failing.reset(); }
 
   /// What became of a drafter's own draft, verified or not, when `tokens` turned out final: of the
   /// first `size` nodes of `draft`, the anchor counted.
@@ -305,34 +316,26 @@ class Controller {
     reading_ = copying_ = false;
   }
 
-  /// One line on a drafter, for people.
-  std::string describe(std::size_t i) const {
+  /// What a drafter did, and why it drafts nothing now. @cost O(1)
+  DrafterReport report(std::size_t i) const noexcept {
     const Watched& w = drafters_[i];
-    const auto format = [](const char* pattern, auto... values) {
-      std::array<char, 200> line{};
-      std::snprintf(line.data(), line.size(), pattern, values...);
-      return std::string(line.data());
-    };
-    std::string line = format("asked %lld times, %.3g ms in all; ",
-                              static_cast<long long>(w.asked - w.before.asked + w.passed_on),
-                              1e3 * (w.seconds - w.before.seconds));
-    if (w.drafted == 0) {
-      line += "no draft that was worth verifying";
-    } else {
-      line +=
-          format("%lld tokens verified, %lld accepted (%.0f %%)", static_cast<long long>(w.drafted),
-                 static_cast<long long>(w.accepted_tokens),
-                 100.0 * static_cast<double>(w.accepted_tokens) / static_cast<double>(w.drafted));
+    DrafterReport report{.asked = w.asked - w.before.asked + w.passed_on,
+                         .seconds = w.seconds - w.before.seconds,
+                         .verified = w.drafted,
+                         .accepted = w.accepted_tokens,
+                         .failures = w.failures};
+    using Parked = DrafterReport::Parked;
+    if (w.failing) {
+      report.parked = Parked::kFailing;
+    } else if (w.muted) {
+      report.parked = Parked::kAsking;
+    } else if (w.parked && w.forecast.gain > 0) {
+      report.ratio = w.forecast.cost / w.forecast.gain;
+      report.parked = w.forecast.cost >= kOutOfReach ? Parked::kRisk
+                      : report.ratio >= 1            ? Parked::kDrafting
+                                                     : Parked::kReading;
     }
-    if (w.failures > 0) line += format("; failed %lld times", static_cast<long long>(w.failures));
-    if (w.parked && w.forecast.gain > 0) {
-      const double ratio = w.forecast.cost / w.forecast.gain;
-      if (w.forecast.cost >= kOutOfReach)
-        return line + "; parked: drafting would cost more than this text may lose";
-      line += ratio >= 1 ? format("; parked: drafting would cost %.2g times what it gains", ratio)
-                         : "; parked: reading the text would cost more than drafts can save";
-    }
-    return line;
+    return report;
   }
 
  private:
@@ -392,6 +395,9 @@ class Controller {
     BackOff turns;            // to look again at a drafter that does not pay
     Forecast forecast;
     bool parked = false;
+    bool muted = false;              // to ask it takes as long as it saves
+    std::optional<BackOff> failing;  // it threw the last time, or a model drafted nothing
+
     int right = 0;          // tokens that it drafted in this text
     double spent = 0;       // seconds in this text, with a model
     bool invested = false;  // in what it read of this text

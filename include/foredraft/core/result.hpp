@@ -71,7 +71,7 @@ struct Result {
   FinishReason finish_reason = FinishReason::kLength;
   Stats stats;
   /// What the drafter says of itself, lines for people: which of several drafted, what was accepted,
-  /// and why one was left out.
+  /// in all texts of this decoder, and why one is left out now.
   std::string speculation;
 };
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -37,8 +38,8 @@ namespace foredraft::inline v0 {
 /// text of that law a seed gives depends on clocks, under rules that test with q; Options::n_draft
 /// gives a fixed depth instead.
 ///
-/// One drafter's failure does not end the round: it has proposed nothing, and is asked again later.
-/// That of the only one is the caller's to know.
+/// One drafter's failure does not end the round: it has proposed nothing, and is asked again later, less
+/// and less often. summary() says why. That of the only one is the caller's to know.
 /// @cost besides the drafters a few microseconds a round
 /// @see Chain, Controlled
 /// @tparam S kChain of drafters that propose trees: of their trees one path is verified
@@ -68,7 +69,7 @@ class ControlledDrafters {
     taps_.erase(std::unique(taps_.begin(), taps_.end()), taps_.end());
     needs_ = std::max(needs_, drafter.needs());
     const bool has_model = drafter.backlog(0).has_value();
-    parts_.push_back({std::move(name), std::move(drafter), has_model, {}, false});
+    parts_.push_back({std::move(name), std::move(drafter), has_model, {}, false, {}});
     control_.watch(parts_.size());
   }
   /// Tell time by another clock than std::chrono::steady_clock.
@@ -166,7 +167,10 @@ class ControlledDrafters {
   std::string summary() const {
     std::string text;
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      text += parts_[i].name + ": " + control_.describe(i) + "\n";
+      text += parts_[i].name + ": " + control_.report(i).text() + "\n";
+      if (parts_[i].failure[0] != 0) {
+        text += std::string("  the last failure: ") + parts_[i].failure.data() + "\n";
+      }
       text += parts_[i].drafter.summary();
     }
     return text;
@@ -204,6 +208,13 @@ class ControlledDrafters {
     bool has_model;
     DraftTree tree;      // its draft of this round, as it proposed it
     bool asked = false;  // in this round, of those without a model
+    // Why it failed the last time; without an allocation, which may be what failed.
+    std::array<char, 160> failure{};
+
+    void keep(std::string_view message) noexcept {
+      failure = {};
+      message.copy(failure.data(), failure.size() - 1);
+    }
   };
 
   /// Nobody is left out and nothing chosen: the only one drafts as it likes, or all catch up.
@@ -222,9 +233,10 @@ class ControlledDrafters {
     try {
       act();
       return true;
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {
       if (parts_.size() == 1) throw;
       control_.failed(i);
+      parts_[i].keep(error.what());
       return false;
     }
   }
@@ -359,7 +371,11 @@ class ControlledDrafters {
       check_draft(tree, context, limit, is_drawn(tree) ? S : D::shape);
       if (context.constraint != nullptr) drop_forbidden(behind_assumed(context), tree);
     });
-    if (!proposed) tree.reset(context.end());
+    if (!proposed) {
+      tree.reset(context.end());
+    } else if (!part.has_model || tree.drafted() > 0) {  // a model may have read, and nothing else
+      control_.worked(i);
+    }
   }
 
   static ConstraintPath behind_assumed(const Context& context) {
