@@ -44,6 +44,19 @@ TEST_CASE("greedy text is the plain text at every depth, chain and tree") {
   }
 }
 
+TEST_CASE("a draft of a million tokens is as long as a draft can be") {
+  toy::Target target(32, 0);
+  const auto truth = plain(target, {.max_tokens = 200}).tokens;
+  for (const int branches : {1, 3}) {
+    fd::Decoder decoder{target, toy::TokenCache{},
+                        OracleDrafter{with_prompt(truth), 32, 0.1, 7, branches}, fd::Greedy{}};
+    const auto result =
+        decoder.generate(kPrompt, {.max_tokens = 200, .n_draft = 1'000'000, .n_nodes = 1'000'000});
+    CHECK(result.tokens == truth);
+    CHECK(result.stats.accepted > 0);
+  }
+}
+
 TEST_CASE("match gives the same text for a seed with any drafter") {
   toy::Target target(32, 2);
   for (const std::uint64_t seed : {0ull, 1ull, 99ull}) {
@@ -443,6 +456,18 @@ TEST_CASE("a decoder's own tokens are a prompt like any other") {
   const std::vector<fd::TokenId> end = {text.end() - 7, text.end()};
   CHECK(decoder.generate(decoder.tokens().subspan(text.size() - 7, 7), {.max_tokens = 30}).tokens ==
         plain(target, {.max_tokens = 30}, end).tokens);
+}
+
+TEST_CASE("what the controller of a single drafter learned is handed on to another decoder") {
+  toy::Target target(8, 1, 1.0);
+  fd::Decoder first{target, toy::TokenCache{}, fd::PromptLookup{}, fd::Greedy{}};
+  first.generate(kPrompt, {.max_tokens = 200});
+  const fd::ControllerState learned = first.controlled().learned();
+  CHECK(learned.drafters.at(0).asked > 10);
+  fd::Decoder second{target, toy::TokenCache{}, fd::PromptLookup{}, fd::Greedy{}};
+  CHECK(second.controlled().learned() != learned);
+  second.controlled().learn_from(learned);
+  CHECK(second.controlled().learned() == learned);
 }
 
 TEST_CASE("an infinite logit is refused at every temperature") {

@@ -114,6 +114,9 @@ class Decoder {
     }
   }
 
+  /// The drafter with its controller, whose learned() and learn_from() another decoder goes on with.
+  D& controlled() noexcept { return sequence_.drafter(); }
+
   /// Draw from another source than Philox; null: Philox again. It has to outlive the decoder.
   void use_rng(Rng* rng) noexcept { rng_ = rng; }
 
