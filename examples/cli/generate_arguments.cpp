@@ -477,7 +477,8 @@ void GenerateArguments::add_penalties(CLI::App& command) {
 void GenerateArguments::add_speculation(CLI::App& command) {
   std::vector<std::string> types{kAuto, kNone};
   std::vector<std::string> rule_names;
-  std::string type_list = kAuto + " (all there is: in each round the one that pays), " + kNone;
+  std::string in_auto;
+  std::string type_list = kNone;
   std::string rule_list;
   const auto append = [](std::string& list, const std::string& item) {
     list += (list.empty() ? "" : ", ") + item;
@@ -486,7 +487,9 @@ void GenerateArguments::add_speculation(CLI::App& command) {
     types.push_back(kind.name);
     if (!kind.alias.empty()) types.push_back(kind.alias);
     append(type_list, kind.name + (kind.alias.empty() ? "" : " (or " + kind.alias + ")"));
+    if (kind.in_auto) append(in_auto, kind.name);
   }
+  type_list = kAuto + " (in each round what pays of " + in_auto + "), " + type_list;
   for (const RuleKind& kind : rules()) {
     rule_names.push_back(kind.name);
     append(rule_list, kind.name + (kind.about.empty() ? "" : " (" + kind.about + ")"));

@@ -57,7 +57,7 @@ struct DrafterKind {
 };
 
 // What --spec-type takes besides a drafter.
-inline const std::string kAuto = "auto";  ///< every drafter that there is, the best one each round
+inline const std::string kAuto = "auto";  ///< those with in_auto, in each round what pays
 inline const std::string kNone = "none";
 inline const std::string kSelf = "self";  ///< a drafter: some of the target's own layers
 

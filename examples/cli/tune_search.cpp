@@ -142,18 +142,22 @@ const std::vector<Space::Coordinate>& Space::coordinates() {
   return all;
 }
 
-/// None, each one alone, auto without the draft model, and auto without one of the others.
+/// None, each one alone, auto without the draft model, auto without one of the others, and auto with one
+/// of those that match n-grams, which cost next to nothing.
 std::vector<Way> Space::other_drafters(const Way&) const {
   std::vector<Way> ways{{.plain = true}};
   if (draft_model) ways.push_back({.with_model = false});
   for (const Kind& kind : kinds) {
     if (draft_model || !kind.needs_model) ways.push_back({.drafters = {kind.name}});
   }
-  for (const Kind& without : kinds) {
-    if (!asks({}, without) || without.needs_model) continue;
+  for (const Kind& changed : kinds) {
+    const bool leaves = asks({}, changed) && !changed.needs_model;
+    const bool joins = !changed.in_auto && changed.takes_sizes;
+    if (!leaves && !joins) continue;
     Way way;
     for (const Kind& kind : kinds) {
-      if (asks({}, kind) && kind.name != without.name) way.drafters.push_back(kind.name);
+      const bool stays = asks({}, kind) && kind.name != changed.name;
+      if (stays || (joins && kind.name == changed.name)) way.drafters.push_back(kind.name);
     }
     // One alone is there already, and none would be auto.
     if (way.drafters.size() > 1) ways.push_back(std::move(way));

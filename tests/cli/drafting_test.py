@@ -57,7 +57,7 @@ class Ngrams(DraftingTest):
         self.fails(2, "--spec-ngram-size-n", *base, "--spec-ngram-size-n", 4)  # auto asks none of them
         self.fails(2, "--spec-ngram-size-m", *base, "--spec-type", "lookup", "--spec-ngram-size-m", 4)
         self.fails(2, "ngram-map-k4v", *base, "--spec-type", "ngram-simple", "--spec-ngram-min-hits", 2)
-        for bad in (0, -1, 1025, "x"):
+        for bad in (0, -1, 1025, 1000000, "x"):
             self.fails(2, "--spec-ngram-size-n", *base, "--spec-type", "ngram-simple", "--spec-ngram-size-n", bad)
 
     def test_nodes(self):
@@ -72,7 +72,7 @@ class Ngrams(DraftingTest):
             self.assertLessEqual(stats["drafted"], 2 * stats["rounds"])
         base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "a")
         self.fails(2, "--spec-draft-nodes", *base, "--spec-type", "none", "--spec-draft-nodes", 4)
-        for bad in (0, -1, 64, "x"):
+        for bad in (0, -1, 64, 1000000, "x"):
             self.fails(2, "--spec-draft-nodes", *base, "--spec-draft-nodes", bad)
 
     def test_dynamic(self):
@@ -182,7 +182,7 @@ class Trees(CliTest):
         for tree in ("3,2", "auto"):
             self.fails(2, "verifies chains", *base, "-md", self.alphabet(), "--temp", 1, "--spec-acceptance", "block",
                        "--spec-tree", tree)
-        for bad in ("0", "3,", ",3", "3,,2", "64", "a", "3 2", "-1", "1.5", ",".join(["1"] * 64)):
+        for bad in ("0", "3,", ",3", "3,,2", "64", "1000000", "a", "3 2", "-1", "1.5", ",".join(["1"] * 64)):
             self.fails(2, "--spec-tree", *base, "-md", self.alphabet(), "--spec-tree", bad)
 
 

@@ -128,6 +128,7 @@ TEST_CASE("the best way is found, whichever coordinate it takes") {
       {.drafters = {"lookup"}, .depth = 8, .lookup_min = 3},
       {.drafters = {"lookup", "recycling", "draft"}, .tree = {2, 1, 1}, .depth = 4, .nodes = 16},
       {.drafters = {"simple"}, .ngram_size = 8},
+      {.drafters = {"lookup", "simple", "suffix", "recycling", "draft"}, .ngram_size = 24},
   };
   for (const Way& want : wanted) {
     CAPTURE(want.options());
