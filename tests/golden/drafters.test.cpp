@@ -256,3 +256,21 @@ TEST_CASE("smollm2-135m writes the same text with every drafter that has a model
                      all.add("best", best());
                    }}});
 }
+
+TEST_CASE("gemma-3-270m writes the same text with drafts of smollm2-135m, which has other tokens") {
+  const auto file = model_file("gemma-3-270m");
+  const auto smaller = model_file(kModel);
+  if (!file || !smaller) return;
+  Plain plain(*file, 3);
+  Model draft = fd::load(plain.cpu, *smaller);
+  const auto translated = [&](fd::Translation translation) {
+    return [&, translation](Chain& all) {
+      all.add("only",
+              fd::HeterogeneousDrafter<Model, Cache>(draft, fd::codec_of(plain.model.tokenizer()),
+                                                     fd::codec_of(draft.tokenizer()),
+                                                     {.translation = translation}, 2 * kContext));
+    };
+  };
+  check_drafters(plain, {{"intersection", translated(fd::Translation::kIntersection)},
+                         {"realignment", translated(fd::Translation::kRealignment)}});
+}

@@ -1,5 +1,6 @@
 // The loop keeps the contract of Drafter to the letter, whatever its callers do.
 
+#include <foredraft/drafter/model_drafter.hpp>
 #include <foredraft/foredraft.hpp>
 
 #include <cstdint>
@@ -134,6 +135,13 @@ TEST_CASE("drafters are called as their contract says, in any order of calls and
     disturb<toy::TokenCache>(fd::NgramMapK4V({.size_n = 2}), seed);
     disturb<toy::TokenCache>(fd::NgramMod(std::make_shared<fd::NgramModTable>(2, 1 << 8)), seed);
     disturb<toy::TokenCache>(fd::NgramCache(std::make_shared<fd::SharedNgramCounts>()), seed);
+    toy::Target model(kVocab, 1, 2.0, 5);
+    using Model = fd::ModelDrafter<toy::Target, toy::TokenCache>;
+    disturb<toy::TokenCache>(Model(model, toy::TokenCache(160, 48), {}), seed);
+    disturb<toy::TokenCache>(
+        fd::Chain{fd::PromptLookup({.min_match = 2}), fd::SuffixDecoding<fd::Shape::kTree>(),
+                  Model(model, toy::TokenCache(160, 48), {})},
+        seed);
     disturb<toy::TokenCache>(OracleDrafter(std::vector<fd::TokenId>(200, 1), kVocab, 0.3, seed, 3),
                              seed);
   }

@@ -297,7 +297,7 @@ using Chain = given::Chain<Shape::kTree>;
 
 /// Drafts of what `add(chain, model)` adds leave the law alone, whoever decides about them.
 template <typename Add>
-Seen check_law(int n_vocab, int n, const Add& add) {
+Seen check_law(int n_vocab, int n, const Add& add, const TreeRule& rule = setup::kRejection) {
   toy::Target target(n_vocab, 0, 1.0, 9), model(n_vocab, 0, 1.0, 4);
   const fd::SamplingOptions sampling = law::law_transforms()[2];
   const auto expected = setup::expected(target, setup::kPeriodic, sampling, n);
@@ -318,7 +318,7 @@ Seen check_law(int n_vocab, int n, const Add& add) {
       Chain chain(costs);
       chain.use_clock(clock);
       add(chain, model);
-      fd::Decoder decoder{target, toy::TokenCache{32, 16}, std::move(chain), setup::kRejection};
+      fd::Decoder decoder{target, toy::TokenCache{32, 16}, std::move(chain), rule};
       decoder.use_rng(&rng);
       seen.add(decoder.generate(setup::kPeriodic, options));
       return Tokens(decoder.tokens().begin(), decoder.tokens().end());
@@ -343,6 +343,35 @@ TEST_CASE("drawn chains, and what is found behind them, keep the law under a con
     });
     CHECK(seen.drawn_depth >= 2);
     CHECK(seen.prolonged);
+  }
+}
+
+TEST_CASE("so they do where the rule looks at blocks") {
+  const Seen seen = check_law(
+      2, 7,
+      [](Chain& chain, toy::Target& model) {
+        chain.add("model", Draft(model, toy::TokenCache{32, 16}, {.sampling = How::kDrawn}));
+        chain.add("lookup", fd::PromptLookup());
+      },
+      setup::kBlock);
+  CHECK(seen.drawn_depth >= 2);
+  CHECK(seen.prolonged);
+}
+
+TEST_CASE("so do drafts of another vocabulary, by either translation") {
+  for (const auto translation : {fd::Translation::kIntersection, fd::Translation::kRealignment}) {
+    for (const How how : {How::kDrawn, How::kAuto}) {
+      CAPTURE(static_cast<int>(translation), static_cast<int>(how));
+      toy::Target other(4, 0, 1.0, 8);
+      const Seen seen = check_law(3, 5, [&](Chain& chain, toy::Target&) {
+        chain.add("model", fd::HeterogeneousDrafter<toy::Target, toy::TokenCache>(
+                               other, toy::TokenCache{64, 16}, spelled_codec({"a", "b", "ba"}),
+                               spelled_codec({"b", "ab", "a", "c"}),
+                               {.translation = translation, .sampling = how}));
+        chain.add("lookup", fd::PromptLookup());
+      });
+      CHECK((seen.drawn_depth > 0) == (translation == fd::Translation::kIntersection));
+    }
   }
 }
 
@@ -381,4 +410,36 @@ TEST_CASE("so do trees that follow what the model is sure of, and draws in their
     });
     CHECK((seen.drawn_depth > 0) == (how == How::kAuto));
   }
+}
+
+TEST_CASE("so does what a model drafts with its own first layer") {
+  TinyPair pair;
+  using Self = fd::SelfDrafter<fd::Cpu, fd::HybridCache<fd::f16>>;
+  Drafted drafted;
+  const fd::Options options{.max_tokens = 5, .sampling = {.temperature = 1.5f, .top_k = 2}};
+  // Two tokens can follow each time, so that all texts can be tried.
+  const auto law_by = [&](const auto& drafter) {
+    return law::law_of([&](fd::Rng& rng) {
+      given::reading = 0;
+      fd::Decoder decoder{pair.target, pair.target.make_cache(), drafter(),
+                          fd::RejectionSampling{}};
+      decoder.use_rng(&rng);
+      drafted.add(decoder.generate(Tokens{72, 101, 108}, options));
+      return Tokens(decoder.tokens().begin(), decoder.tokens().end());
+    });
+  };
+  const auto expected = law_by([] { return fd::NoDraft{}; });
+  CHECK(expected.size() == 32);
+  CHECK_FALSE(drafted.both());
+  for (const auto costs : {given::Costs::kNone, given::Costs::kSenseless}) {
+    CAPTURE(static_cast<int>(costs));
+    const auto found = law_by([&] {
+      given::Chain<Shape::kChain> chain(costs);
+      chain.use_clock(&given::ticking<20>);
+      chain.add("self", Self(pair.target, std::vector<int>{0}, {.sampling = How::kDrawn}));
+      return chain;
+    });
+    CHECK(law::total_variation(found, expected) <= setup::kExact);
+  }
+  CHECK(drafted.both());
 }
