@@ -55,9 +55,17 @@ class AttentionRuns {
     const auto begin = std::chrono::steady_clock::now();
     cpu_.run(shape, [&](auto& worker) noexcept {
       for (const auto& layer : layers) {
-        worker.attend(fd::AttendArgs<fd::cpu::Worker, typename Cache::Rows>{
-            q.data(), m, a.n_heads, a.n_kv_heads, a.d_head, a.scale, rows, std::span(&layer, 1),
-            &wo_, x.data()});
+        worker.attend(
+            fd::AttendArgs<fd::cpu::Worker, typename Cache::Rows>{.q = q.data(),
+                                                                  .n_rows = m,
+                                                                  .n_heads = a.n_heads,
+                                                                  .n_kv_heads = a.n_kv_heads,
+                                                                  .d_head = a.d_head,
+                                                                  .scale = a.scale,
+                                                                  .sequences = rows,
+                                                                  .kv = std::span(&layer, 1),
+                                                                  .wo = &wo_,
+                                                                  .x = x.data()});
       }
     });
     const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;

@@ -164,7 +164,8 @@ class RulesOfThisProject(Tree):
                 ("model/x.hpp", "cpu::Rows<float>"), ("model/family/x.hpp", "foredraft::cuda::Rows"),
                 ("cache/x.hpp", "cpu::Rows<float>"), ("cache/x.hpp", "cuda::Rows"),
                 ("cache/storage.hpp", "cuda::Rows"), ("model/load.hpp", "cpu::PackedMatrix"),
-                ("backend/cuda/x.hpp", "cpu::Rows<float>"), ("backend/x.hpp", "cpu::Rows<float>")]:
+                ("backend/cuda/x.hpp", "cpu::Rows<float>"), ("backend/x.hpp", "cpu::Rows<float>"),
+                ("model/x.hpp", "Model<Cpu>"), ("cache/x.hpp", "Reference"), ("model/family/x.hpp", "Cuda")]:
             with self.subTest(f"{path} names {code}"):
                 self.write(f"include/foredraft/{path}", f"// {code}\nusing T = {code};\n")
                 self.assert_found(layers, path, "does not name", "by a finer rule")

@@ -106,13 +106,15 @@ def problems(root):
             found.append(f"{path}: layer {layer} is not in the table")
             continue
         text = file.read_text()
-        code = without_comments(text)
+        code = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', without_comments(text))  # messages may name a backend
         for headers, exceptions, forbidden in finer_rules:
             if not path.startswith(headers) or path.startswith(exceptions):
                 continue
             for name in (folder.rstrip("/").split("/")[-1] for folder in forbidden):
-                if re.search(rf"\b{name}\s*::", code):
-                    found.append(f"{path}: does not name {name}::, by a finer rule")
+                # cpu:: and using namespace cpu; Cpu is the backend of that folder
+                named = re.search(rf"\b({name}\s*::|namespace\s+{name}\b|{name.capitalize()}\b)", code)
+                if named:
+                    found.append(f"{path}: does not name {named[0]}, by a finer rule")
         for bracket, target in INCLUDE.findall(text):
             if bracket == '"':
                 found.append(f'{path}: write <foredraft/...> instead of "{target}"')

@@ -207,7 +207,7 @@ struct SharedExpert {
 /// comes first, times sigmoid(score * norm(x)).
 ///
 /// The matrices of all experts lie one behind the other in one. d_model and d_ff are multiples of
-/// 16, the panels of backends that have some.
+/// FeedForwardShape::kExpertMultiple.
 template <typename W>
 struct MixtureArgs {
   Out<W> x = nullptr;  // read and written [n_rows, d_model]

@@ -169,17 +169,18 @@ class Model {
         worker.tap(
             TapArgs<Worker>{.x = x, .d_model = config_.d_model, .taps = rows.taps[idx(layer)]});
       });
-      worker.head(HeadArgs<Worker>{.x = x,
-                                   .rows = head.rows,
-                                   .norm = {weights_.output_norm.data(), config_.norm_epsilon},
-                                   .w = &weights_.output(),
-                                   .argmax = head.argmax,
-                                   .logits = head.logits,
-                                   .maxima = head.maxima,
-                                   .sums = head.sums,
-                                   .scale = config_.logit_scale,
-                                   .softcap = config_.logit_softcap,
-                                   .top = head.top});
+      worker.head(HeadArgs<Worker>{
+          .x = x,
+          .rows = head.rows,
+          .norm = {.weight = weights_.output_norm.data(), .epsilon = config_.norm_epsilon},
+          .w = &weights_.output(),
+          .argmax = head.argmax,
+          .logits = head.logits,
+          .maxima = head.maxima,
+          .sums = head.sums,
+          .scale = config_.logit_scale,
+          .softcap = config_.logit_softcap,
+          .top = head.top});
     });
     if constexpr (StateCache<C>) {
       for (const Request<C>& request : requests) request.cache->applied();
@@ -224,14 +225,15 @@ class Model {
     if constexpr (EmbedsLayers<Worker>) {
       if (!weights_.layer_inputs) return;
       const auto& [table, projection, norm] = *weights_.layer_inputs;
-      worker.embed_layers(EmbedLayersArgs<Worker>{.x = x,
-                                                  .tokens = tokens,
-                                                  .table = &table,
-                                                  .projection = &projection,
-                                                  .norm = {norm.data(), config_.input_norm_epsilon},
-                                                  .d_input = config_.d_input,
-                                                  .scale = config_.input_scale,
-                                                  .inputs = inputs});
+      worker.embed_layers(EmbedLayersArgs<Worker>{
+          .x = x,
+          .tokens = tokens,
+          .table = &table,
+          .projection = &projection,
+          .norm = {.weight = norm.data(), .epsilon = config_.input_norm_epsilon},
+          .d_input = config_.d_input,
+          .scale = config_.input_scale,
+          .inputs = inputs});
     }
   }
 
@@ -251,7 +253,8 @@ class Model {
           add_head_row(*request.scores, i, row, request.want, head);
         for (const int layer : request.scores->tapped()) {
           rows.taps.resize(config_.layers.size());
-          rows.taps[idx(layer)].push_back({row, request.scores->tap(i, layer).data()});
+          rows.taps[idx(layer)].push_back(
+              Tap{.row = row, .to = request.scores->tap(i, layer).data()});
         }
       }
     }
@@ -269,7 +272,8 @@ class Model {
     head.logits.push_back(scores.logits(i).data());
     if (!weights_.head_tokens.empty()) return;
     head.maxima.push_back(scores.hand_over_maxima(i).data());
-    head.sums.push_back({scores.hand_over_sums(i).data(), want.temperature});
+    head.sums.push_back(
+        SumsOfRuns{.to = scores.hand_over_sums(i).data(), .temperature = want.temperature});
   }
 
   TokenId checked(TokenId token) const {

@@ -31,8 +31,8 @@ std::vector<float> inputs_of(B& backend, const std::vector<fd::TokenId>& tokens,
                             .d_model = kModel,
                             .d_head = 16,
                             .d_inputs = kWidth};
-  backend.run(shape, [&]<typename L>(L& worker) noexcept {
-    worker.embed_layers(fd::EmbedLayersArgs<L>{.x = x.data(),
+  backend.run(shape, [&]<typename W>(W& worker) noexcept {
+    worker.embed_layers(fd::EmbedLayersArgs<W>{.x = x.data(),
                                                .tokens = tokens,
                                                .table = &table,
                                                .projection = &projection,

@@ -53,8 +53,8 @@ struct Mixture {
                               .n_used = kUsed,
                               .d_expert = kExpert,
                               .d_shared = kShared};
-    backend.run(shape, [&]<typename L>(L& worker) noexcept {
-      worker.mixture(fd::MixtureArgs<L>{
+    backend.run(shape, [&]<typename W>(W& worker) noexcept {
+      worker.mixture(fd::MixtureArgs<W>{
           sum.data(),
           rows,
           {norm.data(), 1e-5f},

@@ -106,8 +106,8 @@ TEST_CASE("attend adds the product of wo with what was attended") {
                               .d_kv = kHeads * kHead,
                               .d_head = kHead};
     const auto run = [&](auto& backend, const auto& matrix, std::vector<float>& sum) {
-      backend.run(shape, [&]<typename L>(L& worker) noexcept {
-        worker.attend(fd::AttendArgs<L, fd::RowsIn<float>>{
+      backend.run(shape, [&]<typename W>(W& worker) noexcept {
+        worker.attend(fd::AttendArgs<W, fd::RowsIn<float>>{
             q.data(), n_rows, kHeads, kHeads, kHead, 1.0f, sequences, kv, &matrix, sum.data()});
       });
     };
@@ -259,8 +259,8 @@ TEST_CASE("head") {
     HeadOutput exact(rows.size(), 1);
     const auto run = [&](auto& backend, const fd::PassShape& shape, const auto& matrix,
                          HeadOutput& to) {
-      backend.run(shape, [&]<typename L>(L& worker) noexcept {
-        worker.head(fd::HeadArgs<L>{x.data(),
+      backend.run(shape, [&]<typename W>(W& worker) noexcept {
+        worker.head(fd::HeadArgs<W>{x.data(),
                                     rows,
                                     {norm.data(), 1e-5f},
                                     &matrix,
@@ -408,8 +408,8 @@ TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend re
         r.v.push_back(TestType(value));
       LayerOver rows(r.k.data(), r.v.data(), kHead, kRows, 40, kKvHeads);
       const std::vector kv = rows.layers();
-      backend.run(shape, [&]<typename L>(L& worker) noexcept {
-        worker.qkv(fd::QkvArgs<L, fd::RowsIn<TestType>>{
+      backend.run(shape, [&]<typename W>(W& worker) noexcept {
+        worker.qkv(fd::QkvArgs<W, fd::RowsIn<TestType>>{
             x.data(),
             n_rows,
             {norm.data(), 1e-5f},
@@ -426,7 +426,7 @@ TEMPLATE_TEST_CASE("qkv rotates, stores behind the committed rows, and attend re
             sequences,
             kv,
             r.q.data()});
-        worker.attend(fd::AttendArgs<L, fd::RowsIn<TestType>>{r.q.data(), n_rows, kHeads, kKvHeads,
+        worker.attend(fd::AttendArgs<W, fd::RowsIn<TestType>>{r.q.data(), n_rows, kHeads, kKvHeads,
                                                               kHead, 0.1f, sequences, kv, &o_matrix,
                                                               r.out.data()});
       });

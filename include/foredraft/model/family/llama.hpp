@@ -219,12 +219,16 @@ struct Llama {
     config.norm_epsilon = reader.epsilon("attention.layer_norm_rms_epsilon", 1e-5);
     const double base = reader.positive("rope.freq_base", 10000.0);
     check(attention, n_rot, reader);
-    config.ropes = {{rope, n_rot, base, read_rope_scale(reader, known.rope_scaling)}};
+    config.ropes = {RopeShape{.kind = rope,
+                              .n_rot = n_rot,
+                              .base = base,
+                              .scale = read_rope_scale(reader, known.rope_scaling)}};
     if (known.rope_scaling == "yarn" && reader.text("rope.scaling.type") == "yarn") {
       read_yarn(reader, config.ropes.front());
     }
     refuse_unknown_steps(reader, attention.d_head, known.keys);
-    config.layers.assign(idx(n_layers), {attention, feed_forward});
+    config.layers.assign(idx(n_layers),
+                         LayerShape{.attention = attention, .feed_forward = feed_forward});
     return config;
   }
 
