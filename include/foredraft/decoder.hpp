@@ -114,8 +114,18 @@ class Decoder {
     }
   }
 
-  /// The drafter with its controller, whose learned() and learn_from() another decoder goes on with.
-  D& controlled() noexcept { return sequence_.drafter(); }
+  /// The drafter with its controller: learned() says what it knows between two texts, which another
+  /// decoder may learn_from().
+  D& controlled() noexcept
+    requires D::controls
+  {
+    return sequence_.drafter();
+  }
+  const D& controlled() const noexcept
+    requires D::controls
+  {
+    return sequence_.drafter();
+  }
 
   /// Draw from another source than Philox; null: Philox again. It has to outlive the decoder.
   void use_rng(Rng* rng) noexcept { rng_ = rng; }

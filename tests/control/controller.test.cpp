@@ -166,15 +166,54 @@ TEST_CASE("a model that fails or drafts nothing costs little, from the beginning
     int n = 0;
     while (n < 256) n += rounds.round();
     CHECK((sim::now - begin) / (n * sim::usual_pass(1)) < 1.03);
-    if (fails) {
-      CHECK_THAT(chain.summary(), Catch::Contains("the last failure: the drafter is broken\n"));
-    }
-    // Whole again, it is found out, unless it is so dear that one look takes a long text.
-    if (seconds > 0.005) continue;
+    CHECK(chain.controller().report(1).parked != fd::DrafterReport::Parked::kNot);
+    CHECK((chain.summary().find("the last failure: the drafter is broken\n") !=
+           std::string::npos) == fails);
+    // Whole again, it is found out in this text, unless it is so dear that one look takes a long one.
     breaks(false);
-    rounds.run(1500);
-    CHECK(rounds.run(200) > 0.95 * sim::best_fixed(natures, sim::usual_pass));
+    if (seconds < 0.005) {
+      rounds.run(1500);
+      CHECK(rounds.run(200) > 0.95 * sim::best_fixed(natures, sim::usual_pass));
+    }
+    // In another one it is at once.
+    chain.reset();
+    CHECK(chain.controller().report(1).parked == fd::DrafterReport::Parked::kNot);
   }
+}
+TEST_CASE("a model is left alone when it was silent four times in a row, not before") {
+  std::vector<sim::Nature> natures{
+      {.acceptance = 0.9, .seconds = 0.002, .model = true, .read_seconds = 0.0003}};
+  auto chain = sim::chain_of(natures);
+  sim::Rounds rounds(chain, sim::usual_pass);
+  rounds.run(100);
+  const auto asked = [&] { return chain.controller().report(0).asked; };
+  const auto failing = [&] {
+    return chain.controller().report(0).parked == fd::DrafterReport::Parked::kFailing;
+  };
+  for (const int silences : {1, 3, 4}) {
+    CAPTURE(silences);
+    natures[0].silent = true;
+    const auto before = asked();
+    for (int round = 0; round < 100 && asked() < before + silences; ++round) rounds.round();
+    REQUIRE(asked() == before + silences);
+    CHECK(failing() == (silences == 4));
+    natures[0].silent = false;
+    rounds.run(silences == 4 ? 100 : 20);
+    CHECK_FALSE(failing());
+  }
+}
+TEST_CASE("a drafter without a model that throws each time is asked seldom") {
+  std::vector<sim::Nature> natures{{.acceptance = 0.9, .seconds = 2e-6, .fails = true},
+                                   {.acceptance = 0.0, .seconds = 2e-6}};
+  auto chain = sim::chain_of(natures);
+  sim::Rounds rounds(chain, sim::usual_pass);
+  rounds.run(400);
+  CHECK(chain.controller().report(0).asked < 12);
+  CHECK(chain.controller().report(0).failures == chain.controller().report(0).asked);
+  CHECK(chain.controller().report(1).asked == 400);
+  natures[0].fails = false;
+  rounds.run(600);
+  CHECK(rounds.run(100) > 0.95 * sim::best_fixed(natures, sim::usual_pass));
 }
 TEST_CASE(
     "no answer is slower than plain by much, the first of a session and a short one included") {

@@ -26,5 +26,5 @@ TEST_CASE("a report is one line: what was done, what came of it, and why nothing
   CHECK(why(Parked::kRisk) == "; parked: drafting would cost more than this text may lose");
   CHECK(why(Parked::kReading) == "; parked: reading the text would cost more than drafts can save");
   CHECK(why(Parked::kAsking) == "; parked: to ask it takes as long as its drafts save");
-  CHECK(why(Parked::kFailing) == "; parked: it failed when it was asked the last time");
+  CHECK(why(Parked::kFailing) == "; parked: it threw, or drafted nothing, the last time");
 }

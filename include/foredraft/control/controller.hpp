@@ -57,7 +57,9 @@ class Controller {
     for (Watched& w : drafters_) {
       w.right = 0;
       w.spent = 0;
-      w.invested = w.parked = false;
+      w.invested = w.parked = w.muted = false;
+      w.failing.reset();
+      w.silent = 0;
     }
   }
 
@@ -100,7 +102,7 @@ class Controller {
       w.width = from.width;
       w.asked = from.asked;
       w.seconds = from.seconds;
-      w.before = {from.asked, from.seconds};
+      w.told = {.asked = -from.asked, .seconds = -from.seconds};
       w.ask_seconds = from.ask_seconds;
       w.step_seconds = from.step_seconds;
       w.read_seconds = from.read_seconds;
@@ -168,12 +170,10 @@ class Controller {
     const double read = w.read_seconds > 0 ? w.read_seconds : guessed_read();
     w.forecast = forecast(w, limit, step);
     w.parked = true;
-    if (w.failing) {
-      // Nothing is expected of it.
-    } else if (backlog <= kShortBacklog) {
+    if (!w.failing && backlog <= kShortBacklog) {
       w.forecast.cost += backlog * read * rate_;
       if (w.forecast.value() > value + kMargin || trust(w) > step) return draft(w, limit, step);
-    } else if (text_.rounds >= kSettled && !copying_) {
+    } else if (!w.failing && text_.rounds >= kSettled && !copying_) {
       const int tokens =
           worth_reading(w, backlog, limit, std::max(value, recent_value_), step, read);
       if (tokens > 0) {
@@ -206,6 +206,7 @@ class Controller {
   /// A drafter without a model was asked.
   void asked(std::size_t i, double seconds) noexcept {
     Watched& w = drafters_[i];
+    w.failing.reset();
     ++w.asked;
     w.seconds += seconds;
     w.ask_seconds += (seconds - w.ask_seconds) / std::min<double>(static_cast<double>(w.asked), 16);
@@ -217,7 +218,11 @@ class Controller {
     ++w.asked;
     w.seconds += seconds;
     if (!fixed_) w.spent += seconds;
-    if (depth > 0) w.width = static_cast<double>(rows) / depth;
+    if (depth > 0) {
+      w.width = static_cast<double>(rows) / depth;
+      w.failing.reset();
+      w.silent = 0;
+    }
     // The first time is not what it costs later: memory is touched, weights come from far away.
     const auto learn = [](double& mean, double guess, double sample) {
       if (mean == 0) {
@@ -230,8 +235,9 @@ class Controller {
     const double read_guess = guessed_read();
     if (backlog <= kShortBacklog) {
       if (depth > 0) learn(w.step_seconds, step_guess, seconds / depth);
-      drafting_ = std::max(depth, 1) * w.step_seconds;
-      if (depth == 0 && !w.failing) w.failing.emplace();  // it drafted nothing, and may go on so
+      drafting_ = depth > 0 ? depth * w.step_seconds : seconds;
+      // Once in a while silence is no harm, as where a model writes an end.
+      if (depth == 0 && !fixed_ && ++w.silent >= kSilent && !w.failing) w.failing.emplace();
       return;
     }
     // While a level was not measured it takes what was guessed, unless that is clearly too little.
@@ -244,15 +250,19 @@ class Controller {
     invested_ = backlog * w.read_seconds;
   }
   /// It drafted to a fixed depth, of which nothing is learned that a choice needs.
-  void passed_on(std::size_t i) noexcept { ++drafters_[i].passed_on; }
-  /// It threw. Unless the depth is fixed it is tried less and less often, until it has worked(); so is a
-  /// model that drafts nothing.
-  void failed(std::size_t i) noexcept {
+  void passed_on(std::size_t i) noexcept { ++drafters_[i].told.asked; }
+  void failed(std::size_t i) noexcept { ++drafters_[i].told.failures; }
+  /// It failed where it should have drafted, which took `seconds`. Unless the depth is fixed it is tried
+  /// less and less often in this text, until it drafts; so is a model that drafts nothing, again and again.
+  void threw(std::size_t i, double seconds) noexcept {
     Watched& w = drafters_[i];
-    ++w.failures;
+    ++w.asked;
+    w.seconds += seconds;
+    if (fixed_) return;
+    w.spent += seconds;
+    drafting_ = seconds;
     if (!w.failing) w.failing.emplace();
   }
-  void worked(std::size_t i) noexcept { drafters_[i].failing.reset(); }
 
   /// What became of a drafter's own draft, verified or not, when `tokens` turned out final: of the
   /// first `size` nodes of `draft`, the anchor counted.
@@ -319,11 +329,9 @@ class Controller {
   /// What a drafter did, and why it drafts nothing now. @cost O(1)
   DrafterReport report(std::size_t i) const noexcept {
     const Watched& w = drafters_[i];
-    DrafterReport report{.asked = w.asked - w.before.asked + w.passed_on,
-                         .seconds = w.seconds - w.before.seconds,
-                         .verified = w.drafted,
-                         .accepted = w.accepted_tokens,
-                         .failures = w.failures};
+    DrafterReport report = w.told;
+    report.asked += w.asked;
+    report.seconds += w.seconds;
     using Parked = DrafterReport::Parked;
     if (w.failing) {
       report.parked = Parked::kFailing;
@@ -356,6 +364,7 @@ class Controller {
   static constexpr double kTrust = 0.03;
   static constexpr double kProbe = 0.005;  // part of a text's time that is spent on looking again
   static constexpr double kTrials = 32;
+  static constexpr int kSilent = 4;        // rounds without a draft, until a model is tried seldom
   static constexpr double kCopying = 1.5;  // tokens that drafters without a model promise, at least
   static constexpr double kFew = 8;        // tokens that say little of how much a text copies
   static constexpr int kShortBacklog = 8;  // tokens that share a pass with the anchor, or nearly so
@@ -370,7 +379,6 @@ class Controller {
   static constexpr int kSettled = 4;     // rounds before which nothing is invested
   // Of a plain pass of the target, until it is measured.
   static constexpr double kGuessedStep = 0.3;
-  static constexpr double kGuessedRead = 0.06;
   static constexpr Prices kFree{};
 
   struct Forecast {
@@ -382,10 +390,6 @@ class Controller {
   struct Watched {
     AcceptanceEstimate accepted;
     std::int64_t asked = 0;
-    std::int64_t passed_on = 0;
-    std::int64_t failures = 0;
-    std::int64_t drafted = 0;  // of those that were verified
-    std::int64_t accepted_tokens = 0;
     double seconds = 0;
     double ask_seconds = 0;   // a proposal without a model
     double step_seconds = 0;  // a level of a draft with one ...
@@ -396,16 +400,14 @@ class Controller {
     Forecast forecast;
     bool parked = false;
     bool muted = false;              // to ask it takes as long as it saves
-    std::optional<BackOff> failing;  // it threw the last time, or a model drafted nothing
-
-    int right = 0;          // tokens that it drafted in this text
-    double spent = 0;       // seconds in this text, with a model
+    int silent = 0;                  // runs of a model in a row without a draft
+    std::optional<BackOff> failing;  // it threw the last time, or is silent
+    DrafterReport
+        told;          // less what a restored controller did before, which is in asked and seconds
+    int right = 0;     // tokens that it drafted in this text
+    double spent = 0;  // seconds in this text, with a model
     bool invested = false;  // in what it read of this text
     double doubt = 1;       // what an investment has to bring more, because others brought a loss
-    struct {
-      std::int64_t asked = 0;
-      double seconds = 0;
-    } before;  // this controller was restored; it describes what came behind
   };
   struct Text {
     double saved = 0;  // seconds, compared with plain decoding
@@ -468,10 +470,10 @@ class Controller {
     const auto drafter_of = [&](NodeIndex node) -> Watched& {
       return drafters_[std::min(idx(round.draft.origin(node)), drafters_.size() - 1)];
     };
-    for (NodeIndex node = 1; node < round.draft.size(); ++node) ++drafter_of(node).drafted;
+    for (NodeIndex node = 1; node < round.draft.size(); ++node) ++drafter_of(node).told.verified;
     for (std::size_t i = 1; i < round.path.size(); ++i) {
       Watched& w = drafter_of(round.path[i]);
-      ++w.accepted_tokens;
+      ++w.told.accepted;
       w.benefit += newest;
     }
   }

@@ -53,7 +53,7 @@ struct DrafterReport {
       case Parked::kReading:
         return line + "; parked: reading the text would cost more than drafts can save";
       case Parked::kAsking: return line + "; parked: to ask it takes as long as its drafts save";
-      case Parked::kFailing: return line + "; parked: it failed when it was asked the last time";
+      case Parked::kFailing: return line + "; parked: it threw, or drafted nothing, the last time";
     }
     return line;
   }

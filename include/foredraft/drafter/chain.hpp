@@ -18,6 +18,7 @@
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/draft_check.hpp>
 #include <foredraft/core/index.hpp>
+#include <foredraft/core/utf8.hpp>
 #include <foredraft/drafter/any_drafter.hpp>
 
 namespace foredraft::inline v0 {
@@ -189,7 +190,8 @@ class ControlledDrafters {
   void learn_from(const ControllerState& state) {
     ControllerState own = state;
     own.drafters.clear();
-    for (const Part& part : parts_) {
+    for (Part& part : parts_) {
+      part.failure = {};
       const ControllerState::Drafter* known = state.drafter(part.name);
       own.drafters.push_back(known != nullptr ? *known
                                               : ControllerState::Drafter{.name = part.name});
@@ -207,13 +209,15 @@ class ControlledDrafters {
     D drafter;
     bool has_model;
     DraftTree tree;      // its draft of this round, as it proposed it
-    bool asked = false;  // in this round, of those without a model
+    bool asked = false;  // in this round, of those without a model, and did not fail
     // Why it failed the last time; without an allocation, which may be what failed.
-    std::array<char, 160> failure{};
+    std::array<char, 512> failure{};
 
     void keep(std::string_view message) noexcept {
+      const std::string_view fits = message.substr(0, failure.size() - 1);
       failure = {};
-      message.copy(failure.data(), failure.size() - 1);
+      std::replace_copy(fits.begin(), fits.begin() + complete_utf8_prefix(fits), failure.begin(),
+                        '\n', ' ');
     }
   };
 
@@ -250,8 +254,10 @@ class ControlledDrafters {
 
   void ask(std::size_t i, const Context& context, Limit limit) {
     const double begin = control_.now();
-    propose_one(i, context, limit, parts_[i].tree);
-    control_.asked(i, control_.now() - begin);
+    parts_[i].asked = propose_one(i, context, limit, parts_[i].tree);
+    const double seconds = control_.now() - begin;
+    if (!parts_[i].asked) return control_.threw(i, seconds);
+    control_.asked(i, seconds);
     merged_.add(parts_[i].tree, static_cast<std::uint8_t>(i), control_.acceptance(i));
   }
 
@@ -282,7 +288,8 @@ class ControlledDrafters {
     DraftTree& tree = parts_[model.i].tree;
     const double begin = control_.now();
     const Limit& own = model.plan.limit;
-    propose_one(model.i, context, own, tree);
+    if (!propose_one(model.i, context, own, tree))
+      return control_.threw(model.i, control_.now() - begin);
     const bool drawn = is_drawn(tree);
     const int depth = tree.max_depth();
     const int rows = drawn ? tree.drafted() : worthy_rows(tree, own.prune_below);
@@ -363,7 +370,8 @@ class ControlledDrafters {
   }
 
   /// Fills `tree`, as a rule the part's own; it holds node 0 alone where the drafter failed.
-  void propose_one(std::size_t i, const Context& context, Limit limit, DraftTree& tree) {
+  /// @return whether it did not
+  bool propose_one(std::size_t i, const Context& context, Limit limit, DraftTree& tree) {
     Part& part = parts_[i];
     limit.depth = std::min(limit.depth, part.drafter.max_depth());
     const bool proposed = guard(i, [&] {
@@ -371,11 +379,8 @@ class ControlledDrafters {
       check_draft(tree, context, limit, is_drawn(tree) ? S : D::shape);
       if (context.constraint != nullptr) drop_forbidden(behind_assumed(context), tree);
     });
-    if (!proposed) {
-      tree.reset(context.end());
-    } else if (!part.has_model || tree.drafted() > 0) {  // a model may have read, and nothing else
-      control_.worked(i);
-    }
+    if (!proposed) tree.reset(context.end());
+    return proposed;
   }
 
   static ConstraintPath behind_assumed(const Context& context) {
@@ -420,7 +425,8 @@ Chain(D...) -> Chain<((D::shape == Shape::kTree) || ...) ? Shape::kTree : Shape:
 
 static_assert(Drafter<Chain<>>);
 
-/// A drafter that drafts as much as pays, and nothing where nothing does: a chain of one.
+/// A drafter that drafts as much as pays, and nothing where nothing does: a chain of one, whose part is
+/// named "drafter". So what was learned is to be handed on to one of the same kind.
 template <Drafter D>
 class Controlled : public ControlledDrafters<D> {
  public:
