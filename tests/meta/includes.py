@@ -14,8 +14,8 @@ from headers import without_comments
 NAMES = {
     "algorithm": """adjacent_find all_of any_of binary_search clamp copy copy_backward copy_n count count_if equal
         equal_range fill fill_n find find_if for_each is_sorted lexicographical_compare lower_bound max max_element min
-        min_element minmax mismatch move_backward none_of nth_element pop_heap push_heap remove_if reverse rotate sort
-        sort_heap stable_sort unique upper_bound ranges::adjacent_find ranges::count ranges::equal ranges::lower_bound
+        min_element minmax mismatch move_backward none_of nth_element pop_heap push_heap remove_if replace_copy reverse rotate
+        sort sort_heap stable_sort unique upper_bound ranges::adjacent_find ranges::count ranges::equal ranges::lower_bound
         ranges::sort""",
     "array": "array",
     "atomic": """atomic memory_order_acq_rel memory_order_acquire memory_order_relaxed memory_order_release

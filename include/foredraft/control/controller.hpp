@@ -102,7 +102,7 @@ class Controller {
       w.width = from.width;
       w.asked = from.asked;
       w.seconds = from.seconds;
-      w.told = {.asked = -from.asked, .seconds = -from.seconds};
+      w.told = DrafterReport{.asked = -from.asked, .seconds = -from.seconds};
       w.ask_seconds = from.ask_seconds;
       w.step_seconds = from.step_seconds;
       w.read_seconds = from.read_seconds;
