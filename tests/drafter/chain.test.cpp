@@ -143,6 +143,15 @@ TEST_CASE("a drafter that fails or breaks its contract has proposed nothing; the
   CHECK(draft.origin(1) == 1);
   CHECK_THAT(chain.summary(),
              Catch::Contains("fails: asked 1 times") && Catch::Contains("failed 1 times"));
+  const std::string said = chain.summary();
+  CHECK_THAT(said, Catch::Contains("  the last failure: "));
+  fd::ControllerState state = chain.learned();
+  state.drafters[0].seconds = -1;
+  CHECK_THROWS_AS(chain.learn_from(state), fd::Error);
+  CHECK(chain.summary() == said);
+  state.drafters[0].seconds = 0;
+  chain.learn_from(state);
+  CHECK_THAT(chain.summary(), !Catch::Contains("failure") && !Catch::Contains("failed"));
   Chain alone = chain_of(part("fails", Failing{}));
   CHECK_THROWS_AS(propose(alone), fd::Error);
 }

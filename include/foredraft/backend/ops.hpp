@@ -200,6 +200,9 @@ struct SharedExpert {
   const typename W::Matrix* down = nullptr;   // [d_model, d_shared]
 };
 
+/// Of d_ff and d_model in a mixture: backends cut the matrix of all experts into panels of so many rows.
+inline constexpr int kExpertMultiple = 16;
+
 /// A feed-forward part for each of many experts, of which a row takes the n_used whose scores
 /// router * norm(x) are greatest, equal ones by number:
 /// x += sum of p_e * down_e * (activation(gate_e * norm(x)) .* (up_e * norm(x))), from the greatest
@@ -207,7 +210,7 @@ struct SharedExpert {
 /// comes first, times sigmoid(score * norm(x)).
 ///
 /// The matrices of all experts lie one behind the other in one. d_model and d_ff are multiples of
-/// FeedForwardShape::kExpertMultiple.
+/// kExpertMultiple.
 template <typename W>
 struct MixtureArgs {
   Out<W> x = nullptr;  // read and written [n_rows, d_model]

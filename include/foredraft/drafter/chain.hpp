@@ -190,13 +190,13 @@ class ControlledDrafters {
   void learn_from(const ControllerState& state) {
     ControllerState own = state;
     own.drafters.clear();
-    for (Part& part : parts_) {
-      part.failure = {};
+    for (const Part& part : parts_) {
       const ControllerState::Drafter* known = state.drafter(part.name);
       own.drafters.push_back(known != nullptr ? *known
                                               : ControllerState::Drafter{.name = part.name});
     }
     control_.restore(own);
+    for (Part& part : parts_) part.failure = {};
   }
   int size() const noexcept { return static_cast<int>(parts_.size()); }
   D& part(int i) noexcept { return parts_[idx(i)].drafter; }

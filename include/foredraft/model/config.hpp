@@ -45,10 +45,6 @@ struct FeedForwardShape {
   Dim n_experts = 0;      ///< of a mixture, each of d_ff; 0: the part is one
   Dim n_used = 0;         ///< experts that a row takes
   Dim d_shared = 0;       ///< d_ff of an expert that all rows take besides; 0: there is none
-
-  /// Of d_ff and d_model in a mixture: the matrices of all experts lie one behind the other in one, and
-  /// backends cut it into panels of so many rows.
-  static constexpr int kExpertMultiple = 16;
 };
 
 /// What a recurrent layer computes in place of attention; std::monostate: it is attention.

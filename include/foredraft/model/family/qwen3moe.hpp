@@ -24,13 +24,12 @@ inline void read_expert_shapes(const ConfigReader& reader, ModelConfig& config) 
   const Dim n_experts = reader.dimension("expert_count", {}, kMostExperts);
   const Dim n_used = reader.dimension("expert_used_count", {}, n_experts);
   const Dim d_ff = config.layers.front().feed_forward.d_ff;
-  constexpr int kMultiple = FeedForwardShape::kExpertMultiple;
   (void)ConfigReader::all_heads(n_experts, d_ff);
   (void)ConfigReader::all_heads(n_experts, config.d_model);
   for (const auto& [key, size] :
        {std::pair(kExpertWidth, d_ff), {"embedding_length", config.d_model}}) {
-    if (size % kMultiple == 0) continue;
-    reader.refuse(key, std::to_string(size), "a multiple of " + std::to_string(kMultiple));
+    if (size % kExpertMultiple == 0) continue;
+    reader.refuse(key, std::to_string(size), "a multiple of " + std::to_string(kExpertMultiple));
   }
   for (LayerShape& layer : config.layers) {
     layer.feed_forward.n_experts = n_experts;
