@@ -26,6 +26,7 @@
 #include "state_file.hpp"
 #include "survey.hpp"
 #include "terminal.hpp"
+#include "trace_file.hpp"
 
 namespace cli {
 
@@ -74,9 +75,10 @@ struct Note {
 class Chat {
  public:
   Chat(const ChatArguments& asked, const RunFacts& facts, const StateFile::Run& run,
-       Session& session, Conversation conversation)
+       Session& session, Conversation conversation, TraceFile& trace)
       : facts_(facts),
         session_(session),
+        trace_(trace),
         conversation_(std::move(conversation)),
         files_(facts.models, run, session),
         vocabulary_(fingerprint(facts.models.target.tokenizer())),
@@ -193,7 +195,11 @@ class Chat {
   }
 
   fd::Result generate(std::span<const fd::TokenId> prompt, Printer& print) {
-    return session_.generate(prompt, options_, [&](const fd::Emitted& token) { print(token); });
+    trace_.begin(prompt, options_);
+    fd::Result result =
+        session_.generate(prompt, options_, [&](const fd::Emitted& token) { print(token); });
+    trace_.end(result);
+    return result;
   }
 
   /// @return false for the one that ends the program
@@ -291,6 +297,7 @@ class Chat {
 
   const RunFacts& facts_;
   Session& session_;
+  TraceFile& trace_;
   Conversation conversation_;
   SnapshotFile files_;
   fd::VocabularyFingerprint vocabulary_;
@@ -316,6 +323,7 @@ int run(ChatArguments& asked) {
   GenerateArguments& a = asked.generate;
   Method method = a.resolve();
   const ModelSettings settings = a.models(method);
+  TraceFile trace(a.trace);
   Models models(settings);
   const fd::ChatTemplate chat = turns_of(models.target.tokenizer(), a.chat_format);
   Conversation conversation(models.target.tokenizer(), chat, asked.system);
@@ -329,12 +337,13 @@ int run(ChatArguments& asked) {
   const LearnedFiles learned(a, models, what);
   learned.give_to(*session);
   models.print_note();
+  trace.describe(models.target.tokenizer(), session->drafter_names());
   const RunFacts facts{a, method, models};
   int status = 0;
   // Before and behind the conversation Ctrl-C ends the program.
   {
     const InterruptGuard guard(InterruptGuard::Second::kToo);
-    status = Chat(asked, facts, what, *session, std::move(conversation)).run();
+    status = Chat(asked, facts, what, *session, std::move(conversation), trace).run();
   }
   learned.keep(*session);
   return status;

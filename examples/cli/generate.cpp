@@ -122,11 +122,7 @@ int run(GenerateArguments& a) {
     const LearnedFiles learned(a, models, what);
     learned.give_to(*session);
     models.print_note();
-    trace.describe(
-        [&](fd::TokenId token) {
-          return std::string(models.target.tokenizer().piece(token, true));
-        },
-        session->drafter_names());
+    trace.describe(models.target.tokenizer(), session->drafter_names());
     std::optional<fd::Stats> read;
     if (!a.prompt_cache.empty()) {
       read = read_through(a.prompt_cache, {models, what, *session}, *session, prompt, a.options);

@@ -383,9 +383,7 @@ void GenerateArguments::add_to(CLI::App& command) {
   add_penalties(command);
   more_sampling.add_to(command, options);
   add_speculation(command);
-  require_text(add_value(command, "--trace FILE", trace,
-                         "write what each round drafted and kept to FILE, one JSON object a line; "
-                         "'foredraft report FILE' makes a page of it"));
+  add_trace(command);
   require_text(add_value(command, "--prompt-cache FILE", prompt_cache,
                          "what was computed for the prompt: read where it exists, so that only "
                          "what is new in this prompt is read, and written behind the prompt"));
@@ -405,8 +403,15 @@ void GenerateArguments::add_to_chat(CLI::App& command) {
   add_penalties(command);
   more_sampling.add_to(command, options);
   add_speculation(command);
+  add_trace(command);
   machine.add_to(command);
   machine.add_device(command);
+}
+
+void GenerateArguments::add_trace(CLI::App& command) {
+  require_text(add_value(command, "--trace FILE", trace,
+                         "write what each round drafted and kept to FILE, one JSON object a line; "
+                         "'foredraft report FILE' makes a page of it"));
 }
 
 void GenerateArguments::add_turns(CLI::App& command) {

@@ -77,6 +77,7 @@ struct GenerateArguments {
   bool maps_draft() const { return machine.keep_packed && !draft_on_gpu(); }
 
  private:
+  void add_trace(CLI::App& command);
   void add_turns(CLI::App& command);
   void add_limits(CLI::App& command);
   void add_caches(CLI::App& command);

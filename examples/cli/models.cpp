@@ -17,6 +17,7 @@
 
 #include "draft.hpp"
 #include "memory.hpp"
+#include "output.hpp"
 #include "survey.hpp"
 #include "terminal.hpp"
 
@@ -175,18 +176,24 @@ struct Models::Files {
     if (!settings.draft.empty()) {
       draft.emplace("draft model ", settings.draft);
       draft->options = settings.draft_options.value_or(fd::drafting_options(draft->gguf));
-      check_own_file();
+      check_own_file(settings.draft_options.has_value());
     }
     require_room(target, draft, settings);
   }
 
   /// A model may draft for itself only where it is made cheaper for that.
-  void check_own_file() const {
+  /// @param as_asked  the user says how
+  void check_own_file(bool as_asked) const {
     if (!same_file(target, *draft)) return;
-    if (!draft->options.requantize && draft->options.head_tokens == 0) {
-      throw UsageError("the target's own file as draft model, as it is", "a smaller model",
-                       "a token that is drafted would cost what one of the target costs");
-    }
+    const bool changed = draft->options.requantize || draft->options.head_tokens > 0;
+    if (as_asked && changed) return;
+    constexpr double kCheaper = 0.9;
+    const double share = static_cast<double>(survey(draft->gguf, draft->options).read_bytes) /
+                         static_cast<double>(survey(target.gguf).read_bytes);
+    if (changed && share <= kCheaper) return;
+    throw UsageError(
+        formatted("the target's own file as draft model, with %.0f %% of its weights", 100 * share),
+        "a smaller model", "a token that is drafted would cost what one of the target costs");
   }
 
   Clock::time_point begin = Clock::now();  // first: to open files is a part of loading

@@ -36,13 +36,17 @@ std::size_t pooled(double bytes) {
 
 /// A backend that only measures: read_weights() checks names and shapes against the file with it.
 struct MeasuringBackend {
-  struct Matrix {};
+  struct Matrix {
+    std::size_t bytes = 0;
+  };
   using Vector = std::vector<float>;
 
   Matrix pack(const fd::TensorView& weights) {
-    bytes += on_gpu ? pooled(fd::cuda::bytes_of(weights.type, weights.n_out, weights.n_in))
-                    : panel_bytes(weights);
-    return {};
+    const Matrix matrix{on_gpu
+                            ? pooled(fd::cuda::bytes_of(weights.type, weights.n_out, weights.n_in))
+                            : panel_bytes(weights)};
+    bytes += matrix.bytes;
+    return matrix;
   }
   Vector vector(const fd::TensorView& weights) {
     const std::size_t size = weights.n_in * sizeof(float);
@@ -73,9 +77,10 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options, bool on_gpu)
   std::vector<fd::TokenId> head_tokens(
       fd::idx(std::clamp(options.head_tokens, 0, int{found.config.n_vocab})));
   std::iota(head_tokens.begin(), head_tokens.end(), 0);
-  fd::read_weights(backend, file, found.config, {.requantize = options.requantize},
-                   std::move(head_tokens));
+  const auto weights = fd::read_weights(backend, file, found.config,
+                                        {.requantize = options.requantize}, std::move(head_tokens));
   found.weight_bytes = backend.bytes;
+  found.read_bytes = backend.bytes - (weights.head ? weights.embedding.bytes : 0);
   return found;
 }
 

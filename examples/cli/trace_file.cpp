@@ -19,7 +19,7 @@ namespace {
 [[noreturn]] void corrupt(const std::string& name, std::size_t line, const std::string& what) {
   throw fd::Error(fd::ErrorCode::kCorruptFile,
                   name + ", line " + std::to_string(line) + ": " + what,
-                  "a trace as 'foredraft generate --trace' writes it", "write it anew");
+                  "a trace as --trace writes it", "write it anew");
 }
 
 /// Throws Json::exception where a key is absent or of another type.
@@ -158,8 +158,12 @@ TraceFile::TraceFile(std::string name) : name_(std::move(name)) {
                   "a file that can be written", "name another");
 }
 
-void TraceFile::describe(fd::TraceWriter::Piece piece, std::vector<std::string> drafters) {
-  if (!name_.empty()) writer_.emplace(out_, std::move(piece), std::move(drafters));
+void TraceFile::describe(const fd::Tokenizer& tokenizer, std::vector<std::string> drafters) {
+  if (name_.empty()) return;
+  const auto piece = [&tokenizer](fd::TokenId token) {
+    return std::string(tokenizer.piece(token, true));
+  };
+  writer_.emplace(out_, piece, std::move(drafters));
 }
 
 void TraceFile::begin(std::span<const fd::TokenId> prompt, fd::Options& options) {

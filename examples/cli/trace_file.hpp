@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include <foredraft/io/tokenizer.hpp>
 #include <foredraft/trace/trace_writer.hpp>
 
 #include "output.hpp"
@@ -20,7 +21,8 @@ class TraceFile {
   explicit TraceFile(std::string name);
 
   /// Names of tokens and drafters, known once the models are.
-  void describe(fd::TraceWriter::Piece piece, std::vector<std::string> drafters);
+  /// @param tokenizer  refers to it
+  void describe(const fd::Tokenizer& tokenizer, std::vector<std::string> drafters);
   void begin(std::span<const fd::TokenId> prompt, fd::Options& options);
   /// @errors kIo where any line could not be written
   void end(const fd::Result& result);

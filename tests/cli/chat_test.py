@@ -1,6 +1,7 @@
 """`foredraft chat` as a user meets it: python3 chat_test.py PROGRAM"""
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -104,6 +105,24 @@ class Chat(CliTest):
         sampled = ("--temp", 1.5, "--seed", 4, "-n", 40)
         self.assertEqual(self.chat(*sampled, lines=lines).stdout,
                          self.chat(*sampled, "--spec-type", "none", lines=lines).stdout)
+
+    def test_trace_has_a_text_for_each_answer(self):
+        file = self.folder / "chat.ndjson"
+        done = self.chat("--trace", file, "-md", self.endless_alphabet(), "--spec-draft-n-max", 5,
+                         lines=["abc", "/stats", "xyz", "/undo", "again"])
+        lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+        texts = [line for line in lines if line["type"] == "text"]
+        self.assertEqual([len(text["prompt"]) for text in texts[:1]], [self.reused(done)[0][0]])
+        for text, message in zip(texts, ("abc", "xyz", "again"), strict=True):
+            self.assertIn(message, "".join(token["text"] for token in text["prompt"]))
+        self.assertEqual([line["finish_reason"] for line in lines if line["type"] == "end"], ["stop"] * 3)
+        emitted = [token for line in lines if line["type"] == "round" for token in line["emitted"]]
+        self.assertEqual("".join(token["text"] for token in emitted), ALPHABET * 3)
+        self.assertTrue(any(token["from_draft"] for token in emitted))
+        page = self.folder / "chat.html"
+        self.succeeds("report", file, "-o", page)
+        self.assertEqual(page.read_text(encoding="utf-8").count('"type":"text"'), 3)
+        self.fails(2, "--trace with --context-shift", "chat", "-m", self.alphabet(), "--trace", file, "--context-shift")
 
     def test_system_prompt(self):
         without = self.chat(lines=["Hi", "/stats"])

@@ -573,6 +573,11 @@ class Generate(CliTest):
                 self.assertEqual((settings["cache_type_k_draft"], settings["cache_type_v_draft"]), (values, keys))
                 self.assertEqual(found["tokens"], plain["tokens"])
                 self.assertGreater(found["stats"]["accepted"], 0)
+        for arguments in (("--spec-type", "none"), (), ("-md", model), (f"-md={model}",)):
+            with self.subTest(arguments=arguments):
+                found = self.json_of(*base, "-ctk", "q8_0", "-ctv=q8_0", *arguments)
+                self.assertEqual(found["settings"]["cache_type_k"], "q8_0")
+                self.assertEqual(found["tokens"], plain["tokens"])
         narrow = self.alphabet("narrow.gguf", after_z=ord("a"))
         self.fails(2, "--cache-type-v-draft q8_0 with heads of", *base, "-md", narrow, "-ctvd", "q8_0")
 
@@ -599,9 +604,9 @@ class Generate(CliTest):
             self.assertEqual(len(texts[seed]), 1, "match acceptance: one seed, one text")
         self.assertNotEqual(texts[1], texts[2])
         # The other rules keep the law, but a seed's text depends on the drafts: a fixed depth repeats it.
-        for rule in ("rejection", "block"):
-            repeats = [self.json_of(*base, "-s", 5, "--top-k", 40, "--spec-acceptance", rule,
-                                    "--spec-draft-n-max", 8)["tokens"] for _ in range(2)]
+        for rule in (("rejection", "--top-k", 40), ("block", "--top-k", 40), ("block",)):
+            repeats = [self.json_of(*base, "-s", 5, "--spec-draft-n-max", 8, "--spec-acceptance", *rule)["tokens"]
+                       for _ in range(2)]
             self.assertEqual(*repeats)
 
     def test_draft_temperature(self):
@@ -688,6 +693,16 @@ class Generate(CliTest):
                     self.assertEqual(found["stats"]["rounds"], alone["stats"]["rounds"])
                     self.assertEqual(found["stats"]["prompt_tokens"], 6)
                 # The prompt is read once.
+                self.assertEqual([found["stats"]["reused_tokens"] for found in many], [0, 6, 6, 6])
+        # Whatever is chosen to draft with, a seed has its text.
+        for arguments in ((), ("-md", model)):
+            base = ("generate", "-m", model, "--raw", "-p", "abcabc", "-n", 30, "--temp", 3, *arguments)
+            with self.subTest(arguments=arguments):
+                many = self.json_lines_of(*base, "--samples", 4, "--seed", 7, "--logprobs", 1)
+                for found in many:
+                    alone = self.json_of(*base, "--seed", found["seed"], "--logprobs", 1)
+                    for key in ("tokens", "text", "finish_reason", "logprobs", "settings", "seed"):
+                        self.assertEqual(found[key], alone[key])
                 self.assertEqual([found["stats"]["reused_tokens"] for found in many], [0, 6, 6, 6])
         done = self.succeeds("generate", "-m", model, "--raw", "-p", "abc", "-n", 5, "--temp", 0.01, "--samples", 2)
         self.assertEqual(done.stdout, "--- sample 1 of 2, seed 0 ---\ndefgh\n\n--- sample 2 of 2, seed 1 ---\ndefgh\n")

@@ -217,10 +217,32 @@ class OwnFile(CliTest):
     def test_target_as_its_own_draft(self):
         base = ("generate", "-m", self.alphabet(), "-md", self.alphabet(), "--raw", "-p", "ab", "-n", 4)
         self.assertIn("target's own file", self.succeeds(*base).stderr)
-        self.fails(2, "target's own file", *base, "--quantize-draft", "none")
+        self.fails(2, "with 100 % of its weights", *base, "--quantize-draft", "none")
+        # Asked for, it may be as dear as one likes.
+        self.succeeds(*base, "--draft-vocab", 250)
         link = self.folder / "link.gguf"
         link.symlink_to(self.alphabet())
         self.fails(2, "target's own file", *base[:4], link, *base[5:], "--quantize-draft", "none")
+
+
+class InFourBits(CliTest):
+    """A file that q4_0 makes no smaller."""
+
+    def test_as_a_draft_model(self):
+        head = {"output.weight": tiny_gguf.zeros(tiny_gguf.N_VOCAB, tiny_gguf.D_MODEL)}
+        pure = self.alphabet("pure.gguf", tensor_overrides=head)
+        base = ("generate", "--raw", "-p", "ab", "-n", 4, "-m")
+        found = self.json_of(*base, self.alphabet(), "-md", pure, "--spec-draft-n-max", 4)
+        self.assertEqual(found["text"], "cdef")
+        self.fails(2, "which nothing needs", *base, self.alphabet(), "-md", pure, "--quantize-draft", "q4_0")
+        self.fails(2, "with 100 % of its weights", *base, pure, "-md", pure)
+        # A head of more bits is a small part of a model, as it is of files that are called q4_0.
+        width, d = 8192, tiny_gguf.D_MODEL
+        overrides = {f"blk.0.ffn_{part}.weight": tiny_gguf.zeros(*shape) for part, shape in
+                     (("gate", (width, d)), ("up", (width, d)), ("down", (d, width)))}
+        wide = self.alphabet("wide.gguf", tensor_overrides=overrides,
+                             metadata_overrides={"llama.feed_forward_length": (tiny_gguf.U32, width)})
+        self.fails(2, "of its weights", *base, wide, "-md", wide)
 
 
 class OwnLayers(CliTest):

@@ -143,9 +143,9 @@ TEST_CASE("nothing comes from behind a cut, whatever cuts and wherever in a bloc
 TEST_CASE("whole rows are computed only where somebody asked") {
   WatchingTarget target(kVocab, 0);
   fd::Decoder decoder{target, toy::TokenCache{}, fd::PromptLookup{}, fd::Greedy{}};
-  CHECK(decoder.generate(kPrompt, {.max_tokens = 30}).logprobs.empty());
+  CHECK(decoder.generate(kPrompt, {.max_tokens = 30, .n_draft = 16}).logprobs.empty());
   CHECK(target.most == fd::RowNeed::kArgmax);
-  const auto result = decoder.resume({.max_tokens = 30, .logprobs = 0});
+  const auto result = decoder.resume({.max_tokens = 30, .n_draft = 16, .logprobs = 0});
   CHECK(target.most == fd::RowNeed::kLogits);
   CHECK(result.logprobs.size() == 30);
   CHECK(result.logprobs[7].top.empty());

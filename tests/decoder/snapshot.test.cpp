@@ -181,7 +181,9 @@ TEST_CASE("a prompt that was cancelled is read on by what resumes it, and may be
   CHECK(read.finish_reason == fd::FinishReason::kCancelled);
   CHECK(decoder.cache().size() == 6);
   const auto half = decoder.snapshot();
-  CHECK(decoder.resume({.max_tokens = 10}).tokens == truth);
+  CHECK(decoder.resume({.max_tokens = 10, .n_draft = 16}).tokens == truth);
+  decoder.restore(half);
+  CHECK(decoder.resume({.max_tokens = 10, .n_draft = 16}).tokens == truth);
   decoder.restore(half);
   CHECK(decoder.resume({.max_tokens = 10}).tokens == truth);
 }

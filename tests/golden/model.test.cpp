@@ -28,6 +28,7 @@ struct Bounds {
   double mean = 0.03;
   double near_tie = 0.2;
   double same_best = 0.97;
+  double lead = 0.2;  // of a best token that has to be ours, too
 };
 
 /// log-softmax of one row, in double.
@@ -59,7 +60,7 @@ std::vector<std::vector<double>> rows_of(M& model, std::span<const fd::TokenId> 
 }
 
 struct Agreement {
-  double near_tie = Bounds{}.near_tie;
+  double lead = Bounds{}.lead;
   int positions = 0;
   int same_best = 0;
   double difference = 0;  // sum of |log p - golden log p| of the golden best token
@@ -71,7 +72,7 @@ struct Agreement {
     ++positions;
     same_best += best == golden;
     difference += std::abs(row[golden] - top.at(0).at(1).get<double>());
-    if (gap > near_tie) CHECK(best == golden);
+    if (gap > lead) CHECK(best == golden);
   }
 };
 
@@ -80,7 +81,7 @@ void compare(const std::string& name, const Bounds& bounds = {}) {
   if (!file) return;
   fd::Cpu cpu;
   auto model = fd::load(cpu, *file);
-  Agreement agreement{bounds.near_tie};
+  Agreement agreement{bounds.lead};
   std::ifstream lines(test_file("golden/data/" + name + ".logits.jsonl"));
   int texts = 0;
   for (std::string line; std::getline(lines, line); ++texts) {
@@ -96,7 +97,8 @@ void compare(const std::string& name, const Bounds& bounds = {}) {
     fd::Decoder decoder{model, fd::LinearCache<fd::f16>{model.shape(), 1024}, fd::PromptLookup{},
                         fd::Greedy{}};
     const auto greedy =
-        decoder.generate(tokens, {.max_tokens = static_cast<int>(golden.size())}).tokens;
+        decoder.generate(tokens, {.max_tokens = static_cast<int>(golden.size()), .n_draft = 16})
+            .tokens;
     const auto split = std::mismatch(greedy.begin(), greedy.end(), golden.begin(), golden.end());
     if (split.first == greedy.end()) continue;
     // They part ways: right only where both tokens are nearly as likely.
@@ -130,7 +132,7 @@ TEST_CASE("qwen2.5-coder-1.5b computes llama.cpp's logits") { compare("qwen2.5-c
 // 84 of their 86 best tokens; ours is 0.0461 away from it. Ours and the golden numbers are 0.0498
 // apart and agree in 83 best tokens; one of the other three has a lead of 0.245.
 TEST_CASE("gemma-3-270m computes llama.cpp's logits") {
-  compare("gemma-3-270m", {0.052, 0.25, 0.96});
+  compare("gemma-3-270m", {0.052, 0.25, 0.96, 0.25});
 }
 
 // Where the bounds of smollm2-135m and gemma-3-270m come from: how far unrounded arithmetic is from

@@ -109,12 +109,16 @@ TEST_CASE("a missing file is an io error") {
 }
 
 TEST_CASE("a model that is to draft gets Q4_0, and of a large vocabulary the frequent tokens") {
-  const auto options = [](std::size_t n_tokens) {
+  const auto options = [](std::size_t n_tokens, fd::TensorType type = fd::TensorType::kF16) {
     fd::GgufWriter file;
     file.add_array("tokenizer.ggml.tokens", std::vector<std::string>(n_tokens, "a"));
+    const std::vector<std::byte> row(fd::row_bytes(type, 32).value());
+    file.add_tensor("blk.0.ffn_up.weight", type, {32, 1}, row);
     const auto bytes = file.bytes();
     return fd::drafting_options(fd::Gguf::parse(bytes));
   };
+  // Where that makes nothing smaller, as it is.
+  CHECK_FALSE(options(300, fd::TensorType::kQ4_0).requantize);
   for (const std::size_t n_tokens : {300, 65'535, 65'536, 151'936}) {
     CAPTURE(n_tokens);
     CHECK(options(n_tokens).requantize == fd::TensorType::kQ4_0);

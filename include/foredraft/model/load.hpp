@@ -80,7 +80,8 @@ Model<B> load(B& backend, const std::filesystem::path& file, const LoadOptions& 
 /// costs less than half is left, and of its acceptance some nine tenths (docs/design/drafting.md).
 inline LoadOptions drafting_options(const Gguf& file) {
   constexpr std::size_t kFrequent = 32768;
-  LoadOptions options{.requantize = TensorType::kQ4_0};
+  LoadOptions options;
+  if (detail::shrinks_any(file, TensorType::kQ4_0)) options.requantize = TensorType::kQ4_0;
   const auto tokens = file.get_strings("tokenizer.ggml.tokens");
   if (tokens && tokens->size() >= 2 * kFrequent) options.head_tokens = static_cast<int>(kFrequent);
   return options;

@@ -280,6 +280,18 @@ class WeightReader {
   std::size_t total_ = 0;
 };
 
+/// Whether a matrix that passes read would become smaller.
+inline bool shrinks_any(const Gguf& file, TensorType to) {
+  const bool untied = file.find_tensor("output.weight") != nullptr;
+  const auto shrinks_to = [&](const auto& tensor) {
+    const bool only_table = tensor.name == "token_embd.weight" && untied;
+    return tensor.shape.size() == 2 && !only_table &&
+           shrinks(tensor.type, idx(tensor.shape[0]), to);
+  };
+  const auto& tensors = file.tensors();
+  return std::any_of(tensors.begin(), tensors.end(), shrinks_to);
+}
+
 /// Refuse to requantize where nothing would come of it.
 inline void check_requantize(const Gguf& file, TensorType to) {
   const auto layout = layout_of(to);
@@ -288,12 +300,7 @@ inline void check_requantize(const Gguf& file, TensorType to) {
     throw Error(ErrorCode::kInvalidOption, "requantize to " + format, "Q4_0 or Q8_0",
                 "load the model as it is, or fetch it in that format");
   }
-  const bool untied = file.find_tensor("output.weight") != nullptr;
-  for (const auto& tensor : file.tensors()) {
-    const bool only_table = tensor.name == "token_embd.weight" && untied;
-    if (tensor.shape.size() == 2 && !only_table && shrinks(tensor.type, idx(tensor.shape[0]), to))
-      return;
-  }
+  if (shrinks_any(file, to)) return;
   throw Error(ErrorCode::kInvalidOption, "requantize to " + format + ", which nothing needs",
               "a file with a matrix of more bits", "load it as it is");
 }

@@ -102,5 +102,16 @@ TEMPLATE_TEST_CASE("scores with stored blocks and gathered rows", "", float, fd:
               bound);
       }
     }
+    for (const int n : {1, 3, 16, 17, 31, 32}) {
+      CAPTURE(n);
+      rows.clear();
+      for (int p = 0; p < n; ++p) rows.push_back((p * 7 + 3) % 40);
+      gathered.gather(rows.data(), n);
+      gathered.score(c.tile, 0, n_queries, -1);
+      for (int i = 0; i < n_queries; ++i) {
+        for (int p = 0; p < n; ++p)
+          CHECK(std::abs(c.at(i, p) - c.score(i, rows[fd::idx(p)])) < bound);
+      }
+    }
   }
 }

@@ -85,7 +85,7 @@ TEMPLATE_TEST_CASE("weighted values of stored blocks and gathered rows", "", flo
   }
 }
 
-TEMPLATE_TEST_CASE("values become floats, padded to whole vectors", "", float, fd::f16) {
+TEMPLATE_TEST_CASE("values become floats, padded to whole vectors", "", float, fd::f16, fd::bf16) {
   using Block = fd::cpu::ValueBlock<Arch, TestType>;
   for (const int d_head : {1, 6, 16, 40}) {
     CAPTURE(d_head);
@@ -96,18 +96,22 @@ TEMPLATE_TEST_CASE("values become floats, padded to whole vectors", "", float, f
     const auto check = [&](int n, auto row_of) {
       for (int p = 0; p < n; ++p) {
         for (int i = 0; i < d; ++i) {
-          const float expected = i < d_head ? static_cast<float>(-(row_of(p) * d_head + i)) : 0.0f;
+          const float expected =
+              i < d_head ? static_cast<float>(v[fd::idx(row_of(p) * d_head + i)]) : 0.0f;
           CHECK(values[fd::idx(p * d + i)] == expected);
         }
       }
     };
     Block::load_whole(v.data(), d_head, d, values.data());
     check(32, [](int p) { return p; });
-    std::vector<std::int32_t> rows;
-    for (int p = 0; p < 17; ++p) rows.push_back((p * 7 + 3) % 40);
-    values.assign(values.size(), -1.0f);
-    Block::load(v.data(), d_head, d, rows.data(), 17, values.data());
-    check(17, [&](int p) { return rows[fd::idx(p)]; });
-    CHECK(values[fd::idx(17 * d)] == -1.0f);
+    for (const int n : {1, 3, 16, 17, 31, 32}) {
+      CAPTURE(n);
+      std::vector<std::int32_t> rows;
+      for (int p = 0; p < n; ++p) rows.push_back((p * 7 + 3) % 40);
+      values.assign(values.size(), -1.0f);
+      Block::load(v.data(), d_head, d, rows.data(), n, values.data());
+      check(n, [&](int p) { return rows[fd::idx(p)]; });
+      if (n < 32) CHECK(values[fd::idx(n * d)] == -1.0f);
+    }
   }
 }
