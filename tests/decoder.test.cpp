@@ -287,19 +287,22 @@ TEST_CASE("an end token whose emit threw still ends the text") {
 }
 
 TEST_CASE("a second prompt reuses what it shares with the first") {
-  const int n_draft = GENERATE(fd::Options::kAutomatic, 16);
-  const fd::Options options{.max_tokens = 20, .n_draft = n_draft};
-  toy::Target target(16, 0);
-  fd::Decoder decoder{target, toy::TokenCache{}, fd::PromptLookup{}, fd::Greedy{}};
-  const auto first = decoder.generate(kPrompt, options);
-  std::vector<fd::TokenId> second = with_prompt(first.tokens);
-  second.insert(second.end(), {2, 7, 1});
-  const auto expected = plain(target, {.max_tokens = 20}, second).tokens;
-  const auto result = decoder.generate(second, options);
-  CHECK(result.tokens == expected);
-  CHECK(result.stats.reused_tokens == 24);
-  const std::vector<fd::TokenId> other{9, 9};
-  CHECK(decoder.generate(other, options).tokens == plain(target, {.max_tokens = 20}, other).tokens);
+  for (const int n_draft : {int{fd::Options::kAutomatic}, 16}) {
+    CAPTURE(n_draft);
+    const fd::Options options{.max_tokens = 20, .n_draft = n_draft};
+    toy::Target target(16, 0);
+    fd::Decoder decoder{target, toy::TokenCache{}, fd::PromptLookup{}, fd::Greedy{}};
+    const auto first = decoder.generate(kPrompt, options);
+    std::vector<fd::TokenId> second = with_prompt(first.tokens);
+    second.insert(second.end(), {2, 7, 1});
+    const auto expected = plain(target, {.max_tokens = 20}, second).tokens;
+    const auto result = decoder.generate(second, options);
+    CHECK(result.tokens == expected);
+    CHECK(result.stats.reused_tokens == 24);
+    const std::vector<fd::TokenId> other{9, 9};
+    CHECK(decoder.generate(other, options).tokens ==
+          plain(target, {.max_tokens = 20}, other).tokens);
+  }
 }
 
 TEST_CASE("bad input is refused with its code") {
@@ -445,19 +448,21 @@ TEST_CASE("a drafter that is said to make chains and makes a tree is refused") {
 }
 
 TEST_CASE("a decoder's own tokens are a prompt like any other") {
-  const int n_draft = GENERATE(fd::Options::kAutomatic, 16);
-  const fd::Options options{.max_tokens = 30, .n_draft = n_draft};
-  toy::Target target(16, 0);
-  fd::Decoder decoder{target, toy::TokenCache{}, fd::PromptLookup{}, fd::Greedy{}};
-  decoder.generate(kPrompt, {.max_tokens = 20, .n_draft = n_draft});
-  const std::vector<fd::TokenId> text(decoder.tokens().begin(), decoder.tokens().end());
-  const auto expected = plain(target, {.max_tokens = 30}, text).tokens;
-  CHECK(decoder.generate(decoder.tokens(), options).tokens == expected);
-  decoder.generate(text, {.max_tokens = 10, .n_draft = n_draft});
-  CHECK(decoder.generate(decoder.tokens().first(text.size()), options).tokens == expected);
-  const std::vector<fd::TokenId> end = {text.end() - 7, text.end()};
-  CHECK(decoder.generate(decoder.tokens().subspan(text.size() - 7, 7), options).tokens ==
-        plain(target, {.max_tokens = 30}, end).tokens);
+  for (const int n_draft : {int{fd::Options::kAutomatic}, 16}) {
+    CAPTURE(n_draft);
+    const fd::Options options{.max_tokens = 30, .n_draft = n_draft};
+    toy::Target target(16, 0);
+    fd::Decoder decoder{target, toy::TokenCache{}, fd::PromptLookup{}, fd::Greedy{}};
+    decoder.generate(kPrompt, {.max_tokens = 20, .n_draft = n_draft});
+    const std::vector<fd::TokenId> text(decoder.tokens().begin(), decoder.tokens().end());
+    const auto expected = plain(target, {.max_tokens = 30}, text).tokens;
+    CHECK(decoder.generate(decoder.tokens(), options).tokens == expected);
+    decoder.generate(text, {.max_tokens = 10, .n_draft = n_draft});
+    CHECK(decoder.generate(decoder.tokens().first(text.size()), options).tokens == expected);
+    const std::vector<fd::TokenId> end = {text.end() - 7, text.end()};
+    CHECK(decoder.generate(decoder.tokens().subspan(text.size() - 7, 7), options).tokens ==
+          plain(target, {.max_tokens = 30}, end).tokens);
+  }
 }
 
 TEST_CASE("what the controller of a single drafter learned is handed on to another decoder") {
