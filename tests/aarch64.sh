@@ -58,7 +58,7 @@ else
   # Operators against the reference: the reference's Eigen is what takes minutes. Rings of formats that differ in how an
   # element is loaded alone.
   select=(-R '^(united[.]backend|backend[.]cpu)[.]'
-    -E ':(qkv|feed-forward|head|mixture)( |$)|from a ring too - fd::b?f16')
+    -E ':(qkv|feed-forward|head|mixture)( |$)|from a ring too - (float|fd::bf16)')
 fi
 cmake --build "$build" -j "$jobs" --target "${targets[@]}"
 ctest --test-dir "$build" -j "$jobs" --output-on-failure --no-tests=error "${select[@]}"

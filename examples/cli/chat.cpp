@@ -177,8 +177,10 @@ class Chat {
       forget_interrupt();
       Printer print;
       const auto prompt = conversation_.prompt(message);
-      last_ = generate(prompt, print);
+      trace_.begin(prompt, options_);
+      last_ = session_.generate(prompt, options_, [&](const fd::Emitted& token) { print(token); });
       print.finish();
+      trace_.end(last_);
     } catch (const fd::Error& error) {
       if (error.code() == fd::ErrorCode::kIo) throw;  // nobody reads the answers
       return complain(error);
@@ -192,14 +194,6 @@ class Chat {
            " tokens is full: /reset begins anew, -c makes it larger, --context-shift goes on");
     }
     if (last_.finish_reason == fd::FinishReason::kCancelled) note("cancelled");
-  }
-
-  fd::Result generate(std::span<const fd::TokenId> prompt, Printer& print) {
-    trace_.begin(prompt, options_);
-    fd::Result result =
-        session_.generate(prompt, options_, [&](const fd::Emitted& token) { print(token); });
-    trace_.end(result);
-    return result;
   }
 
   /// @return false for the one that ends the program

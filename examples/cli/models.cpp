@@ -188,8 +188,8 @@ struct Models::Files {
     const bool changed = draft->options.requantize || draft->options.head_tokens > 0;
     if (as_asked && changed) return;
     constexpr double kCheaper = 0.9;
-    const double share = static_cast<double>(survey(draft->gguf, draft->options).read_bytes) /
-                         static_cast<double>(survey(target.gguf).read_bytes);
+    const double share = static_cast<double>(draft->survey(false).read_bytes) /
+                         static_cast<double>(target.survey(false).read_bytes);
     if (changed && share <= kCheaper) return;
     throw UsageError(
         formatted("the target's own file as draft model, with %.0f %% of its weights", 100 * share),

@@ -69,8 +69,8 @@ int run(Arguments& a) {
 void add_report(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "report",
-      "Make a page of a trace that 'generate --trace' wrote: who drafted what, what was "
-      "accepted, and where the time went.");
+      "Make a page of a trace that --trace wrote: who drafted what, what was accepted, and where "
+      "the time went.");
   const auto a = std::make_shared<Arguments>();
   require_text(command->add_option("TRACE", a->trace, "the trace")->required());
   require_text(add_value(*command, "-o,--output FILE", a->page,

@@ -80,7 +80,9 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options, bool on_gpu)
   const auto weights = fd::read_weights(backend, file, found.config,
                                         {.requantize = options.requantize}, std::move(head_tokens));
   found.weight_bytes = backend.bytes;
-  found.read_bytes = backend.bytes - (weights.head ? weights.embedding.bytes : 0);
+  const std::size_t embedding = weights.head ? weights.embedding.bytes : 0;
+  const std::size_t inputs = weights.layer_inputs ? weights.layer_inputs->table.bytes : 0;
+  found.read_bytes = backend.bytes - embedding - inputs;
   return found;
 }
 

@@ -115,6 +115,7 @@ class Chat(CliTest):
         self.assertEqual([len(text["prompt"]) for text in texts[:1]], [self.reused(done)[0][0]])
         for text, message in zip(texts, ("abc", "xyz", "again"), strict=True):
             self.assertIn(message, "".join(token["text"] for token in text["prompt"]))
+        self.assertNotIn("xyz", "".join(token["text"] for token in texts[2]["prompt"]).replace(ALPHABET, ""))
         self.assertEqual([line["finish_reason"] for line in lines if line["type"] == "end"], ["stop"] * 3)
         emitted = [token for line in lines if line["type"] == "round" for token in line["emitted"]]
         self.assertEqual("".join(token["text"] for token in emitted), ALPHABET * 3)

@@ -234,6 +234,7 @@ class InFourBits(CliTest):
         base = ("generate", "--raw", "-p", "ab", "-n", 4, "-m")
         found = self.json_of(*base, self.alphabet(), "-md", pure, "--spec-draft-n-max", 4)
         self.assertEqual(found["text"], "cdef")
+        self.assertGreater(found["stats"]["drafted"], 0)
         self.fails(2, "which nothing needs", *base, self.alphabet(), "-md", pure, "--quantize-draft", "q4_0")
         self.fails(2, "with 100 % of its weights", *base, pure, "-md", pure)
         # A head of more bits is a small part of a model, as it is of files that are called q4_0.
