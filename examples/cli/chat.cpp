@@ -182,7 +182,7 @@ class Chat {
       print.finish();
       trace_.end(last_);
     } catch (const fd::Error& error) {
-      if (error.code() == fd::ErrorCode::kIo) throw;  // who reads the answers, or the disk of the trace, is gone
+      if (error.code() == fd::ErrorCode::kIo) throw;  // no reader, or no disk for the trace
       return complain(error);
     }
     // Of an answer that was cancelled, what was written of it.
