@@ -36,7 +36,8 @@ struct Cut {
 inline Cut cut(const Verdict& verdict, const DraftTree& draft, const Call& call,
                const TextStream& text, int context_left, const ConstraintPath& constraint = {}) {
   const Options& options = call.options();
-  Cut cut{verdict, {}, {}, text, constraint, {}};
+  Cut cut{verdict, {}, {}, text, {}, {}};
+  if (options.constraint) cut.constraint = constraint;
   const int most = std::min(call.tokens_left(), context_left);
   const auto longest = idx(verdict.accepted()) + 1;
   cut.tokens.reserve(longest);
@@ -44,7 +45,8 @@ inline Cut cut(const Verdict& verdict, const DraftTree& draft, const Call& call,
   for (int i = 0; i <= verdict.accepted() && !cut.reason; ++i) {
     const bool from_draft = i < verdict.accepted();
     const TokenId token = from_draft ? draft.token(verdict.path[idx(i) + 1]) : verdict.last;
-    Emitted emitted{token, {}, from_draft};
+    cut.tokens.push_back(token);
+    Emitted& emitted = cut.emitted.emplace_back(token, std::string(), from_draft);
     if (options.piece) {
       TextStream::Step step = cut.text.push(options.piece(token), options.stop);
       emitted.text = std::move(step.text);
@@ -58,8 +60,6 @@ inline Cut cut(const Verdict& verdict, const DraftTree& draft, const Call& call,
       cut.reason = most == call.tokens_left() ? FinishReason::kLength : FinishReason::kContext;
     }
     if (cut.reason) emitted.text += cut.text.flush();
-    cut.tokens.push_back(token);
-    cut.emitted.push_back(std::move(emitted));
   }
   return cut;
 }

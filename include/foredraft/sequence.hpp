@@ -210,10 +210,12 @@ class Sequence {
   friend class PromptTurn<Sequence>;
   friend class Turn<Sequence>;
 
-  void begin_round() {
+  /// What the drafter is told.
+  Context begin_round(Call& call) {
     // Commits allocate nothing: the room for a full context is there before the first of them.
     tokens_.reserve(idx(cache_.capacity()));
     draft_.reset(anchor());
+    return context(call);
   }
 
   /// What a round made final becomes part of the sequence. Nothing allocates: the cut brings its
@@ -226,7 +228,9 @@ class Sequence {
     undelivered_ = std::move(cut.emitted);
     delivered_ = 0;
     text_ = std::move(cut.text);
-    constraint_ = std::move(cut.constraint);
+    if (constraint_.constraint() || cut.constraint.constraint()) {
+      constraint_ = std::move(cut.constraint);
+    }
     // A limit is found again by whoever asks; an end has to be remembered until it is reported.
     const bool ended = cut.reason == FinishReason::kEnd || cut.reason == FinishReason::kStop;
     unreported_ = ended ? cut.reason : std::nullopt;
@@ -242,15 +246,14 @@ class Sequence {
   }
 
   Context context(Call& call) {
-    const SamplingOptions sampling = call.sampling(static_cast<Position>(tokens_.size()));
     return {tokens_,
             {},
-            sampling,
+            call.sampling(static_cast<Position>(tokens_.size())),
             call.uses_law(),
             &call.rng(),
             target_.vocab_size(),
             call.options().constraint ? &constraint_of(call) : nullptr,
-            mirostat_.most_surprise(sampling),
+            mirostat_.most_surprise(call.options().sampling),
             std::min(call.tokens_left(), context_left()),
             AnyRef(cache_)};
   }

@@ -49,10 +49,11 @@ class Turn {
   /// Begin: propose a draft.
   /// @errors what the drafter throws; kInvalidDraft where it broke its contract
   Turn(S& sequence, std::shared_ptr<Call> call, Drafting drafting = Drafting::kAtOnce)
-      : s_(sequence), call_(std::move(call)), before_(call_->stats.seconds) {
-    s_.begin_round();
-    context_ = s_.context(*call_);
-    mirostat_ = s_.mirostat_;
+      : s_(sequence),
+        call_(std::move(call)),
+        before_(call_->stats.seconds),
+        context_(s_.begin_round(*call_)),
+        mirostat_(s_.mirostat_) {
     // The first round after a prompt drafts nothing: a draft model that has the whole prompt to
     // read would delay the first token.
     if (s_.cold_) return;
@@ -108,19 +109,7 @@ class Turn {
   /// stays, what the observer throws
   void finish() {
     Stats& stats = call_->stats;
-    Cut cut;
-    {
-      const Stopwatch watch(stats.seconds.accept);
-      s_.rows_.begin(context_.sampling, s_.scores_, s_.draft_, s_.tokens_, context_.constraint,
-                     s_.mirostat_);
-      const Verdict verdict = s_.acceptance_.verify(s_.draft_, s_.rows_, call_->rng());
-      cut = foredraft::cut(verdict, s_.draft_, *call_, s_.text_, s_.context_left(),
-                           s_.constraint_of(*call_));
-      note_logprobs(cut);
-      if (context_.sampling.mirostat != 0) {
-        mirostat_ = s_.rows_.mirostat_behind(cut.path().back(), cut.tokens.back());
-      }
-    }
+    Cut cut = verify();
     // Final from here: until the observer is told, nothing throws.
     {
       const Stopwatch watch(stats.seconds.commit);
@@ -148,6 +137,19 @@ class Turn {
             .nodes = S::Drafter::shape == Shape::kChain ? depth : nodes,
             .fixed = fixed,
             .fixed_nodes = fixed_nodes};
+  }
+
+  Cut verify() {
+    const Stopwatch watch(call_->stats.seconds.accept);
+    s_.rows_.begin(context_.sampling, s_.scores_, s_.draft_, s_.tokens_, context_.constraint,
+                   s_.mirostat_);
+    Cut cut = foredraft::cut(s_.acceptance_.verify(s_.draft_, s_.rows_, call_->rng()), s_.draft_,
+                             *call_, s_.text_, s_.context_left(), s_.constraint_of(*call_));
+    note_logprobs(cut);
+    if (context_.sampling.mirostat != 0) {
+      mirostat_ = s_.rows_.mirostat_behind(cut.path().back(), cut.tokens.back());
+    }
+    return cut;
   }
 
   void end_step() {

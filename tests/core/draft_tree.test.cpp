@@ -1,5 +1,7 @@
 #include <foredraft/core/draft_tree.hpp>
 
+#include <algorithm>
+
 #include "support/catch.hpp"
 
 namespace fd = foredraft;
@@ -78,6 +80,19 @@ TEST_CASE("truncation keeps the first nodes, and never removes the anchor") {
   CHECK(tree.add(2, 21) == 4);
   tree.truncate(0);
   CHECK(tree.size() == 5);
+}
+
+TEST_CASE("the depth is that of the nodes that are left") {
+  fd::DraftTree tree = sample();
+  tree.keep_only(0b111);  // the anchor and the first two nodes
+  int deepest = 0;
+  for (fd::NodeIndex node = 0; node < tree.size(); ++node) {
+    deepest = std::max(deepest, tree.depth(node));
+  }
+  CHECK(tree.max_depth() == deepest);
+  CHECK(deepest < sample().max_depth());
+  tree.reset(3);
+  CHECK(tree.max_depth() == 0);
 }
 
 TEST_CASE("a law says how its children were made, and is gone with the round") {

@@ -21,13 +21,13 @@ struct Rows {
              std::vector<foredraft::TokenId>(foredraft::idx(anchor_position) + 1)) {}
   Rows(const foredraft::DraftTree& draft, const std::vector<std::vector<float>>& logits,
        const foredraft::SamplingOptions& sampling, std::vector<foredraft::TokenId> final_tokens)
-      : tokens(std::move(final_tokens)) {
+      : options(sampling), tokens(std::move(final_tokens)) {
     const foredraft::RowNeed need = foredraft::RowSampler::need_with_probability(sampling);
     scores.reset({need, {}, sampling.temperature}, static_cast<int>(logits.size()),
                  static_cast<int>(logits[0].size()));
     for (std::size_t row = 0; row < logits.size(); ++row)
       scores.set_row(static_cast<int>(row), logits[row]);
-    sampler.begin(sampling, scores, draft, tokens);
+    sampler.begin(options, scores, draft, tokens);
   }
   /// As a target that hands over all it may.
   void hand_over_runs() {
@@ -41,6 +41,7 @@ struct Rows {
   Rows(const Rows&) = delete;
   Rows& operator=(const Rows&) = delete;
 
+  foredraft::SamplingOptions options;
   std::vector<foredraft::TokenId> tokens;
   foredraft::Scores scores;
   foredraft::RowSampler sampler;

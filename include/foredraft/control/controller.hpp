@@ -402,10 +402,9 @@ class Controller {
     bool muted = false;              // to ask it takes as long as it saves
     int silent = 0;                  // runs of a model in a row without a draft
     std::optional<BackOff> failing;  // it threw the last time, or is silent
-    DrafterReport
-        told;          // less what a restored controller did before, which is in asked and seconds
-    int right = 0;     // tokens that it drafted in this text
-    double spent = 0;  // seconds in this text, with a model
+    DrafterReport told;     // less what a restored one did before, which is in asked and seconds
+    int right = 0;          // tokens that it drafted in this text
+    double spent = 0;       // seconds in this text, with a model
     bool invested = false;  // in what it read of this text
     double doubt = 1;       // what an investment has to bring more, because others brought a loss
   };
@@ -466,16 +465,17 @@ class Controller {
   void count(const Round& round) noexcept {
     const double newest = fixed_ ? 0.0 : kRecent;
     for (Watched& w : drafters_) w.benefit *= 1 - newest;
-    // One drafter that was passed on may number its nodes in its own way.
-    const auto drafter_of = [&](NodeIndex node) -> Watched& {
-      return drafters_[std::min(idx(round.draft.origin(node)), drafters_.size() - 1)];
+    const auto add = [&](int i, int verified, int accepted) {
+      Watched& w = drafters_[idx(i)];
+      w.told.verified += verified;
+      w.told.accepted += accepted;
+      w.benefit += newest * accepted;
     };
-    for (NodeIndex node = 1; node < round.draft.size(); ++node) ++drafter_of(node).told.verified;
-    for (std::size_t i = 1; i < round.path.size(); ++i) {
-      Watched& w = drafter_of(round.path[i]);
-      ++w.told.accepted;
-      w.benefit += newest;
-    }
+    const int drafted = round.draft.drafted();
+    // One drafter that was passed on may number its nodes in its own way.
+    if (drafters_.size() == 1) return add(0, drafted, static_cast<int>(round.path.size()) - 1);
+    for (NodeIndex node = 1; node <= drafted; ++node) add(round.draft.origin(node), 1, 0);
+    for (const NodeIndex node : round.path.subspan(1)) add(round.draft.origin(node), 0, 1);
   }
 
   /// Seconds that a model takes to read a token: as a row of a long pass of the target, in small.
@@ -579,19 +579,19 @@ class Controller {
 
   Clock clock_ = &seconds;
   std::vector<Watched> drafters_;
-  PassCost pass_;
-  Prices prices_{};
-  Text text_;
-  AnswerLengths answers_;  // of the last texts
-  bool fixed_ = false;
-  int context_ = 0;
-  int tokens_left_ = std::numeric_limits<int>::max();
+  bool fixed_ = false;    // then a round reads little but what stands before pass_, which is near
   bool reading_ = false;  // this round pays for a model's backlog
   bool copying_ = false;  // ... or drafters without a model promise much
-  double drafting_ = 0;   // seconds of the model that drafts in this round, but for reading ...
-  double invested_ = 0;   // ... and what reading should take
-  double plain_ = 1;      // seconds of a pass of one row
-  double rate_ = 1;       // tokens a second that time is worth
+  int context_ = 0;
+  int tokens_left_ = std::numeric_limits<int>::max();
+  Text text_;
+  PassCost pass_;
+  Prices prices_{};
+  AnswerLengths answers_;  // of the last texts
+  double drafting_ = 0;    // seconds of the model that drafts in this round, but for reading ...
+  double invested_ = 0;    // ... and what reading should take
+  double plain_ = 1;       // seconds of a pass of one row
+  double rate_ = 1;        // tokens a second that time is worth
   ControllerState::Growth recent_;
   ControllerState::Growth slow_;  // in rounds that copied nothing
   double recent_value_ = 0;       // of what drafters without a model promise in such rounds

@@ -145,8 +145,8 @@ class PassCost {
   static constexpr std::size_t kNoBand = kBands;
   State bands_{};
   int most_rows_ = 0;
-  mutable Curve curve_{};  // of that band
-  mutable std::size_t curve_of_ = kNoBand;
+  mutable std::size_t curve_of_ = kNoBand;  // the band ...
+  mutable Curve curve_{};                   // ... of this
 };
 
 }  // namespace foredraft::inline v0

@@ -67,7 +67,7 @@ class DraftTree {
 
   /// Drop everything but a fresh anchor.
   void reset(TokenId anchor) noexcept {
-    size_ = 0;
+    size_ = deepest_ = 0;
     push({anchor, kCommitted}, 0);
   }
 
@@ -110,7 +110,9 @@ class DraftTree {
 
   /// Remove the nodes from `count` on, which leaves a valid tree because parents come first.
   void truncate(int count) noexcept {
-    if (count >= 1 && count < size_) size_ = count;
+    if (count < 1 || count >= size_) return;
+    size_ = count;
+    find_deepest();
   }
 
   /// Keep the nodes whose bits are set, in their order: with a node its ancestors, so node 0 always.
@@ -130,6 +132,7 @@ class DraftTree {
       std::swap(laws_[to], laws_[from]);
     }
     size_ = kept;
+    find_deepest();
   }
 
   int size() const noexcept { return size_; }
@@ -145,11 +148,7 @@ class DraftTree {
   /// q of the children of `parent`; meaningless where they are point mass.
   const Law& law(NodeIndex parent) const noexcept { return laws_[idx(parent)]; }
 
-  int max_depth() const noexcept {
-    int deepest = 0;
-    for (int node = 0; node < size_; ++node) deepest = std::max(deepest, depth_[idx(node)]);
-    return deepest;
-  }
+  int max_depth() const noexcept { return deepest_; }
 
   bool is_chain() const noexcept { return max_depth() == drafted(); }
 
@@ -183,10 +182,16 @@ class DraftTree {
     origin_[idx(size_)] = 0;
     confidence_[idx(size_)] = kUnknown;
     siblings_[idx(size_)] = Siblings::kPointMass;
+    deepest_ = std::max(deepest_, depth);
     return size_++;
   }
 
+  void find_deepest() noexcept {
+    deepest_ = *std::max_element(depth_.begin(), depth_.begin() + size_);
+  }
+
   int size_ = 0;
+  int deepest_ = 0;
   std::array<Node, kMaxNodes> nodes_{};
   std::array<int, kMaxNodes> depth_{};
   std::array<std::uint8_t, kMaxNodes> origin_{};

@@ -95,11 +95,11 @@ class ControlledDrafters {
   }
 
   void propose(const Context& context, Limit limit, DraftTree& draft) {
-    for (Part& part : parts_) part.tree.reset(context.anchor());
     drawn_ = kNone;  // of a round that failed
     control_.begin(static_cast<int>(context.tokens.size()) - 1, limit, context.tokens_left);
-    if (limit.fixed && ((parts_.size() == 1 && S == D::shape) || limit.depth == 0))
-      return pass_on(context, limit, draft);
+    if (limit.fixed && parts_.size() == 1 && S == D::shape) return pass_on(context, limit, draft);
+    for (Part& part : parts_) part.tree.reset(context.anchor());
+    if (limit.fixed && limit.depth == 0) return catch_up(context, limit);
     // Of several drafts as many nodes as one chain of that depth has, else all would be verified.
     if (limit.fixed && !limit.fixed_nodes) limit.nodes = std::min(limit.nodes, limit.depth);
     merged_.clear();
@@ -221,13 +221,14 @@ class ControlledDrafters {
     }
   };
 
-  /// Nobody is left out and nothing chosen: the only one drafts as it likes, or all catch up.
+  /// Nothing is chosen: the only one drafts as it likes.
   void pass_on(const Context& context, Limit limit, DraftTree& draft) {
-    if (parts_.size() == 1) {
-      parts_[0].drafter.propose(context, limit, draft);
-      if (limit.depth > 0) control_.passed_on(0);
-      return;
-    }
+    parts_[0].tree.truncate(1);  // of a round that failed
+    parts_[0].drafter.propose(context, limit, draft);
+    if (limit.depth > 0) control_.passed_on(0);
+  }
+  /// Nobody is left out, and nobody drafts.
+  void catch_up(const Context& context, Limit limit) {
     for (std::size_t i = 0; i < parts_.size(); ++i) propose_one(i, context, limit, parts_[i].tree);
   }
 

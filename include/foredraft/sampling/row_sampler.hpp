@@ -24,14 +24,14 @@ namespace foredraft::inline v0 {
 /// on the text sees the drafted tokens down to the node, and mirostat's bound has moved with them.
 class RowSampler {
  public:
-  /// Look at a round. All arguments but `options` must outlive the use.
+  /// Look at a round. All arguments must outlive the use.
   /// @param tokens all final tokens; the last is the anchor
   /// @param constraint where the anchor stands under one; null: there is none
   /// @param mirostat its state at the anchor
   void begin(const SamplingOptions& options, const Scores& scores, const DraftTree& draft,
              std::span<const TokenId> tokens, const ConstraintPath* constraint = nullptr,
              const Mirostat& mirostat = {}) {
-    options_ = options;
+    options_ = &options;
     law_of_ = lazy_of_ = -1;
     known_.reset();
     mirostat_[0] = mirostat;
@@ -55,7 +55,7 @@ class RowSampler {
     return options.tempered() && !options.adjusts() ? RowNeed::kSums : need(options);
   }
 
-  const SamplingOptions& options() const noexcept { return options_; }
+  const SamplingOptions& options() const noexcept { return *options_; }
   Position anchor_position() const noexcept { return static_cast<Position>(tokens_.size()) - 1; }
 
   /// Position of the token that follows `node`.
@@ -65,8 +65,8 @@ class RowSampler {
 
   /// The most probable token after `node`, before any cut. @errors kInvalidLogits
   TokenId argmax(NodeIndex node) const {
-    if (options_.adjusts()) {
-      SamplingOptions greedy = options_;
+    if (options_->adjusts()) {
+      SamplingOptions greedy = *options_;
       greedy.temperature = 0.0f;
       return law(node, greedy).ids.front();
     }
@@ -84,7 +84,7 @@ class RowSampler {
   /// @errors kInvalidLogits @cost O(n_vocab), once for calls with the same node
   const Law& law(NodeIndex node) const {
     if (law_of_ == node) return law_;
-    law(node, options_);
+    law(node, *options_);
     law_of_ = node;
     return law_;
   }
@@ -110,12 +110,12 @@ class RowSampler {
   /// @errors kInvalidLogits
   /// @cost O(n_vocab / Scores::kRun) where the target hands over maxima and nothing is penalised
   TemperedRow* lazily(NodeIndex node) const {
-    if (!options_.tempered()) return nullptr;
+    if (!options_->tempered()) return nullptr;
     if (lazy_of_ != node) {
       lazy_of_ = -1;
       naming_position(node, [&] {
         const History past = history(node);  // first: it may look at other rows
-        transforms_.apply_lazily(options_, logits(node), past, lazy_, runs(node));
+        transforms_.apply_lazily(*options_, logits(node), past, lazy_, runs(node));
       });
       lazy_of_ = node;
     }
@@ -133,11 +133,11 @@ class RowSampler {
   Mirostat mirostat_behind(NodeIndex node, TokenId token) const {
     Mirostat state = mirostat_at(node);
     naming_position(node, [&] {
-      transforms_.apply(options_, logits(node),
-                        {tokens_, draft_, node, state.most_surprise(options_)}, moving_,
+      transforms_.apply(*options_, logits(node),
+                        {tokens_, draft_, node, state.most_surprise(*options_)}, moving_,
                         runs(node));
     });
-    state.observe(options_, moving_(token));
+    state.observe(*options_, moving_(token));
     return state;
   }
 
@@ -146,7 +146,7 @@ class RowSampler {
   /// @cost O(n_vocab / Scores::kRun) where the target hands over maxima and nothing is penalised,
   /// but O(n_vocab) for top-p that is not behind top-k, unless it hands over sums as well
   TokenId draw(NodeIndex node, RngKey key, Rng& rng) const {
-    if (options_.greedy()) return argmax(node);
+    if (options_->greedy()) return argmax(node);
     if (TemperedRow* p = lazily(node)) return rng.pick(key, *p);
     const Law& p = law(node);
     return p.ids[rng.categorical(key, p.ids, p.p)];
@@ -184,7 +184,7 @@ class RowSampler {
 
   History history(NodeIndex node) const {
     History history{tokens_, draft_, node};
-    if (options_.mirostat != 0) history.most_surprise = mirostat_at(node).most_surprise(options_);
+    if (options_->mirostat != 0) history.most_surprise = mirostat_at(node).most_surprise(*options_);
     return history;
   }
 
@@ -211,7 +211,7 @@ class RowSampler {
     return ", for the token at position " + std::to_string(position_after(node));
   }
 
-  SamplingOptions options_;
+  const SamplingOptions* options_ = nullptr;
   const Scores* scores_ = nullptr;
   const DraftTree* draft_ = nullptr;
   std::span<const TokenId> tokens_;
