@@ -280,6 +280,17 @@ TEST_CASE("of a round that never ended nothing is learned in another text") {
   }
 }
 
+TEST_CASE("of a round that failed nothing is learned in one of a fixed depth") {
+  Chain chain = chain_of(part("alone", fixed({7, 8})));
+  propose(chain);
+  const fd::DraftTree draft = propose(chain, {.depth = 2, .nodes = 2, .fixed = true});
+  const fd::Scores scores;
+  const std::vector<fd::NodeIndex> path{0};
+  const std::vector<fd::TokenId> tokens{9};
+  chain.commit({draft, path, tokens, scores, 2, {}});
+  CHECK(chain.controller().acceptance(0).trials() == 0);
+}
+
 TEST_CASE("no continuation is asked for where there is no draft or no room behind it") {
   int asked = 0;
   Continuing behind;

@@ -44,6 +44,9 @@ class RowSampler {
     if (constrained_) paths_.begin(*constraint);
   }
 
+  template <typename... Rest>
+  void begin(const SamplingOptions&& gone, Rest&&...) = delete;
+
   /// How much of a row law() and draw() read.
   static RowNeed need(const SamplingOptions& options) noexcept {
     if (options.argmax_suffices()) return RowNeed::kArgmax;
