@@ -524,44 +524,83 @@ def answer_rows(prompts, ways, bases, last=lambda way: [], seconds="seconds"):
     return rows
 
 
-def answers(results):
-    """Whole answers in every way over our plain decoding, and ours over the best mode of llama.cpp (K10)."""
+def whole_answers(model, result, chosen=lambda way: True):
+    """Whole answers in every chosen way over our plain decoding."""
+    prompts, bases = result["prompts"], result["ways"]
+
+    def accepted(way):
+        ones = [prompt["ways"][way] for prompt in prompts if "rounds" in prompt["ways"][way]]
+        return [f"{sum(sum(o['tokens']) for o in ones) / sum(sum(o['rounds']) for o in ones):.2f}" if ones else ""]
+
+    plain = {way: measured.by_group(prompts, lambda p: statistics.median(measured.answer_speeds(p, [way])))
+             for way in bases if is_plain(result, way)}
+    rows = [[f"{way}, tokens/s", *map(number, means.values()), "", "1.00"] for way, means in plain.items()]
+    head = [f"{model}, over our plain decoding", *next(iter(plain.values())), "worst prompt", "tokens a pass"]
+    ways = [way for way in bases if way not in plain and chosen(way)]
+    return table(head, rows + answer_rows(prompts, ways, lambda way: compared_with(result, way), accepted))
+
+
+def behind_prompts(model, result):
+    """The time behind the prompt, of ours in every way."""
+    prompts = result["prompts"]
+    timed = [way for way in result["ways"] if all("decode_seconds" in prompt["ways"][way] for prompt in prompts)]
+    ways = [way for way in timed if not is_plain(result, way) and compared_with(result, way)[0] in timed]
+    if not ways:
+        return ""
+    rows = answer_rows(prompts, ways, lambda way: compared_with(result, way), seconds="decode_seconds")
+    groups = dict.fromkeys(prompt["group"] for prompt in prompts)
+    return table([f"{model}, behind the prompt, over our plain decoding", *groups, "mean", "worst prompt"], rows)
+
+
+def over_best_mode(model, result):
+    """Ours over the best mode of llama.cpp (K10)."""
+    prompts, modes = result["prompts"], peer_modes(result)
+    ours = [way for way in OURS_AUTO if way in result["ways"]]
+    if not modes or not ours:
+        return ""
+    alike = as_long(prompts, modes)
+    head = [f"{model}, over the best mode of llama.cpp", *dict.fromkeys(p["group"] for p in alike), "mean", "worst prompt"]
+    return ((table(head, answer_rows(alike, ours, lambda way: modes)) + "\n\n" if alike else "") +
+            f"The best mode is the quickest one of each turn: {', '.join(modes)}, with the draft model as its file has it. "
+            f"{len(alike)} of {len(prompts)} answers have as many tokens as llama.cpp's, and only these are compared.")
+
+
+def is_plain(result, way):
+    return result["ways"][way] == way and not is_peer(way)
+
+
+def is_peer(way):
+    return way.startswith(("llama.cpp", "openvino"))
+
+
+def compared_with(result, way):
+    return ["plain" if is_peer(way) else result["ways"][way]]
+
+
+def answer_tables(results, *makers):
     parts = []
     for model, result in measured.load(results, "answers").items():
-        prompts, bases = result["prompts"], result["ways"]
+        turns = [len(prompt["ways"]["plain"]["seconds"]) for prompt in result["prompts"]]
+        parts += [source(results, "answers-*.json", {"answers": result}) +
+                  f" Draft: {result['draft']}; other draft: {result['other_draft']}. {len(turns)} prompts, {sum(turns)} turns.",
+                  *(make(model, result) for make in makers)]
+    return "\n\n".join(filter(None, parts))
 
-        def base(way):
-            return ["plain" if way.startswith(("llama.cpp", "openvino")) else bases[way]]
 
-        def accepted(way):
-            ones = [prompt["ways"][way] for prompt in prompts if "rounds" in prompt["ways"][way]]
-            return [f"{sum(sum(o['tokens']) for o in ones) / sum(sum(o['rounds']) for o in ones):.2f}" if ones else ""]
+def answers(results):
+    return answer_tables(results, whole_answers, behind_prompts, over_best_mode)
 
-        plain = {way: measured.by_group(prompts, lambda p: statistics.median(measured.answer_speeds(p, [way])))
-                 for way in bases if bases[way] == way and base(way) == [way]}
-        rows = [[f"{way}, tokens/s", *map(number, means.values()), "", "1.00"] for way, means in plain.items()]
-        groups = list(next(iter(plain.values())))
-        head = [f"{model}, over our plain decoding", *groups, "worst prompt", "tokens a pass"]
-        rows += answer_rows(prompts, [way for way in bases if way not in plain], base, accepted)
-        drafts = f"Draft: {result['draft']}; other draft: {result['other_draft']}."
-        parts += [source(results, "answers-*.json", {"answers": result}) + " " + drafts, table(head, rows)]
-        timed = [way for way in bases if all("decode_seconds" in prompt["ways"][way] for prompt in prompts)]
-        timed = [way for way in timed if way not in plain and base(way)[0] in timed]
-        if timed:
-            head = [f"{model}, behind the prompt, over our plain decoding", *groups, "worst prompt"]
-            parts.append(table(head, answer_rows(prompts, timed, base, seconds="decode_seconds")))
-        modes = peer_modes(result)
-        ours = [way for way in OURS_AUTO if way in bases]
-        if modes and ours:
-            alike = as_long(prompts, modes)
-            head = [f"{model}, over the best mode of llama.cpp", *dict.fromkeys(p["group"] for p in alike), "mean",
-                    "worst prompt"]
-            if alike:
-                parts.append(table(head, answer_rows(alike, ours, lambda way: modes)))
-            parts.append(f"The best mode is the quickest one of each turn: {', '.join(modes)}, with the draft model as its "
-                         f"file has it. {len(alike)} of {len(prompts)} answers have as many tokens as llama.cpp's, and only "
-                         "these are compared.")
-    return "\n\n".join(parts)
+
+def answers_auto(results):
+    """What most people look for: with nothing set, and beside the peers."""
+    def chosen(way):
+        return way in OURS_AUTO or is_peer(way) or way.startswith("0.7 auto")
+    return answer_tables(results, lambda *of: whole_answers(*of, chosen), over_best_mode)
+
+
+def answers_each(results):
+    """Every drafter."""
+    return answer_tables(results, lambda *of: whole_answers(*of, lambda way: not is_peer(way)), behind_prompts)
 
 
 def constrained(results):
@@ -675,13 +714,14 @@ TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmu
 OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "xsimd": xsimd, "cache_formats": cache_formats,
                    "long_context": long_context, "trees": trees, "simulated": simulated,
                    "gpu_plan": gpu_plan}
+PARTS_OF_ANSWERS = {"answers_auto": answers_auto, "answers_each": answers_each}  # for pages that show them apart
 MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 
 
 def filled(text):
     """A page with its tables as the result files have them."""
     def fill(marked):
-        make = {**TABLES, **OF_ALL_MACHINES}[marked["name"]]
+        make = {**TABLES, **OF_ALL_MACHINES, **PARTS_OF_ANSWERS}[marked["name"]]
         made = make(measured.RESULTS / (marked["machine"] or ""))
         return f"{marked[1]}\n{made}\n\n{marked[4]}" if made else marked[0]
 

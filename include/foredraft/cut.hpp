@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 #include <span>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -47,7 +46,7 @@ inline Cut cut(const Verdict& verdict, const DraftTree& draft, const Call& call,
     const bool from_draft = i < verdict.accepted();
     const TokenId token = from_draft ? draft.token(verdict.path[idx(i) + 1]) : verdict.last;
     cut.tokens.push_back(token);
-    Emitted& emitted = cut.emitted.emplace_back(token, std::string(), from_draft);
+    Emitted& emitted = cut.emitted.emplace_back(Emitted{token, {}, from_draft});
     if (options.piece) {
       TextStream::Step step = cut.text.push(options.piece(token), options.stop);
       emitted.text = std::move(step.text);

@@ -210,7 +210,7 @@ class Sequence {
   friend class PromptTurn<Sequence>;
   friend class Turn<Sequence>;
 
-  /// What the drafter is told.
+  /// Nothing is drafted yet. @return what the drafter is told
   Context begin_round(Call& call) {
     // Commits allocate nothing: the room for a full context is there before the first of them.
     tokens_.reserve(idx(cache_.capacity()));
@@ -228,9 +228,7 @@ class Sequence {
     undelivered_ = std::move(cut.emitted);
     delivered_ = 0;
     text_ = std::move(cut.text);
-    if (constraint_.constraint() || cut.constraint.constraint()) {
-      constraint_ = std::move(cut.constraint);
-    }
+    constraint_ = std::move(cut.constraint);
     // A limit is found again by whoever asks; an end has to be remembered until it is reported.
     const bool ended = cut.reason == FinishReason::kEnd || cut.reason == FinishReason::kStop;
     unreported_ = ended ? cut.reason : std::nullopt;

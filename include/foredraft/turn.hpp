@@ -109,7 +109,7 @@ class Turn {
   /// stays, what the observer throws
   void finish() {
     Stats& stats = call_->stats;
-    Cut cut = verify();
+    Cut cut = decide();
     // Final from here: until the observer is told, nothing throws.
     {
       const Stopwatch watch(stats.seconds.commit);
@@ -139,7 +139,8 @@ class Turn {
             .fixed_nodes = fixed_nodes};
   }
 
-  Cut verify() {
+  /// What the round makes final. Nothing of the sequence changes.
+  Cut decide() {
     const Stopwatch watch(call_->stats.seconds.accept);
     s_.rows_.begin(context_.sampling, s_.scores_, s_.draft_, s_.tokens_, context_.constraint,
                    s_.mirostat_);

@@ -476,4 +476,8 @@ TEST_CASE("origins of a drafter that numbers its nodes itself do no harm") {
   const std::vector<fd::TokenId> tokens{4, 5};
   chain.commit({draft, path, tokens, scores, 2, {}});
   CHECK_THAT(chain.summary(), Catch::Contains("1 tokens verified, 1 accepted"));
+  // Nor where another one, above several, has numbered them.
+  Chain two = chain_of(part("a", fixed({})), part("b", fixed({})));
+  two.commit({draft, path, tokens, scores, 2, {}});
+  CHECK_THAT(two.summary(), Catch::Contains("b: asked 0 times, 0 ms in all; 1 tokens verified"));
 }

@@ -54,6 +54,7 @@ class Controller {
       for (Watched& w : drafters_) w.doubt = doubt_behind(w);
     }
     text_ = {};
+    drafting_ = invested_ = 0;  // of a round of a fixed depth
     for (Watched& w : drafters_) {
       w.right = 0;
       w.spent = 0;
@@ -375,10 +376,9 @@ class Controller {
   // is nearly all: so often a model is right that has read next to nothing of what it lacks, compared
   // with one that has read it all.
   static constexpr double kWithoutContext = 0.6;
-  static constexpr int kFirstDepth = 1;  // of a text in which a model has not been right yet
-  static constexpr int kSettled = 4;     // rounds before which nothing is invested
-  // Of a plain pass of the target, until it is measured.
-  static constexpr double kGuessedStep = 0.3;
+  static constexpr int kFirstDepth = 1;        // of a text in which a model has not been right yet
+  static constexpr int kSettled = 4;           // rounds before which nothing is invested
+  static constexpr double kGuessedStep = 0.3;  // of a plain pass, until it is measured
   static constexpr Prices kFree{};
 
   struct Forecast {
@@ -465,16 +465,15 @@ class Controller {
   void count(const Round& round) noexcept {
     const double newest = fixed_ ? 0.0 : kRecent;
     for (Watched& w : drafters_) w.benefit *= 1 - newest;
-    const auto add = [&](int i, int verified, int accepted) {
-      Watched& w = drafters_[idx(i)];
+    const auto add = [&](int i, int verified, std::size_t accepted) {
+      Watched& w = drafters_[std::min(idx(i), drafters_.size() - 1)];
       w.told.verified += verified;
-      w.told.accepted += accepted;
-      w.benefit += newest * accepted;
+      w.told.accepted += static_cast<std::int64_t>(accepted);
+      w.benefit += newest * static_cast<double>(accepted);
     };
-    const int drafted = round.draft.drafted();
-    // One drafter that was passed on may number its nodes in its own way.
-    if (drafters_.size() == 1) return add(0, drafted, static_cast<int>(round.path.size()) - 1);
-    for (NodeIndex node = 1; node <= drafted; ++node) add(round.draft.origin(node), 1, 0);
+    // Who drafts may have numbered its nodes in its own way.
+    if (drafters_.size() == 1) return add(0, round.draft.drafted(), round.path.size() - 1);
+    for (NodeIndex node = 1; node < round.draft.size(); ++node) add(round.draft.origin(node), 1, 0);
     for (const NodeIndex node : round.path.subspan(1)) add(round.draft.origin(node), 0, 1);
   }
 
@@ -579,17 +578,18 @@ class Controller {
 
   Clock clock_ = &seconds;
   std::vector<Watched> drafters_;
-  bool fixed_ = false;    // then a round reads little but what stands before pass_, which is near
+  // Behind a pass all memory is cold: what a round of a fixed depth touches lies together.
+  bool fixed_ = false;
   bool reading_ = false;  // this round pays for a model's backlog
   bool copying_ = false;  // ... or drafters without a model promise much
   int context_ = 0;
   int tokens_left_ = std::numeric_limits<int>::max();
+  double drafting_ = 0;  // seconds of the model that drafts in this round, but for reading ...
+  double invested_ = 0;  // ... and what reading should take
   Text text_;
   PassCost pass_;
   Prices prices_{};
   AnswerLengths answers_;  // of the last texts
-  double drafting_ = 0;    // seconds of the model that drafts in this round, but for reading ...
-  double invested_ = 0;    // ... and what reading should take
   double plain_ = 1;       // seconds of a pass of one row
   double rate_ = 1;        // tokens a second that time is worth
   ControllerState::Growth recent_;

@@ -145,8 +145,8 @@ class PassCost {
   static constexpr std::size_t kNoBand = kBands;
   State bands_{};
   int most_rows_ = 0;
-  mutable std::size_t curve_of_ = kNoBand;  // the band ...
-  mutable Curve curve_{};                   // ... of this
+  mutable std::size_t curve_of_ = kNoBand;  // the band that curve_ is of
+  mutable Curve curve_{};
 };
 
 }  // namespace foredraft::inline v0

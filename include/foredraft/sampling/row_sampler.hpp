@@ -24,7 +24,7 @@ namespace foredraft::inline v0 {
 /// on the text sees the drafted tokens down to the node, and mirostat's bound has moved with them.
 class RowSampler {
  public:
-  /// Look at a round. All arguments must outlive the use.
+  /// Look at a round. `options`, `scores`, `draft` and what `tokens` shows must outlive the use.
   /// @param tokens all final tokens; the last is the anchor
   /// @param constraint where the anchor stands under one; null: there is none
   /// @param mirostat its state at the anchor
@@ -44,8 +44,9 @@ class RowSampler {
     if (constrained_) paths_.begin(*constraint);
   }
 
-  template <typename... Rest>
-  void begin(const SamplingOptions&& gone, Rest&&...) = delete;
+  /// Options that would be gone when they are read.
+  void begin(const SamplingOptions&&, const Scores&, const DraftTree&, std::span<const TokenId>,
+             const ConstraintPath* = nullptr, const Mirostat& = {}) = delete;
 
   /// How much of a row law() and draw() read.
   static RowNeed need(const SamplingOptions& options) noexcept {
