@@ -548,6 +548,9 @@ def behind_prompts(model, result):
     if not ways:
         return ""
     rows = answer_rows(prompts, ways, lambda way: compared_with(result, way), seconds="decode_seconds")
+    reading = measured.by_group(prompts, lambda prompt: statistics.median(
+        1 - behind / whole for behind, whole in zip(*(prompt["ways"]["plain"][key] for key in ("decode_seconds", "seconds")))))
+    rows.append(["reading the prompt, part of a plain answer's time", *(f"{part:.2f}" for part in reading.values()), ""])
     groups = dict.fromkeys(prompt["group"] for prompt in prompts)
     return table([f"{model}, behind the prompt, over our plain decoding", *groups, "mean", "worst prompt"], rows)
 
@@ -577,17 +580,29 @@ def compared_with(result, way):
     return ["plain" if is_peer(way) else result["ways"][way]]
 
 
+def noise(result):
+    """How far two plain answers of one turn are apart, each in a process of its own."""
+    other = "plain beside other draft"
+    if other not in result["ways"]:
+        return ""
+    apart = [max(a / b, b / a) for prompt in result["prompts"]
+             for a, b in zip(*(prompt["ways"][way]["seconds"] for way in ("plain", other)))]
+    return (f" The slower one of two plain answers of a turn took {statistics.median(apart):.2f} times as long as the other "
+            f"one in the median, {max(apart):.2f} times at most.")
+
+
 def answer_tables(results, *makers):
     parts = []
     for model, result in measured.load(results, "answers").items():
         turns = [len(prompt["ways"]["plain"]["seconds"]) for prompt in result["prompts"]]
         parts += [source(results, "answers-*.json", {"answers": result}) +
-                  f" Draft: {result['draft']}; other draft: {result['other_draft']}. {len(turns)} prompts, {sum(turns)} turns.",
-                  *(make(model, result) for make in makers)]
+                  f" Draft: {result['draft']}; other draft: {result['other_draft']}. {len(turns)} prompts, {sum(turns)} turns."
+                  + noise(result), *(make(model, result) for make in makers)]
     return "\n\n".join(filter(None, parts))
 
 
 def answers(results):
+    """Whole answers and the time behind the prompt, in every way, and ours over the best mode of llama.cpp (K10)."""
     return answer_tables(results, whole_answers, behind_prompts, over_best_mode)
 
 

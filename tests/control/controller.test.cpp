@@ -308,6 +308,32 @@ TEST_CASE(
   // An investment that brought a loss is doubted. Compared with a pass behind 100 positions, it did.
   CHECK(control.state().drafters[0].doubt == 1.0);
 }
+TEST_CASE(
+    "what a model took in a round of a fixed depth, or that failed, is not charged to the next "
+    "text") {
+  const fd::Limit kEight{.depth = 8, .nodes = 8};
+  const auto prices = [&](bool ran, bool fails) {
+    fd::DraftTree draft;
+    draft.reset(1);
+    const fd::Scores scores;
+    const std::vector<fd::NodeIndex> path{0};
+    const std::vector<fd::TokenId> tokens{1};
+    fd::Controller control;
+    control.watch(1);
+    const auto learn = [&] {
+      control.learn(fd::Round{draft, path, tokens, scores, 100, {0, 0.03}});
+    };
+    learn();
+    control.begin(100, fails ? kEight : fd::Limit{.depth = 8, .nodes = 8, .fixed = true});
+    if (ran) control.ran(0, 0.5, 0, 3, 3);
+    if (!fails) learn();
+    control.begin_text();
+    learn();
+    control.begin(101, kEight);
+    return control.prices();
+  };
+  for (const bool fails : {false, true}) CHECK(prices(true, fails) == prices(false, fails));
+}
 TEST_CASE("a pass that comes late, as one in twenty does, does not end drafting") {
   double rate = 0;
   constexpr int kTexts = 20;

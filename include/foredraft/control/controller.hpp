@@ -54,7 +54,7 @@ class Controller {
       for (Watched& w : drafters_) w.doubt = doubt_behind(w);
     }
     text_ = {};
-    drafting_ = invested_ = 0;  // of a round of a fixed depth
+    drafting_ = invested_ = 0;  // of a round of a fixed depth, or one that failed
     for (Watched& w : drafters_) {
       w.right = 0;
       w.spent = 0;
