@@ -277,8 +277,11 @@ def xsimd(results):
     trials = [(f"{version}, {instruction_set}", trial) for version, sets in json.loads(path.read_text())["xsimd"].items()
               for instruction_set, trial in sets.items()]
     cases = list(trials[0][1]["cases"])
-    rows = [[name] + [f"{trial['cases'][case]['ratio']:.2f}" + ("" if trial["cases"][case]["same_bits"] else " (other bits)")
-                      for case in cases]
+    def shown(case):
+        ratio = f"{case['ratio']:.2f}" if "ratio" in case else "same bits" if case["same_bits"] else ""
+        return ratio + ("" if case["same_bits"] else f"{' ' if ratio else ''}(other bits)")
+
+    rows = [[name] + [shown(trial["cases"][case]) for case in cases]
             + [f"{trial['functions_left']['xsimd']} ({trial['functions_left']['own']})"] for name, trial in trials]
     return table(["xsimd", *cases, "functions left, unoptimised (our own)"], rows)
 

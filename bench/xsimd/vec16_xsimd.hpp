@@ -76,9 +76,10 @@ struct Vec16<XsimdArch> {
       return xsimd::fma(a.part[i], b.part[i], c.part[i]);
     });
   }
+  /// xsimd's fnma rounds twice on Arm, and with 8.1 under AVX-512.
   [[gnu::always_inline]] friend Vec16 fnma(const Vec16& a, const Vec16& b, const Vec16& c) {
     return of([&](int i) __attribute__((always_inline)) {
-      return xsimd::fnma(a.part[i], b.part[i], c.part[i]);
+      return xsimd::fma(-a.part[i], b.part[i], c.part[i]);
     });
   }
   [[gnu::always_inline]] friend Vec16 max(const Vec16& a, const Vec16& b) {
@@ -105,15 +106,29 @@ struct Vec16<XsimdArch> {
   }
   /// By distance 8, 4, 2, 1, as the kernels' own. xsimd 8.1 has no shuffle of lanes for this.
   [[gnu::always_inline]] float sum() const {
+    return fold([](float a, float b) __attribute__((always_inline)) { return a + b; });
+  }
+  [[gnu::always_inline]] float greatest() const {
+#if XSIMD_VERSION_MAJOR < 9
+    return fold([](float a, float b) __attribute__((always_inline)) { return a > b ? a : b; });
+#else
+    F most = part[0];
+    for (int i = 1; i < kParts; ++i) most = xsimd::max(most, part[i]);
+    return xsimd::reduce_max(most);
+#endif
+  }
+
+ private:
+  template <typename Combine>
+  [[gnu::always_inline]] float fold(Combine&& combine) const {
     float all[16];
     store(all);
     for (int distance = 8; distance > 0; distance /= 2) {
-      for (int i = 0; i < distance; ++i) all[i] += all[i + distance];
+      for (int i = 0; i < distance; ++i) all[i] = combine(all[i], all[i + distance]);
     }
     return all[0];
   }
 
- private:
   // What a cast between equally wide lanes wants to be told: the batch, and later the value.
 #if XSIMD_VERSION_MAJOR < 9
   using AsFloat = F;

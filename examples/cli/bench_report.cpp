@@ -23,6 +23,7 @@ double BenchTest::mean() const {
   return std::accumulate(rates.begin(), rates.end(), 0.0) / static_cast<double>(rates.size());
 }
 
+/// In the JSON alone: tables of this kind, llama.cpp's too, show mean and deviation.
 double BenchTest::median() const {
   std::vector<double> sorted = rates;
   std::sort(sorted.begin(), sorted.end());

@@ -109,6 +109,7 @@ std::vector<std::int64_t> parse_json(std::string_view text) {
 }  // namespace
 
 std::vector<std::int64_t> parse_counts(std::string_view text) {
+  // What is in the file says what it is, whatever its name.
   const std::string_view content = trimmed(text);
   if (content.empty()) throw corrupt("nothing");
   if (content.front() == '{' || content.front() == '[') return parse_json(content);

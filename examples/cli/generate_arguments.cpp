@@ -55,7 +55,8 @@ void limit_list(CLI::Option* option, const std::vector<std::string>& types) {
   });
 }
 
-/// fd::check, when the markers of a thinking part are not known yet.
+/// fd::check, when the markers of a thinking part are not known yet: options are refused before a model
+/// is loaded, and the markers are tokens of its vocabulary.
 void check_without_vocabulary(const fd::Options& options) {
   fd::Options known = options;
   if (known.sampling.reasoning.tokens >= 0) {

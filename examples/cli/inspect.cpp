@@ -124,6 +124,7 @@ std::string overview(const Findings& found, const fd::Gguf& file) {
 int run(const Arguments& a) {
   const auto path = find_model(a.model);
   const fd::Gguf file = fd::Gguf::open(path);
+  // A file that does not run is shown as well, with the reason, and that is no failure.
   const Findings found = examine(path, file, a.n_ctx);
   if (a.json) {
     print_json(to_json(found, file));

@@ -23,7 +23,7 @@ std::string type_name(const fd::Gguf::Tensor& tensor) {
   return layout ? std::string(layout->name) : "type " + std::to_string(tensor.type_number);
 }
 
-/// Elements of a tensor; 0 where the product does not fit.
+/// Elements of a tensor; 0 where the product does not fit, which only a damaged file has.
 std::uint64_t elements(const fd::Gguf::Tensor& tensor) {
   std::optional<std::uint64_t> product = 1;
   for (const std::uint64_t size : tensor.shape) {
@@ -151,6 +151,7 @@ std::string tensor_table(const fd::Gguf& file) {
 
 Json tokenizer_to_json(const fd::Tokenizer& tokenizer) {
   const fd::Vocabulary& v = tokenizer.vocabulary();
+  // Scripts compare it, so it is spelled in one case.
   const bool sentence_piece = v.type() == fd::VocabularyType::kSentencePiece;
   const std::string kind(sentence_piece ? "sentencepiece" : kind_of(v));
   const std::vector<fd::TokenId> ends(v.ends().begin(), v.ends().end());

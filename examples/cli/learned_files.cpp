@@ -18,9 +18,10 @@ void LearnedFiles::give_to(Session& session) const {
 }
 
 void LearnedFiles::keep(Session& session) const {
-  session.learn();
+  session.learn();  // before files are written: the n-grams of this run's text belong to them
   state_.keep(session);
   memory_.keep(session);
+  // The static level is a file that only `ngram build` writes.
   if (!ngrams_.dynamic) return;
   ngrams_.dynamic->read([&](const fd::NgramCounts& counts) {
     write_ngrams(ngrams_file_, counts, fingerprint(tokenizer_));

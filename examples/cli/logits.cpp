@@ -83,6 +83,7 @@ int run(const Arguments& a) {
   Models models({.target = model,
                  .threads = a.machine.threads,
                  .isa = isa,
+                 // Asked of the file's head, before its weights are read.
                  .check = [&](const fd::ModelConfig& c) { check_top(a.top, c.n_vocab); },
                  .keep_packed = a.machine.keep_packed});
   const fd::Tokenizer& tokenizer = models.target.tokenizer();

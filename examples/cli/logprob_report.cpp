@@ -19,6 +19,7 @@ std::string entry(const fd::Tokenizer& tokenizer, const fd::TokenLogprob& token)
 Json to_json(std::span<const fd::TokenLogprob> ranking) {
   Json pairs = Json::array();
   for (const auto& [token, logprob] : ranking) {
+    // A float in the digits that give it back: as a double it would have twice as many.
     pairs.push_back(Json::array({token, shortest(logprob)}));
   }
   return pairs;

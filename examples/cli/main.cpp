@@ -57,9 +57,10 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const fd::Error& error) {
+    // Whoever typed the options can mend them: another status than that of files and machines.
     const bool usage = error.code() == fd::ErrorCode::kInvalidOption;
     return complain(usage ? cli::kExitUsage : cli::kExitFailure, error.what());
-  } catch (const std::bad_alloc&) {
+  } catch (const std::bad_alloc&) {  // behind all estimates of memory, so without a number
     const fd::Error error(fd::ErrorCode::kOutOfMemory, "no memory left", "more memory",
                           "a smaller context (-c) or a smaller model");
     return complain(cli::kExitFailure, error.what());

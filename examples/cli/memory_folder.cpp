@@ -43,7 +43,7 @@ void MemoryFolder::give_to(Session& session) const {
   for_each_memory(session,
                   [&](TreeDrafter& drafter, const DrafterMemory& memory, const std::string& name) {
                     const std::filesystem::path file = folder_ / name;
-                    if (!std::filesystem::exists(file)) return;
+                    if (!std::filesystem::exists(file)) return;  // it has not learned anything yet
                     read_saved(file, "a file of --spec-memory",
                                "name a folder that can be read, or one that does not exist",
                                [&](std::istream& in) { memory.load(drafter, in, vocabulary_); });

@@ -30,6 +30,7 @@ NgramTables read_tables(const std::string& fixed, const std::string& dynamic,
     tables.fixed = std::make_shared<const fd::NgramCounts>(read_ngrams(fixed, vocabulary));
   }
   if (!dynamic.empty()) {
+    // The first run makes the file, when its text is known.
     const bool there = std::filesystem::exists(dynamic);
     tables.dynamic = std::make_shared<fd::SharedNgramCounts>(
         there ? read_ngrams(dynamic, vocabulary) : fd::NgramCounts());

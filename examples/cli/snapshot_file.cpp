@@ -26,6 +26,7 @@ SnapshotFile::SnapshotFile(const Models& models, const StateFile::Run& run, Sess
                   spelled(run.method.cache) +
                   (sinks > 0 ? ", sinks " + std::to_string(sinks) : std::string()) + ", " +
                   models.isa();
+  // Which drafters, in which order: a snapshot holds what each of them remembers of the text.
   for (const std::string& name : session.drafter_names()) {
     const bool self = name == kSelf;
     owner_.drafters += (self ? StateFile::describe_self(models, run.method) : name) + ", ";

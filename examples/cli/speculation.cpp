@@ -116,6 +116,8 @@ constexpr DrafterMemory kMemoryOf{
 using Suffix = fd::SuffixDecoding<kTree>;
 using Recycling = fd::TokenRecycling<kTree>;
 
+// In the order in which a Chain prefers them where they promise the same. A new drafter is a row here,
+// and nothing else.
 const DrafterKind kDrafters[] = {
     {.name = "lookup", .make = lookup, .in_auto = true, .takes_lookup_min = true},
     {.name = "ngram-simple", .make = ngrams<fd::NgramSimple>, .takes_sizes = true},

@@ -21,6 +21,7 @@ bool wants_colour(int descriptor) {
   return is_terminal(descriptor) && term != nullptr && std::string_view(term) != "dumb";
 }
 
+// Names in a file are somebody else's text: what a terminal would obey is not printed.
 std::string visible(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());

@@ -26,6 +26,7 @@ int run(const Arguments& a) {
   a.text.check();
   const auto model = find_model(a.model);
   const std::string text = a.text.read();
+  // No Models: a vocabulary needs no weights, and shows its tokens where no family runs the file.
   const auto tokenizer = fd::Tokenizer::from(fd::Gguf::open(model));
   const auto tokens = tokenizer.encode(text, {.add_bos = a.bos, .parse_special = a.parse_special});
   if (a.json) {

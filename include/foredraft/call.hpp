@@ -27,7 +27,7 @@ class Call {
   template <typename T, Acceptance A>
   Call(Options asked, const T& target, const A& acceptance, Rng* rng = nullptr)
       : options_(std::move(asked)), rng_(rng), philox_(options_.seed, options_.sequence) {
-    if constexpr (requires { std::span<const TokenId>(target.suppressed()); }) {
+    if constexpr (SuppressesTokens<T>) {
       suppress(target.suppressed());
     }
     check(options_);
@@ -125,7 +125,7 @@ class Call {
     };
     if (!is_end_) {
       std::for_each(options_.end_tokens.begin(), options_.end_tokens.end(), take);
-    } else if constexpr (requires { std::span<const TokenId>(target.ends()); }) {
+    } else if constexpr (ListsEnds<T>) {
       for (const TokenId token : target.ends()) take(token);
     } else {
       for (TokenId token = 0; token < n_vocab; ++token) {

@@ -106,13 +106,7 @@ class Decoder {
   std::span<const TokenId> tokens() const noexcept { return sequence_.tokens(); }
   const C& cache() const noexcept { return sequence_.cache(); }
   /// The drafter as it was given, without the controller that it was given to.
-  auto& drafter() noexcept {
-    if constexpr (requires { sequence_.drafter().inner(); }) {
-      return sequence_.drafter().inner();
-    } else {
-      return sequence_.drafter();
-    }
-  }
+  auto& drafter() noexcept { return detail::without_controller(sequence_.drafter()); }
 
   /// The drafter with its controller: learned() says what it knows between two texts, which another
   /// decoder may learn_from().

@@ -79,7 +79,7 @@ concept Truncatable = requires(S state, int n) {
 ///     the pass. Where it is false, speculative text equals plain text up to the target's own
 ///     rounding.
 /// Not required: thread safety.
-/// @see TextTarget for what else a target may offer
+/// @see TextTarget, ListsEnds, SuppressesTokens and DescribedTarget for what else a target may offer
 template <typename T, typename C>
 concept Target = Cache<C> && requires(T target, const T view, std::span<Request<C>> requests) {
   { view.vocab_size() } -> std::same_as<int>;
@@ -94,12 +94,23 @@ void forward_one(T& target, Request<C> request) {
 }
 
 /// A target that knows its vocabulary as text: which tokens end a text, and the bytes of each
-/// token. It may list the first, ascending, as `ends()`, and as `suppressed()` tokens that it may not
-/// choose, which get a logit bias of -inf.
+/// token.
 template <typename T>
 concept TextTarget = requires(const T view, TokenId token) {
   { view.is_end(token) } -> std::convertible_to<bool>;
   { view.piece(token) } -> std::convertible_to<std::string>;
+};
+
+/// A target that lists the tokens which end a text, so that it need not be asked of each token.
+template <typename T>
+concept ListsEnds = requires(const T view) {
+  { view.ends() } -> std::convertible_to<std::span<const TokenId>>;
+};
+
+/// A target with tokens that it may not choose: they get a logit bias of -inf.
+template <typename T>
+concept SuppressesTokens = requires(const T view) {
+  { view.suppressed() } -> std::convertible_to<std::span<const TokenId>>;
 };
 
 /// A target that says more of itself than its size, to the drafter that is attached to it.

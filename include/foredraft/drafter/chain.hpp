@@ -437,4 +437,18 @@ class Controlled : public ControlledDrafters<D> {
   D& inner() noexcept { return this->part(0); }
 };
 
+namespace detail {
+
+/// A drafter as it was given, whether it was given to a controller or not.
+template <typename D>
+D& without_controller(D& drafter) noexcept {
+  return drafter;
+}
+template <typename D>
+D& without_controller(Controlled<D>& controlled) noexcept {
+  return controlled.inner();
+}
+
+}  // namespace detail
+
 }  // namespace foredraft::inline v0

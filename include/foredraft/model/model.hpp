@@ -127,6 +127,19 @@ class Model {
             layers_.size()};
   }
 
+  /// What its embedding and its head do, but for the rows they do it to: for layers of somebody else
+  /// between them, as those of a trained head. Rows of the head are head_tokens(), where there are any.
+  EmbedArgs<Worker> embed_args() const noexcept {
+    return EmbedArgs<Worker>{.table = &weights_.embedding, .scale = config_.embedding_scale};
+  }
+  HeadArgs<Worker> head_args() const noexcept {
+    return HeadArgs<Worker>{
+        .norm = {.weight = weights_.output_norm.data(), .epsilon = config_.norm_epsilon},
+        .w = &weights_.output(),
+        .scale = config_.logit_scale,
+        .softcap = config_.logit_softcap};
+  }
+
   /// One pass over the weights for all rows of all requests.
   /// @errors kTokenOutOfRange, kInvalidOption for a tap behind no layer, kOutOfMemory for more rows
   /// than a pass can have, for a cache without the states of recurrent layers, std::bad_alloc;
@@ -158,29 +171,26 @@ class Model {
       pass.inputs = work->inputs.reserve(area(shape.n_rows, shape.d_inputs));
       pass.d_input = config_.d_input;
     }
+    EmbedArgs<Worker> embed = embed_args();
+    embed.tokens = rows.tokens;
+    embed.x = x;
+    HeadArgs<Worker> scoring = head_args();
+    scoring.x = x;
+    scoring.rows = head.rows;
+    scoring.argmax = head.argmax;
+    scoring.logits = head.logits;
+    scoring.maxima = head.maxima;
+    scoring.sums = head.sums;
+    scoring.top = head.top;
     backend_->run(shape, [&](auto& worker) noexcept {
-      worker.embed(EmbedArgs<Worker>{.table = &weights_.embedding,
-                                     .tokens = rows.tokens,
-                                     .scale = config_.embedding_scale,
-                                     .x = x});
+      worker.embed(embed);
       embed_layers(worker, rows.tokens, x, pass.inputs);
       layers_.run(worker, pass, x, [&](int layer) noexcept {
         if (rows.taps.empty()) return;
         worker.tap(
             TapArgs<Worker>{.x = x, .d_model = config_.d_model, .taps = rows.taps[idx(layer)]});
       });
-      worker.head(HeadArgs<Worker>{
-          .x = x,
-          .rows = head.rows,
-          .norm = {.weight = weights_.output_norm.data(), .epsilon = config_.norm_epsilon},
-          .w = &weights_.output(),
-          .argmax = head.argmax,
-          .logits = head.logits,
-          .maxima = head.maxima,
-          .sums = head.sums,
-          .scale = config_.logit_scale,
-          .softcap = config_.logit_softcap,
-          .top = head.top});
+      worker.head(scoring);
     });
     if constexpr (StateCache<C>) {
       for (const Request<C>& request : requests) request.cache->applied();
