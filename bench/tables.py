@@ -107,7 +107,8 @@ def as_long(prompts, modes):
 def answer_times(group, way):
     """Getter of the time of a group's answers over that of plain decoding."""
     def get(record):
-        prompts, base = record["answers"]["prompts"], record["answers"]["ways"][way]
+        file = record["turns"] if "turns" in record else record["answers"]  # the more turns, the less noise
+        prompts, base = file["prompts"], file["ways"][way]
         return 1 / measured.by_group(prompts, lambda prompt: measured.answer_ratio(prompt, way, [base]))[group]
     return get
 
@@ -163,7 +164,7 @@ MORE_ROWS = [
 def records(results):
     """{model: {kind: result}} of a machine, in the order of the plots."""
     found = {}
-    for kind in ("goals", "peers", "answers"):
+    for kind in ("goals", "peers", "answers", "turns"):
         for model, file in measured.load(results, kind).items():
             found.setdefault(model, {})[kind] = file
     return found
@@ -312,7 +313,9 @@ def simulated(results):
         prompts = result["prompts"]
         rows = []
         for machine in prompts[0]["machines"]:
-            for draft, step in result["steps"].items():
+            for draft in prompts[0]["machines"][machine]:
+                step = result["steps"].get(draft)
+
                 def of(prompt):
                     return prompt["machines"][machine][draft]
 
@@ -320,7 +323,7 @@ def simulated(results):
                 worst = min(of(prompt)["ratio"] for prompt in prompts)
                 a_pass = sum(prompt["tokens"] for prompt in prompts) / sum(of(prompt)["rounds"] for prompt in prompts)
                 name = {**MACHINES, "zen3": "Zen 3"}.get(machine, machine)
-                rows.append([f"{name}, " + (f"{draft}, {step:.2f}" if draft else "no draft model"),
+                rows.append([f"{name}, " + (f"{draft}, {step:.2f}" if step else draft or "no draft model"),
                              *(f"{value:.2f}" for value in (*means.values(), worst, a_pass))])
         head = [model, *(group.split("_")[0] for group in means), "worst prompt", "tokens a pass"]
         parts += [f"From `bench/results/simulated-{model}.json`.", table(head, rows)]
@@ -594,11 +597,11 @@ def noise(result):
             f"one in the median, {max(apart):.2f} times at most.")
 
 
-def answer_tables(results, *makers):
+def answer_tables(results, *makers, kind="answers"):
     parts = []
-    for model, result in measured.load(results, "answers").items():
+    for model, result in measured.load(results, kind).items():
         turns = [len(prompt["ways"]["plain"]["seconds"]) for prompt in result["prompts"]]
-        parts += [source(results, "answers-*.json", {"answers": result}) +
+        parts += [source(results, f"{kind}-*.json", {kind: result}) +
                   f" Draft: {result['draft']}; other draft: {result['other_draft']}. {len(turns)} prompts, {sum(turns)} turns."
                   + noise(result), *(make(model, result) for make in makers)]
     return "\n\n".join(filter(None, parts))
@@ -619,6 +622,11 @@ def answers_auto(results):
 def answers_each(results):
     """Every drafter."""
     return answer_tables(results, lambda *of: whole_answers(*of, lambda way: not is_peer(way)), behind_prompts)
+
+
+def answers_in_turns(results):
+    """A few ways with several turns of each prompt, so that single prompts say something."""
+    return answer_tables(results, whole_answers, kind="turns")
 
 
 def constrained(results):
@@ -732,7 +740,7 @@ TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmu
 OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "xsimd": xsimd, "cache_formats": cache_formats,
                    "long_context": long_context, "trees": trees, "simulated": simulated,
                    "gpu_plan": gpu_plan}
-PARTS_OF_ANSWERS = {"answers_auto": answers_auto, "answers_each": answers_each}  # for pages that show them apart
+PARTS_OF_ANSWERS = {"answers_auto": answers_auto, "answers_each": answers_each, "answers_in_turns": answers_in_turns}  # for pages that show them apart
 MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 
 

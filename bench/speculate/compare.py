@@ -51,6 +51,7 @@ WAYS = {
     OTHER_PLAIN: Way("ours, other draft", {"speculation": "none"}, OTHER_PLAIN),
     "auto + other draft": Way("ours, other draft", {"speculation": "auto", "model": True}, OTHER_PLAIN),
     "0.7 plain": Way("ours", {"speculation": "none", **WARM}, "0.7 plain"),
+    **{f"0.7 {name} match": Way("ours", {"speculation": name, **WARM}, "0.7 plain") for name in DRAFTERS},
     **{f"0.7 {name} {rule}": Way("ours", {"speculation": name.split()[0], "model": "draft" in name,
                                            "acceptance": rule, **WARM}, "0.7 plain")
        for name in ("auto", "draft", "auto + draft") for rule in ("match", "rejection")},
@@ -244,13 +245,15 @@ def main():
     parser.add_argument("-n", "--max-tokens", type=int, default=128)
     parser.add_argument("-r", "--rounds", type=int, default=3)
     parser.add_argument("-t", "--threads", type=int, default=2)
+    parser.add_argument("--name", default="answers", help="of the result file, before the model's [answers]; `turns` is for "
+                                                          "several rounds of few ways, of which `auto` must not be slower")
     parser.add_argument("--any-build", action="store_true", help="accept a llama.cpp of another instruction set")
     args = parser.parse_args()
     prompts, names = list(chosen_prompts(args)), chosen_ways(args)
     args.folder.mkdir(parents=True, exist_ok=True)
     head = measured.origin(args.program)
     settings = {key: getattr(args, key) for key in ("target", "draft", "other_draft", "max_tokens", "threads")}
-    path = args.folder / f"answers-{model_file(args.target).stem}.json"
+    path = args.folder / f"{args.name}-{model_file(args.target).stem}.json"
     turns = Turns(path.with_suffix(".turns.jsonl"), {"commit": head["commit"], **settings, "only": names})
     with contextlib.closing(Engines(args, names)) as running:
         ways = list(running.of)

@@ -121,9 +121,24 @@ class DraftersOn : public cli::Drafters<kTree> {
   double drafting_ = 0;
 };
 
+/// Sure of all it drafts, and never right: no answer has the last token of the vocabulary, which is
+/// padding.
+struct AlwaysWrong : fd::StatelessDrafter {
+  static constexpr fd::Proposal proposal = fd::Proposal::kPointMass;
+  static constexpr fd::Shape shape = fd::Shape::kChain;
+
+  int max_depth() const noexcept { return 16; }
+  void propose(const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
+    for (int i = 0; i < std::min(limit.depth, limit.nodes); ++i) {
+      draft.set_confidence(draft.extend(context.n_vocab - 1), 1.0f);
+    }
+  }
+};
+
 struct Arguments {
   std::string target = "qwen2.5-coder-1.5b";
   std::string draft;
+  bool wrong = false;
   double step = 0.25;
   std::vector<std::string> machines{"bench/results/zen5/goals-qwen2.5-coder-1.5b.json"};
   std::string prompts = "bench/prompts/dev.jsonl";
@@ -135,10 +150,11 @@ struct Arguments {
 
 class Session {
  public:
-  Session(cli::Models& models, const Machine& machine, double step)
+  Session(cli::Models& models, const Machine& machine, const Arguments& args)
       : machine_(machine),
         decoder_(*models.target_on_cpu(), cli::Cache(models.target.shape(), kContext),
-                 drafters(models, machine, step), fd::SampleAndMatch{}) {}
+                 args.wrong ? wrong(machine) : drafters(models, machine, args.step),
+                 fd::SampleAndMatch{}) {}
 
   Json answer(std::span<const fd::TokenId> prompt, int n) {
     const double begin = Machine::now();
@@ -156,6 +172,12 @@ class Session {
 
  private:
   static constexpr int kContext = 4096;
+
+  static DraftersOn wrong(const Machine& machine) {
+    DraftersOn chosen(machine);
+    chosen.add("wrong", AlwaysWrong());
+    return chosen;
+  }
 
   DraftersOn drafters(cli::Models& models, const Machine& machine, double step) {
     const cli::Method method{
@@ -188,7 +210,7 @@ int run(const Arguments& args) {
   const std::vector<Machine> machines(args.machines.begin(), args.machines.end());
   std::vector<std::unique_ptr<Session>> sessions;
   for (const Machine& machine : machines)
-    sessions.push_back(std::make_unique<Session>(models, machine, args.step));
+    sessions.push_back(std::make_unique<Session>(models, machine, args));
   const fd::Tokenizer& tokenizer = models.target.tokenizer();
   std::ifstream in(args.prompts);
   if (!in) throw std::invalid_argument(args.prompts + " cannot be read");
@@ -216,6 +238,7 @@ int main(int argc, char** argv) {
   CLI::App app("Whole answers on machines that were measured before: a JSON object a line.");
   app.add_option("-m,--model", args.target, "a file, or a name")->capture_default_str();
   app.add_option("-d,--draft", args.draft, "a draft model");
+  app.add_flag("--wrong", args.wrong, "in place of all drafters one that is always wrong");
   app.add_option("--step", args.step, "a pass of the draft model, in passes of the target")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -19,14 +19,17 @@ import measured
 MACHINES = ("zen5", "granite-rapids", "zen3")
 # A pass of the draft model as the program loads it, in passes of the 1.5b: near what it takes on a Zen 5.
 DRAFTS = {"": 0.0, "qwen2.5-coder-0.5b": 0.25, "smollm2-135m": 0.1}
+WRONG = "always wrong"  # in their place, and that of all drafters
 
 
 def answers(args, draft):
-    """All answers with a draft model, or without."""
+    """All answers with a draft model or without, or with a drafter that is always wrong."""
     passes = [measured.RESULTS / machine / f"goals-{args.target}.json" for machine in args.machines]
     command = [args.program, "-m", args.target, "--prompts", args.prompts, "--limit", str(args.limit), "-n",
                str(args.max_tokens), "-t", str(args.threads), "--passes", *passes]
-    if draft:
+    if draft == WRONG:
+        command.append("--wrong")
+    elif draft:
         command += ["-d", draft, "--step", str(DRAFTS[draft])]
     done = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
@@ -54,7 +57,8 @@ def main():
     args = parser.parse_args()
     head = measured.origin(args.program)
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        of_draft = dict(zip(DRAFTS, pool.map(lambda draft: answers(args, draft), DRAFTS)))
+        drafts = [*DRAFTS, WRONG]
+        of_draft = dict(zip(drafts, pool.map(lambda draft: answers(args, draft), drafts)))
     prompts, texts, differ = {}, {}, []
     for draft, done in of_draft.items():
         for one in done:

@@ -68,7 +68,7 @@ Summary write_texts(Session& session, std::span<const fd::TokenId> prompt,
     if (sample > 0) ++result.stats.reused_tokens;
     summary.add(result);
     if (a.json) {
-      print_json(to_json(result, options.seed, facts));
+      print_json(to_json(result, options.seed, facts, session));
     } else {
       print.finish();
       if (a.options.logprobs >= 0) write_out("\n" + logprob_table(tokenizer, result));

@@ -554,11 +554,15 @@ void GenerateArguments::add_ngram_sizes(CLI::App& command) {
 }
 
 void GenerateArguments::add_learned_files(CLI::App& command) {
+  std::string remembering;
+  for (const DrafterKind& kind : drafters()) {
+    if (kind.memory != nullptr) remembering += (remembering.empty() ? "" : ", ") + kind.name;
+  }
   require_text(add_value(command, "--spec-state FILE", state,
                          "what the controller learns of costs and acceptance: read where it "
                          "exists, and written behind the last text"));
   require_text(add_value(command, "--spec-memory FOLDER", memory,
-                         "what suffix, recycling and ngram-mod learn from the texts, likewise"));
+                         "what drafters learn from the texts, likewise: " + remembering));
   require_text(add_value(command, "--lookup-cache-static FILE", lookup_static,
                          "pairs of tokens of a corpus, which 'foredraft ngram build' counted; for "
                          "ngram-cache"));

@@ -67,9 +67,41 @@ std::string indented(const std::string& text) {
   return result;
 }
 
+/// Null where it drafts; and where it has not been found out whether drafts pay.
+Json reason_of(fd::DrafterReport::Parked parked) {
+  using Parked = fd::DrafterReport::Parked;
+  switch (parked) {
+    case Parked::kNot: break;
+    case Parked::kDrafting: return "drafting";
+    case Parked::kRisk: return "risk";
+    case Parked::kReading: return "reading";
+    case Parked::kAsking: return "asking";
+    case Parked::kFailing: return "failing";
+  }
+  return {};
+}
+
+/// What the lines for people say, for scripts.
+Json reports_to_json(Session& session) {
+  Json all = Json::object();
+  const std::vector<std::string> names = session.drafter_names();
+  const std::vector<fd::DrafterReport> reports = session.reports();
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const fd::DrafterReport& report = reports[i];
+    Json& object = all[names[i]];
+    object = {{"asked", report.asked},       {"seconds", finite(report.seconds)},
+              {"verified", report.verified}, {"accepted", report.accepted},
+              {"failures", report.failures}, {"parked", reason_of(report.parked)}};
+    if (report.parked == fd::DrafterReport::Parked::kDrafting)
+      object["ratio"] = finite(report.ratio);
+  }
+  return all;
+}
+
 }  // namespace
 
-Json to_json(const fd::Result& result, std::uint64_t seed, const RunFacts& facts) {
+Json to_json(const fd::Result& result, std::uint64_t seed, const RunFacts& facts,
+             Session& session) {
   const auto& [asked, method, models] = facts;
   Json object = {
       {"seed", seed},
@@ -81,6 +113,7 @@ Json to_json(const fd::Result& result, std::uint64_t seed, const RunFacts& facts
   if (asked.options.logprobs >= 0) object["logprobs"] = logprobs_to_json(result);
   object["stats"] = stats_to_json(result.stats, models.load_seconds);
   object["stats"]["drafters"] = lines_of(result.speculation);
+  object["stats"]["by_drafter"] = reports_to_json(session);
   Json& settings = object["settings"] = {
       {"speculation", method.speculation},
       {"n_draft", asked.options.n_draft},

@@ -9,6 +9,7 @@
 #include "generate_arguments.hpp"
 #include "models.hpp"
 #include "output.hpp"
+#include "session.hpp"
 #include "usage.hpp"
 
 namespace cli {
@@ -21,7 +22,8 @@ struct RunFacts {
 };
 
 /// The object that `generate --json` prints for a text.
-Json to_json(const fd::Result& result, std::uint64_t seed, const RunFacts& facts);
+/// @param session  that wrote it
+Json to_json(const fd::Result& result, std::uint64_t seed, const RunFacts& facts, Session& session);
 
 /// All texts of a run taken together.
 class Summary {

@@ -11,6 +11,7 @@
 
 #include <foredraft/context_shift.hpp>
 #include <foredraft/control/controller_state.hpp>
+#include <foredraft/control/drafter_report.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/core/result.hpp>
 #include <foredraft/saved_snapshot.hpp>
@@ -70,6 +71,8 @@ class Session {
 
   /// By the origin of a drafted node.
   virtual std::vector<std::string> drafter_names() = 0;
+  /// Of each drafter what it did in all texts so far, and why it drafts nothing now.
+  virtual std::vector<fd::DrafterReport> reports() = 0;
   /// Null where none of these names is it.
   virtual TreeDrafter* drafter(const std::string& name) = 0;
 };

@@ -73,6 +73,14 @@ class SessionIn final : public Session {
     return names;
   }
 
+  std::vector<fd::DrafterReport> reports() override {
+    std::vector<fd::DrafterReport> reports;
+    for (int i = 0; i < decoder_.drafter().size(); ++i) {
+      reports.push_back(decoder_.drafter().controller().report(fd::idx(i)));
+    }
+    return reports;
+  }
+
   TreeDrafter* drafter(const std::string& name) override {
     for (int i = 0; i < decoder_.drafter().size(); ++i) {
       if (decoder_.drafter().name(i) == name) return &decoder_.drafter().part(i);

@@ -134,7 +134,7 @@ const DrafterKind kDrafters[] = {
      .make = make<Recycling>,
      .in_auto = true,
      .memory = &kMemoryOf<Recycling>},
-    {.name = "lookahead", .make = make<fd::Lookahead>},
+    {.name = "lookahead", .make = make<fd::Lookahead>, .memory = &kMemoryOf<fd::Lookahead>},
     {.name = kSelf, .make = self_drafter, .fits = only_attends},
     {.name = "draft",
      .make = model_drafter,

@@ -189,8 +189,18 @@ std::vector<Way> Space::other_matches(const Way& way) const {
 }
 
 std::vector<Way> Space::other_ngrams(const Way& way) const {
-  const bool has_effect = any_asked(way, [](const Kind& kind) { return kind.takes_sizes; });
-  return has_effect ? with_each(way, &Way::ngram_size, {4, 8, 24}) : std::vector<Way>{};
+  const auto takes_sizes = [](const Kind& kind) { return kind.takes_sizes; };
+  const auto sized = std::find_if(kinds.begin(), kinds.end(), takes_sizes);
+  if (way.plain || sized == kinds.end()) return {};
+  Way with_sizes = way;
+  if (!any_asked(way, takes_sizes)) {
+    // Nobody of these drafters has a size: one that has joins them. At its usual size it did not win.
+    with_sizes.drafters.clear();
+    for (const Kind& kind : kinds) {
+      if (asks(way, kind) || kind.name == sized->name) with_sizes.drafters.push_back(kind.name);
+    }
+  }
+  return with_each(with_sizes, &Way::ngram_size, {4, 8, 24});
 }
 
 Ratio Ratio::of(std::vector<double> ratios) {

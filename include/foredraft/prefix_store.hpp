@@ -156,14 +156,15 @@ class PrefixStore {
   /// Tokens of `read` that the decoder's cache holds and can go back to.
   static int own_beginning(const D& decoder, std::span<const TokenId> read) noexcept {
     const auto& cache = decoder.cache();
+    using Cache = std::remove_cvref_t<decltype(cache)>;
     const auto tokens = decoder.tokens().first(idx(cache.size()));
     const auto common = static_cast<int>(
         std::mismatch(read.begin(), read.end(), tokens.begin(), tokens.end()).first - read.begin());
     if (common == cache.size()) return common;
-    if constexpr (requires { cache.holds(common); }) {
+    if constexpr (HoldsSome<Cache>) {
       return cache.holds(common) ? common : 0;
     } else {
-      return Truncatable<std::remove_cvref_t<decltype(cache)>> ? common : 0;
+      return Truncatable<Cache> ? common : 0;
     }
   }
 

@@ -91,7 +91,7 @@ class State(CliTest):
 
 
 class Memory(CliTest):
-    KINDS = ("ngram-mod", "recycling", "suffix")
+    KINDS = ("lookahead", "ngram-mod", "recycling", "suffix")
 
     def generate(self, *arguments):
         return self.json_of("generate", "-m", self.endless_alphabet(), "--raw", "-p", "ab", "-n", 60, *arguments)
@@ -174,6 +174,14 @@ class Lists(CliTest):
             self.assertEqual(found["settings"]["speculation"], expected)
         found = self.json_of(*base, "--spec-type", "suffix,lookup")
         self.assertEqual([line.split(":")[0] for line in found["stats"]["drafters"]], ["lookup", "suffix"])
+        reports = found["stats"]["by_drafter"]
+        self.assertEqual(list(reports), ["lookup", "suffix"])
+        for line, report in zip(found["stats"]["drafters"], reports.values()):
+            self.assertIn(f"asked {report['asked']} times", line)
+            self.assertEqual("parked" in line, report["parked"] is not None)
+            if report["verified"] > 0:
+                self.assertIn(f"{report['verified']} tokens verified, {report['accepted']} accepted", line)
+        self.assertEqual(sum(report["accepted"] for report in reports.values()), found["stats"]["accepted"])
 
     def test_usage(self):
         base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "a")

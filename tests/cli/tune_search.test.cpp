@@ -97,8 +97,14 @@ TEST_CASE("what has no effect is not tried") {
     CHECK(s.other_matches({}).size() == 3);
     CHECK(s.other_nodes({.plain = true}).empty());
     CHECK(s.other_nodes({}).size() == 4);
-    CHECK(s.other_ngrams({}).empty());  // auto has none that takes a size
+    CHECK(s.other_ngrams({.plain = true}).empty());
     CHECK(s.other_ngrams({.drafters = {"lookup", "simple"}}).size() == 3);
+    // Auto has none that takes a size, so one joins it.
+    CHECK(s.other_ngrams({.with_model = false}).size() == 3);
+    for (const Way& way : s.other_ngrams({.with_model = false})) {
+      CHECK(way.drafters == std::vector<std::string>{"lookup", "simple", "suffix", "recycling"});
+      CHECK(way.ngram_size > 0);
+    }
   }
 }
 TEST_CASE("the median of few ratios has no interval, that of many one that narrows") {

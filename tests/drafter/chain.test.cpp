@@ -156,6 +156,15 @@ TEST_CASE("a drafter that fails or breaks its contract has proposed nothing; the
   CHECK_THROWS_AS(propose(alone), fd::Error);
 }
 
+TEST_CASE("whatever it throws") {
+  const TreeFunction senseless{[](const fd::Context&, fd::Limit, fd::DraftTree&) { throw 42; }};
+  Chain chain = with_free_rows(chain_of(part("fails", senseless), part("drafts", fixed({7, 8}))));
+  CHECK(propose(chain).drafted() == 2);
+  CHECK_THAT(chain.summary(), Catch::Contains("the last failure: an exception without a text"));
+  Chain alone = chain_of(part("fails", senseless));
+  CHECK_THROWS_AS(propose(alone), int);
+}
+
 TEST_CASE("no more does one that fails while all catch up, or read the prompt") {
   int caught_up = 0;
   const TreeFunction reads{[&](const fd::Context&, fd::Limit, fd::DraftTree&) { ++caught_up; }};

@@ -1,10 +1,15 @@
 #include <foredraft/drafter/lookahead_pool.hpp>
 
+#include <cstdint>
+#include <initializer_list>
 #include <random>
+#include <sstream>
+#include <string>
 #include <vector>
 
 #include "support/catch.hpp"
 #include "support/counted_memory.hpp"
+#include "support/throws.hpp"
 
 namespace fd = foredraft;
 
@@ -15,6 +20,32 @@ using Tokens = std::vector<fd::TokenId>;
 Tokens found(fd::LookaheadPool& pool, fd::TokenId token) {
   const auto tokens = pool.find(token);
   return {tokens.begin(), tokens.end()};
+}
+
+constexpr fd::VocabularyFingerprint kVocabulary{.n_vocab = 1000, .used = 1000, .pieces = 3};
+
+std::string saved(const fd::LookaheadPool& pool) {
+  std::ostringstream out;
+  pool.save(out, kVocabulary);
+  return out.str();
+}
+
+void load(fd::LookaheadPool& pool, const std::string& file,
+          const fd::VocabularyFingerprint& vocabulary = kVocabulary) {
+  std::istringstream in(file);
+  pool.load(in, vocabulary);
+}
+
+/// A file with a payload of these numbers: the length, the number of keys, and all that follows it.
+std::string file_of(std::uint32_t length, std::uint64_t keys,
+                    std::initializer_list<std::int32_t> numbers) {
+  fd::PayloadWriter payload;
+  payload.put(length);
+  payload.put(keys);
+  for (const std::int32_t number : numbers) payload.put(number);
+  std::ostringstream out;
+  fd::write_table(out, {fd::TableKind::kLookahead, kVocabulary, payload.bytes()});
+  return out.str();
 }
 
 }  // namespace
@@ -78,4 +109,53 @@ TEST_CASE("memory is taken once, whatever is inserted") {
   CHECK(pool.bytes() == bytes);
   CHECK(pool.size() <= 64 * 4);
   CHECK(pool.size() > 64);
+}
+
+TEST_CASE("a saved pool comes back, and goes on as it would have") {
+  fd::LookaheadPool pool(8, 3, 2);
+  for (fd::TokenId token = 0; token < 8; ++token) {
+    for (fd::TokenId i = 0; i < 3; ++i) pool.insert(token, Tokens{token, i});
+  }
+  CHECK(found(pool, 0) == Tokens{0, 2, 0, 1, 0, 0});  // used last
+  fd::LookaheadPool other(8, 3, 2);
+  other.insert(99, Tokens{9, 9});
+  load(other, saved(pool));
+  CHECK(saved(other) == saved(pool));
+  CHECK(found(other, 99).empty());
+  for (fd::LookaheadPool* each : {&pool, &other}) {
+    each->insert(500, Tokens{1, 2});
+    CHECK(found(*each, 1).empty());  // used longest ago
+    CHECK(found(*each, 0).size() == 6);
+    CHECK(found(*each, 7) == Tokens{7, 2, 7, 1, 7, 0});
+  }
+  // One of other sizes takes what it has room for, the newest of all.
+  fd::LookaheadPool small(8, 1, 2);
+  load(small, saved(pool));
+  CHECK(small.size() == 8);
+  CHECK(found(small, 500) == Tokens{1, 2});
+  CHECK(found(small, 7) == Tokens{7, 2});
+}
+
+TEST_CASE("a pool refuses damaged files, and knows what it knew") {
+  fd::LookaheadPool pool(8, 3, 2);
+  pool.insert(5, Tokens{6, 7});
+  const std::string before = saved(pool);
+  const auto code = [&](const std::string& file,
+                        const fd::VocabularyFingerprint& vocabulary = kVocabulary) {
+    return code_of([&] { load(pool, file, vocabulary); });
+  };
+  CHECK(code(file_of(2, 1, {5, 1, 6, 7})) == std::nullopt);
+  CHECK(saved(pool) == before);
+  using fd::ErrorCode;
+  for (const std::string& file :
+       {file_of(3, 1, {5, 1, 6, 7, 8}),  // other n-grams
+        file_of(2, 1, {1000, 1, 6, 7}), file_of(2, 1, {-1, 1, 6, 7}),
+        file_of(2, 1, {5, 1, 6, 1000}), file_of(2, 1, {5, 0}), file_of(2, 1, {5, 2000, 6, 7}),
+        file_of(2, 1, {5, 2, 6, 7}), file_of(2, 2, {5, 1, 6, 7}), file_of(2, ~0ull, {5, 1, 6, 7}),
+        file_of(2, 1, {5, 1, 6, 7, 8}), before.substr(0, 70)}) {
+    CHECK(code(file) == ErrorCode::kCorruptFile);
+    CHECK(saved(pool) == before);
+  }
+  CHECK(code(before, {.n_vocab = 999}) == ErrorCode::kVocabularyMismatch);
+  CHECK(saved(pool) == before);
 }

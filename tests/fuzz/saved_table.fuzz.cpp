@@ -13,6 +13,7 @@
 #include <vector>
 
 #include <foredraft/control/controller.hpp>
+#include <foredraft/drafter/lookahead_pool.hpp>
 #include <foredraft/drafter/ngram_counts.hpp>
 #include <foredraft/drafter/ngram_mod_table.hpp>
 #include <foredraft/drafter/suffix_cache.hpp>
@@ -27,9 +28,9 @@ namespace fd = foredraft;
 namespace {
 
 constexpr fd::VocabularyFingerprint kVocabulary{.n_vocab = 40, .used = 38, .pieces = 7};
-constexpr fd::TableKind kKinds[] = {fd::TableKind::kController, fd::TableKind::kNgramCounts,
-                                    fd::TableKind::kNgramMod, fd::TableKind::kSuffixTree,
-                                    fd::TableKind::kTokenRecycling};
+constexpr fd::TableKind kKinds[] = {fd::TableKind::kController,     fd::TableKind::kNgramCounts,
+                                    fd::TableKind::kNgramMod,       fd::TableKind::kSuffixTree,
+                                    fd::TableKind::kTokenRecycling, fd::TableKind::kLookahead};
 
 /// Whatever numbers it has learned, all that a controller computes with them is finite.
 void try_controller(std::istream& file) {
@@ -72,6 +73,7 @@ void load(fd::TableKind kind, std::istream& file) {
     case fd::TableKind::kNgramCounts: return try_counts(file);
     case fd::TableKind::kNgramMod: fd::NgramModTable::load(file, kVocabulary, 4096); return;
     case fd::TableKind::kSuffixTree: fd::SuffixCache().load(file, kVocabulary); return;
+    case fd::TableKind::kLookahead: fd::LookaheadPool(64, 3, 2).load(file, kVocabulary); return;
     default: fd::RecyclingMatrix().load(file, kVocabulary); return;
   }
 }
@@ -131,5 +133,10 @@ std::vector<fuzz::Bytes> fuzz::seeds() {
   fd::RecyclingMatrix matrix;
   matrix.reset(40);
   add(matrix);
+  fd::LookaheadPool pool(64, 3, 2);
+  for (std::size_t i = 0; i + 3 <= text.size(); ++i) {
+    pool.insert(text[i], std::span(text).subspan(i + 1, 2));
+  }
+  add(pool);
   return all;
 }

@@ -66,7 +66,9 @@ auto decoder_of(Model& model, D drafter, A rule) {
   return fd::Decoder{model, Cache{model.shape(), kContext}, std::move(drafter), rule};
 }
 
-/// The first prompt of each group, up to n of them, and their plain texts.
+constexpr std::size_t kAll = 48;  // prompts
+
+/// The first prompt of each group, up to n of them, or all there are; and their plain texts.
 std::vector<Prompt> read_prompts(Model& model, std::size_t n) {
   std::vector<Prompt> prompts;
   std::ifstream lines(test_file("../bench/prompts/dev.jsonl"));
@@ -74,11 +76,11 @@ std::vector<Prompt> read_prompts(Model& model, std::size_t n) {
     const auto entry = nlohmann::json::parse(line);
     Prompt prompt{.group = entry.at("group").get<std::string>()};
     const auto same = [&](const Prompt& other) { return other.group == prompt.group; };
-    if (std::any_of(prompts.begin(), prompts.end(), same)) continue;
+    if (n != kAll && std::any_of(prompts.begin(), prompts.end(), same)) continue;
     prompt.tokens = model.tokenizer().encode(entry.at("prompt").get<std::string>());
     if (prompt.tokens.size() > kMostOfPrompt)
       prompt.tokens.erase(prompt.tokens.begin(), prompt.tokens.end() - kMostOfPrompt);
-    prompt.depth = kDepths.at(prompts.size());
+    prompt.depth = kDepths.at(prompts.size() % kGroups);
     prompts.push_back(std::move(prompt));
   }
   REQUIRE(prompts.size() == n);
@@ -166,14 +168,15 @@ struct Plain {
   std::vector<Prompt> prompts;
 };
 
-/// Greedily a controller decides at random, and sampled it drafts all that may bring something:
-/// much or little is drafted in both, whatever this machine's clock says.
+/// Greedily a controller decides at random, and sampled, but behind all prompts, it drafts all that may
+/// bring something: much or little is drafted in both, whatever this machine's clock says.
 void check_drafters(Plain& plain, const std::vector<Named>& drafters) {
+  const Costs of_sampled = plain.prompts.size() == kAll ? Costs::kSenseless : Costs::kNone;
   for (const Named& named : drafters) {
     CAPTURE(named.name);
     given::reading = 0;
     Texts greedy(plain.model, named, Costs::kSenseless, fd::Greedy{});
-    Texts sampled(plain.model, named, Costs::kNone, fd::SampleAndMatch{});
+    Texts sampled(plain.model, named, of_sampled, fd::SampleAndMatch{});
     for (const Prompt& prompt : plain.prompts) {
       greedy.check(prompt, kGreedy, prompt.greedy);
       sampled.take(prompt);
@@ -198,12 +201,7 @@ constexpr fd::SuffixAutomaton::Settings kAutomaton{.min_match = 1};
 
 const char* const kModel = "smollm2-135m";
 
-}  // namespace
-
-TEST_CASE("smollm2-135m writes the same text with every drafter that looks up what was written") {
-  const auto file = model_file(kModel);
-  if (!file) return;
-  Plain plain(*file);
+void check_lookups(Plain& plain) {
   // What follows is shared by the greedy texts and the sampled ones.
   const auto table = std::make_shared<fd::NgramModTable>(2, 1 << 14);
   const auto counts = std::make_shared<fd::SharedNgramCounts>(fd::NgramCounts(1 << 14));
@@ -216,10 +214,7 @@ TEST_CASE("smollm2-135m writes the same text with every drafter that looks up wh
        named<fd::SuffixAutomaton>("SuffixAutomaton", kAutomaton)});
 }
 
-TEST_CASE("smollm2-135m writes the same text with every drafter that learns from its answers") {
-  const auto file = model_file(kModel);
-  if (!file) return;
-  Plain plain(*file);
+void check_learners(Plain& plain) {
   check_drafters(plain, {named<fd::SuffixDecoding<Shape::kChain>>("SuffixDecoding, chain"),
                          named<fd::SuffixDecoding<Shape::kTree>>("SuffixDecoding, tree"),
                          named<fd::TokenRecycling<Shape::kChain>>("TokenRecycling, chain"),
@@ -227,12 +222,9 @@ TEST_CASE("smollm2-135m writes the same text with every drafter that learns from
                          named<fd::Lookahead>("Lookahead")});
 }
 
-TEST_CASE("smollm2-135m writes the same text with every drafter that has a model, and several") {
-  const auto file = model_file(kModel);
-  if (!file) return;
-  Plain plain(*file, 3);
-  // As its own draft in another format it is often right, and wrong at times.
-  Model draft = fd::load(plain.cpu, *file, {.requantize = fd::TensorType::kQ4_0});
+/// @param file  the target's: as its own draft in another format it is often right, and wrong at times
+void check_models(Plain& plain, const std::filesystem::path& file) {
+  Model draft = fd::load(plain.cpu, file, {.requantize = fd::TensorType::kQ4_0});
   const auto chain = [&] { return fd::ModelDrafter<Model>(draft, {}, kContext); };
   const auto tree = [&] { return fd::ModelTreeDrafter<Model>(draft, {}, kContext); };
   const auto best = [&] {
@@ -255,6 +247,39 @@ TEST_CASE("smollm2-135m writes the same text with every drafter that has a model
                      all.add("tree", tree());
                      all.add("best", best());
                    }}});
+}
+
+}  // namespace
+
+TEST_CASE("smollm2-135m writes the same text with every drafter that looks up what was written") {
+  const auto file = model_file(kModel);
+  if (!file) return;
+  Plain plain(*file);
+  check_lookups(plain);
+}
+
+TEST_CASE("smollm2-135m writes the same text with every drafter that learns from its answers") {
+  const auto file = model_file(kModel);
+  if (!file) return;
+  Plain plain(*file);
+  check_learners(plain);
+}
+
+TEST_CASE("smollm2-135m writes the same text with every drafter that has a model, and several") {
+  const auto file = model_file(kModel);
+  if (!file) return;
+  Plain plain(*file, 3);
+  check_models(plain, *file);
+}
+
+TEST_CASE("so it does behind all prompts, and with decisions at random for sampled texts",
+          "[.all]") {
+  const auto file = model_file(kModel);
+  if (!file) return;
+  Plain plain(*file, kAll);
+  check_lookups(plain);
+  check_learners(plain);
+  check_models(plain, *file);
 }
 
 TEST_CASE("gemma-3-270m writes the same text with drafts of smollm2-135m, which has other tokens") {

@@ -147,7 +147,14 @@ class RulesOfThisProject(Tree):
         for backend in ("cpu", "cuda", "reference"):
             self.header(f"backend/{backend}/c.hpp")
         self.header("cache/storage.hpp", "<foredraft/backend/cpu/c.hpp>")
+        self.header("core/options.hpp")
+        self.header("core/round_event.hpp")
         self.header("sampling/s.hpp")
+
+    def test_indirectly(self):
+        self.header("core/b.hpp", "<foredraft/core/options.hpp>")
+        self.header("drafter/x.hpp", "<foredraft/core/b.hpp>")
+        self.assert_found(layers, "drafter/x.hpp: reaches core/options.hpp", "finer rule")
 
     def test_exceptions(self):
         """Each is needed: without it the header that it is for is found."""
@@ -165,7 +172,8 @@ class RulesOfThisProject(Tree):
                 ("cache/x.hpp", "cpu::Rows<float>"), ("cache/x.hpp", "cuda::Rows"),
                 ("cache/storage.hpp", "cuda::Rows"), ("model/load.hpp", "cpu::PackedMatrix"),
                 ("backend/cuda/x.hpp", "cpu::Rows<float>"), ("backend/x.hpp", "cpu::Rows<float>"),
-                ("model/x.hpp", "Model<Cpu>"), ("cache/x.hpp", "Reference"), ("model/family/x.hpp", "Cuda")]:
+                ("model/x.hpp", "Model<Cpu>"), ("cache/x.hpp", "Reference"), ("model/family/x.hpp", "Cuda"),
+                ("model/x.hpp", "CudaRows<float>"), ("drafter/x.hpp", "Options"), ("sampling/x.hpp", "RoundEvent")]:
             with self.subTest(f"{path} names {code}"):
                 self.write(f"include/foredraft/{path}", f"// {code}\nusing T = {code};\n")
                 self.assert_found(layers, path, "does not name", "by a finer rule")
@@ -192,7 +200,9 @@ class RulesOfThisProject(Tree):
                 ("backend/cuda/x.hpp", "backend/reference/c.hpp"),
                 ("backend/reference/x.hpp", "backend/cpu/c.hpp"),
                 ("backend/reference/x.hpp", "backend/cuda/c.hpp"),
-                ("drafter/x.hpp", "generate.hpp"), ("backend/x.hpp", "sampling/s.hpp")]:
+                ("drafter/x.hpp", "generate.hpp"), ("drafter/x.hpp", "core/options.hpp"),
+                ("cache/x.hpp", "core/round_event.hpp"), ("backend/x.hpp", "sampling/s.hpp"),
+                ("backend/cpu/x.hpp", "sampling/s.hpp")]:
             with self.subTest(f"{path} includes {target}"):
                 self.header(path, f"<foredraft/{target}>")
                 self.assert_found(layers, path)

@@ -48,6 +48,14 @@ def read_finer_rules(page):
     return rules
 
 
+def names_of(forbidden):
+    """What is named of a folder or a header: cpu::, using namespace cpu, Cpu and CpuRows; Options of options.hpp."""
+    name = forbidden.rstrip("/").split("/")[-1]
+    if name.endswith(".hpp"):
+        return rf"\b{''.join(word.capitalize() for word in name.removesuffix('.hpp').split('_'))}\b"
+    return rf"\b({name}\s*::|namespace\s+{name}\b|{name.capitalize()}(?![a-z])\w*)"
+
+
 def layer_of(path):
     """core/error.hpp -> core; generate.hpp -> None; version.hpp belongs to core."""
     if path == "version.hpp":
@@ -110,9 +118,8 @@ def problems(root):
         for headers, exceptions, forbidden in finer_rules:
             if not path.startswith(headers) or path.startswith(exceptions):
                 continue
-            for name in (folder.rstrip("/").split("/")[-1] for folder in forbidden):
-                # cpu:: and using namespace cpu; Cpu is the backend of that folder
-                named = re.search(rf"\b({name}\s*::|namespace\s+{name}\b|{name.capitalize()}\b)", code)
+            for name in map(names_of, forbidden):
+                named = re.search(name, code)
                 if named:
                     found.append(f"{path}: does not name {named[0]}, by a finer rule")
         for bracket, target in INCLUDE.findall(text):
@@ -146,6 +153,11 @@ def problems(root):
                 found.append(f"{path}: {layer} includes {target}, which lies above it")
             elif other != layer and other not in layers[layer][0]:
                 found.append(f"{path}: {layer} may not include {other} ({target})")
+    for headers, exceptions, forbidden in finer_rules:  # of single headers indirectly, too
+        for start in (path for path in graph if path.startswith(headers) and not path.startswith(exceptions)):
+            for path in sorted(reachable(graph, start).intersection(forbidden)):
+                if path not in graph[start]:
+                    found.append(f"{start}: reaches {path}, against a finer rule")
     cycle = find_cycle(graph)
     if cycle:
         found.append("cycle: " + " -> ".join(cycle))

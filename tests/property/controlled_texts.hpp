@@ -12,10 +12,11 @@
 #include "support/drafted.hpp"
 #include "support/toy_target.hpp"
 
-/// Whatever a controller makes of a drafter, greedy and matched texts are the plain ones.
+/// Whatever a controller makes of its drafters, greedy and matched texts are the plain ones.
+/// @param fill  gives a chain its drafters
 template <foredraft::Shape S>
-void check_controlled_texts(const std::string& name,
-                            const std::function<foredraft::AnyDrafter<S>()>& make) {
+void check_controlled_chain(const std::string& name,
+                            const std::function<void(given::Chain<S>&)>& fill) {
   namespace fd = foredraft;
   using given::Costs;
   toy::Target target(12, 1, 3.0);
@@ -24,7 +25,7 @@ void check_controlled_texts(const std::string& name,
     CAPTURE(name, static_cast<int>(costs));
     given::reading = 0;
     given::Chain<S> chain(costs);
-    chain.add(name, make());
+    fill(chain);
     fd::Decoder decoder{target, toy::TokenCache(400, 64), std::move(chain), fd::SampleAndMatch{}};
     Drafted drafted;
     for (int request = 0; request < 12; ++request) {
@@ -38,4 +39,11 @@ void check_controlled_texts(const std::string& name,
     }
     if (costs != Costs::kMeasured) CHECK(drafted.both());
   }
+}
+
+/// The same with one drafter.
+template <foredraft::Shape S>
+void check_controlled_texts(const std::string& name,
+                            const std::function<foredraft::AnyDrafter<S>()>& make) {
+  check_controlled_chain<S>(name, [&](given::Chain<S>& chain) { chain.add(name, make()); });
 }

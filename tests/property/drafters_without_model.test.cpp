@@ -49,6 +49,13 @@ const std::vector<Named>& drafters() {
   return all;
 }
 
+/// Drafters as different as those of the program's `auto`: chains and trees, of this text and of others.
+void add_all(given::Chain<fd::Shape::kTree>& chain) {
+  chain.add("lookup", fd::PromptLookup());
+  chain.add("cache", fd::NgramCache());
+  for (const Named& named : drafters()) chain.add(named.name, named.make());
+}
+
 using Decoder = fd::Decoder<toy::Target, toy::TokenCache, AnyDrafter, TreeRule>;
 
 Decoder decoder_of(toy::Target& target, AnyDrafter drafter, const TreeRule& rule) {
@@ -131,6 +138,10 @@ TEST_CASE("so they are where a controller decides how much is drafted") {
   }
 }
 
+TEST_CASE("and where it chooses among all of them, whose branches share a tree") {
+  check_controlled_chain<fd::Shape::kTree>("all", add_all);
+}
+
 TEST_CASE("sampled text has the target's law, first round included") {
   toy::Target target(2, 0, 1.0, 9);
   for (const Named& named : drafters()) {
@@ -153,18 +164,19 @@ TEST_CASE("sampled text has the target's law, first round included") {
   }
 }
 
-TEST_CASE("and so it has with a controller that decides at random") {
+TEST_CASE("and so it has with a controller that decides at random, of one drafter or of all") {
+  using Chain = given::Chain<fd::Shape::kTree>;
   toy::Target target(2, 0, 1.0, 9);
   const auto sampling = law::law_transforms()[2];
-  for (const Named& named : drafters()) {
-    CAPTURE(named.name);
+  const auto check = [&](const char* name, const std::function<void(Chain&)>& fill) {
+    CAPTURE(name);
     fd::Options options{.max_tokens = 7, .sampling = sampling};
     std::set<int> sizes;
     options.observer = [&](const fd::RoundEvent& round) { sizes.insert(round.draft.drafted()); };
     const auto found = law::law_of([&](fd::Rng& rng) {
       given::reading = 0;
-      given::Chain<fd::Shape::kTree> chain;
-      chain.add(named.name, named.make());
+      Chain chain;
+      fill(chain);
       fd::Decoder decoder{target, toy::TokenCache{32, 16}, std::move(chain), setup::kRejection};
       decoder.use_rng(&rng);
       decoder.generate(setup::kPeriodic, options);
@@ -173,7 +185,11 @@ TEST_CASE("and so it has with a controller that decides at random") {
     CHECK(sizes.size() > 1);  // it drafts, and not always as much
     const auto expected = setup::expected(target, setup::kPeriodic, sampling, 7);
     CHECK(law::total_variation(found, expected) <= setup::kExact);
+  };
+  for (const Named& named : drafters()) {
+    check(named.name, [&](Chain& chain) { chain.add(named.name, named.make()); });
   }
+  check("all", add_all);
 }
 
 TEST_CASE("commits allocate nothing") {

@@ -50,6 +50,12 @@ concept RowStorage = std::movable<R> && std::default_initializable<R> &&
                        { R::bytes(shape, n) } -> std::same_as<double>;
                      };
 
+/// A storage in one of several formats, which it is told when it is made.
+template <typename R>
+concept StoresInFormats = requires(const R view) {
+  { view.formats() } noexcept -> std::same_as<RowFormats>;
+};
+
 /// A storage whose layers with a window can be rings: they keep what may still be read, and the
 /// rows behind it lie where older ones lay. Whoever names a row need not know of it.
 ///

@@ -43,4 +43,10 @@ concept StateStorage =
       { states.restore(rows, with_state, from) } noexcept;
     };
 
+/// A storage that is told when its state has taken in what it lacked.
+template <typename V>
+concept NotesApplied = requires(V states) {
+  { states.applied() } noexcept;
+};
+
 }  // namespace foredraft::inline v0

@@ -83,7 +83,7 @@ class RecurrentRows {
     if (unapplied_ == 0) return;
     unapplied_ = 0;
     empty_ = false;
-    if constexpr (requires { states_.applied(); }) states_.applied();
+    if constexpr (NotesApplied<V>) states_.applied();
     let_go();
   }
 

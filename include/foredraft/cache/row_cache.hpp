@@ -178,7 +178,7 @@ class RowCache {
 
   /// A number for each pair of formats that a storage may have; 0 where it has but one.
   int formats_in_use() const noexcept {
-    if constexpr (requires { rows_.formats(); }) {
+    if constexpr (StoresInFormats<Rows>) {
       const RowFormats formats = rows_.formats();
       return 1 + static_cast<int>(formats.k) + (static_cast<int>(formats.v) << 8);
     } else {

@@ -64,6 +64,12 @@ concept Truncatable = requires(S state, int n) {
   { state.truncate(n) } noexcept;
 };
 
+/// A cache that can go back to some sizes and not to others, and says to which.
+template <typename C>
+concept HoldsSome = requires(const C view, int n) {
+  { view.holds(n) } noexcept -> std::same_as<bool>;
+};
+
 /// A language model, ours or any engine's.
 ///
 /// A type `T` satisfies Target for caches of type `C` when, besides the syntax below:

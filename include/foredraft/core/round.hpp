@@ -8,8 +8,8 @@
 #include <foredraft/core/constraint_path.hpp>
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/index.hpp>
-#include <foredraft/core/options.hpp>
 #include <foredraft/core/rng.hpp>
+#include <foredraft/core/sampling_options.hpp>
 #include <foredraft/core/scores.hpp>
 #include <foredraft/core/types.hpp>
 

@@ -30,6 +30,7 @@ enum class TableKind : std::uint32_t {
   kTokenRecycling = 4,  ///< what followed each token
   kController = 5,      ///< ControllerState
   kSnapshot = 6,        ///< a decoder's, see saved_snapshot.hpp
+  kLookahead = 7,       ///< n-grams that a target passed through
 };
 
 constexpr std::string_view name_of(TableKind kind) noexcept {
@@ -40,6 +41,7 @@ constexpr std::string_view name_of(TableKind kind) noexcept {
     case TableKind::kTokenRecycling: return "recycling";
     case TableKind::kController: return "controller";
     case TableKind::kSnapshot: return "snapshot";
+    case TableKind::kLookahead: return "lookahead";
   }
   return "unknown";
 }

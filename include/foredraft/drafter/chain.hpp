@@ -235,14 +235,21 @@ class ControlledDrafters {
   /// `act`, in which one of several drafters may fail: the others go on. @return whether it did not
   template <typename Act>
   bool guard(std::size_t i, Act&& act) {
+    const auto fail = [&](const char* why) {
+      control_.failed(i);
+      parts_[i].keep(why);
+      return false;
+    };
+    const bool alone = parts_.size() == 1;  // nobody is left to go on
     try {
       act();
       return true;
     } catch (const std::exception& error) {
-      if (parts_.size() == 1) throw;
-      control_.failed(i);
-      parts_[i].keep(error.what());
-      return false;
+      if (alone) throw;
+      return fail(error.what());
+    } catch (...) {
+      if (alone) throw;
+      return fail("an exception without a text");
     }
   }
 

@@ -4,11 +4,14 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <istream>
+#include <ostream>
 #include <span>
 #include <vector>
 
 #include <foredraft/core/concepts.hpp>
 #include <foredraft/core/index.hpp>
+#include <foredraft/core/saved_table.hpp>
 #include <foredraft/drafter/lookahead_pool.hpp>
 
 namespace foredraft::inline v0 {
@@ -125,6 +128,16 @@ class Lookahead : public DrafterBase {
     pool_.forget();
     notes_.clear();
     reset();
+  }
+
+  /// The n-grams as a file that knows its vocabulary. @errors as write_table
+  void save(std::ostream& out, const VocabularyFingerprint& vocabulary) const {
+    pool_.save(out, vocabulary);
+  }
+  /// Between two texts. @errors as LookaheadPool::load; nothing has changed then
+  void load(std::istream& in, const VocabularyFingerprint& vocabulary) {
+    pool_.load(in, vocabulary);
+    notes_.clear();
   }
 
   /// N-grams as of the last proposal.

@@ -3,10 +3,17 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <istream>
+#include <ostream>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include <foredraft/core/index.hpp>
+#include <foredraft/core/out_of_memory.hpp>
+#include <foredraft/core/saved_table.hpp>
+#include <foredraft/core/table_payload.hpp>
 #include <foredraft/core/types.hpp>
 
 namespace foredraft::inline v0 {
@@ -71,7 +78,63 @@ class LookaheadPool {
 
   void forget() noexcept { std::fill(keys_.begin(), keys_.end(), Key{}); }
 
+  /// Payload: tokens of a continuation, number of keys; of each, those used longest ago first, its token,
+  /// its number of continuations, and these, newest first.
+  /// @errors as write_table
+  void save(std::ostream& out, const VocabularyFingerprint& vocabulary) const {
+    std::vector<const Key*> known;
+    for (const Key& key : keys_) {
+      if (key.n > 0) known.push_back(&key);
+    }
+    std::sort(known.begin(), known.end(),
+              [](const Key* a, const Key* b) { return a->used < b->used; });
+    PayloadWriter payload;
+    payload.put(static_cast<std::uint32_t>(length_));
+    payload.put(static_cast<std::uint64_t>(known.size()));
+    for (const Key* key : known) {
+      payload.put(key->token);
+      payload.put(key->n);
+      const TokenId* const first = places_of(*key);
+      for (std::size_t i = 0; i < idx(key->n) * length_; ++i) payload.put(first[i]);
+    }
+    write_table(out, {TableKind::kLookahead, vocabulary, std::move(payload).bytes()});
+  }
+
+  /// Take what a pool of any size has saved, as much as there is room for, in place of what is known.
+  /// @errors as read_table, and kCorruptFile for continuations of another length; nothing has changed then
+  void load(std::istream& in, const VocabularyFingerprint& vocabulary) {
+    const SavedTable table = read_table(in, TableKind::kLookahead, vocabulary);
+    const std::uint32_t most = std::min(table.vocabulary.n_vocab, vocabulary.n_vocab);
+    PayloadReader payload(table.payload, most);
+    LookaheadPool read = or_out_of_memory("a pool of n-grams", [&] {
+      return LookaheadPool(static_cast<int>(keys_.size()), static_cast<int>(guesses_),
+                           static_cast<int>(length_));
+    });
+    const auto length = payload.take<std::uint32_t>("length");
+    if (length != length_) {
+      throw payload.error("n-grams of " + std::to_string(length + 1) + " tokens",
+                          std::to_string(length_ + 1) + ", as this drafter's settings say");
+    }
+    std::vector<TokenId> continuations;
+    for (std::size_t left = payload.take_count(2 * sizeof(TokenId), "keys"); left > 0; --left) {
+      const TokenId token = payload.take_token("token");
+      const auto n = payload.take_within<std::int32_t>(1, kMostSaved, "number of continuations");
+      continuations.clear();
+      for (std::size_t i = 0; i < idx(n) * length_; ++i) {
+        continuations.push_back(payload.take_token("token of a continuation"));
+      }
+      // The newest last, so that it comes first again.
+      for (std::size_t i = idx(n); i-- > 0;) {
+        read.insert(token, std::span(continuations).subspan(i * length_, length_));
+      }
+    }
+    payload.end();
+    *this = std::move(read);
+  }
+
  private:
+  static constexpr std::int32_t kMostSaved = 1024;  // continuations of a token
+
   struct Key {
     TokenId token = 0;
     std::int32_t n = 0;  // continuations; 0: nobody's place
@@ -82,6 +145,9 @@ class LookaheadPool {
     return keys_.data() + idx(token) % (keys_.size() / idx(kWays)) * idx(kWays);
   }
   TokenId* places_of(const Key& key) noexcept {
+    return tokens_.data() + idx(&key - keys_.data()) * guesses_ * length_;
+  }
+  const TokenId* places_of(const Key& key) const noexcept {
     return tokens_.data() + idx(&key - keys_.data()) * guesses_ * length_;
   }
 

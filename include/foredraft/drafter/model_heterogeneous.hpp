@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <foredraft/core/index.hpp>
+#include <foredraft/core/sampling_checks.hpp>
 #include <foredraft/core/text_codec.hpp>
 #include <foredraft/drafter/draft_choice.hpp>
 #include <foredraft/drafter/draft_model.hpp>

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <foredraft/core/index.hpp>
+#include <foredraft/core/sampling_checks.hpp>
 #include <foredraft/drafter/best_first_tree.hpp>
 #include <foredraft/drafter/draft_choice.hpp>
 #include <foredraft/drafter/draft_model.hpp>

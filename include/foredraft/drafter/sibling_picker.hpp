@@ -10,9 +10,9 @@
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
-#include <foredraft/core/options.hpp>
 #include <foredraft/core/rng.hpp>
 #include <foredraft/core/round.hpp>
+#include <foredraft/core/sampling_options.hpp>
 #include <foredraft/core/scores.hpp>
 #include <foredraft/sampling/row_sampler.hpp>
 #include <foredraft/sampling/tempered_row.hpp>

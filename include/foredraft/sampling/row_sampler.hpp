@@ -11,8 +11,8 @@
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
-#include <foredraft/core/options.hpp>
 #include <foredraft/core/rng.hpp>
+#include <foredraft/core/sampling_options.hpp>
 #include <foredraft/core/scores.hpp>
 #include <foredraft/sampling/mirostat.hpp>
 #include <foredraft/sampling/transforms.hpp>

@@ -16,9 +16,9 @@
 #include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
-#include <foredraft/core/options.hpp>
 #include <foredraft/core/reduce.hpp>
 #include <foredraft/core/rng.hpp>
+#include <foredraft/core/sampling_options.hpp>
 #include <foredraft/core/scores.hpp>
 #include <foredraft/detail/exponentials.hpp>
 #include <foredraft/sampling/at_least.hpp>
