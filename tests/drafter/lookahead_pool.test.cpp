@@ -127,6 +127,9 @@ TEST_CASE("a saved pool comes back, and goes on as it would have") {
     CHECK(found(*each, 1).empty());  // used longest ago
     CHECK(found(*each, 0).size() == 6);
     CHECK(found(*each, 7) == Tokens{7, 2, 7, 1, 7, 0});
+    each->insert(501, Tokens{3, 4});
+    CHECK(found(*each, 2).empty());
+    CHECK(found(*each, 500) == Tokens{1, 2});
   }
   // One of other sizes takes what it has room for, the newest of all.
   fd::LookaheadPool small(8, 1, 2);
@@ -147,9 +150,12 @@ TEST_CASE("a pool refuses damaged files, and knows what it knew") {
   CHECK(code(file_of(2, 1, {5, 1, 6, 7})) == std::nullopt);
   CHECK(saved(pool) == before);
   using fd::ErrorCode;
+  for (const std::uint32_t length : {1u, 3u, ~0u}) {
+    CHECK(code(file_of(length, 1, {5, 1, 6, 7, 8})) == ErrorCode::kInvalidOption);
+    CHECK(saved(pool) == before);
+  }
   for (const std::string& file :
-       {file_of(3, 1, {5, 1, 6, 7, 8}),  // other n-grams
-        file_of(2, 1, {1000, 1, 6, 7}), file_of(2, 1, {-1, 1, 6, 7}),
+       {file_of(2, 1, {1000, 1, 6, 7}), file_of(2, 1, {-1, 1, 6, 7}),
         file_of(2, 1, {5, 1, 6, 1000}), file_of(2, 1, {5, 0}), file_of(2, 1, {5, 2000, 6, 7}),
         file_of(2, 1, {5, 2, 6, 7}), file_of(2, 2, {5, 1, 6, 7}), file_of(2, ~0ull, {5, 1, 6, 7}),
         file_of(2, 1, {5, 1, 6, 7, 8}), before.substr(0, 70)}) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/out_of_memory.hpp>
 #include <foredraft/core/saved_table.hpp>
@@ -101,7 +102,7 @@ class LookaheadPool {
   }
 
   /// Take what a pool of any size has saved, as much as there is room for, in place of what is known.
-  /// @errors as read_table, and kCorruptFile for continuations of another length; nothing has changed then
+  /// @errors as read_table, kInvalidOption for n-grams of another length; nothing has changed then
   void load(std::istream& in, const VocabularyFingerprint& vocabulary) {
     const SavedTable table = read_table(in, TableKind::kLookahead, vocabulary);
     const std::uint32_t most = std::min(table.vocabulary.n_vocab, vocabulary.n_vocab);
@@ -112,8 +113,10 @@ class LookaheadPool {
     });
     const auto length = payload.take<std::uint32_t>("length");
     if (length != length_) {
-      throw payload.error("n-grams of " + std::to_string(length + 1) + " tokens",
-                          std::to_string(length_ + 1) + ", as this drafter's settings say");
+      throw Error(ErrorCode::kInvalidOption,
+                  "a table of " + std::to_string(length + std::uint64_t{1}) + "-grams",
+                  std::to_string(length_ + 1) + "-grams, which this drafter looks up",
+                  "give it the settings of the one that saved the table");
     }
     std::vector<TokenId> continuations;
     for (std::size_t left = payload.take_count(2 * sizeof(TokenId), "keys"); left > 0; --left) {
