@@ -8,8 +8,8 @@ from outside: reading the prompt, a draft model's reading included, to the last 
 engine counts behind the prompt's reading, which a draft model's reading belongs to. Ratios are taken turn by turn.
 
 Greedy texts of ours have to be equal, and sampled ones for the seed; the status is 1 where they are not. How far the peers'
-texts agree with ours is in the result file. Every turn that is over is kept in FOLDER/answers-MODEL.turns.jsonl: the same
-command goes on there. FOLDER/answers-MODEL.json is the result. Nothing else may run meanwhile.
+texts agree with ours is in the result file. Every turn that is over is kept in FOLDER/NAME-MODEL.turns.jsonl: the same
+command goes on there. FOLDER/NAME-MODEL.json is the result. Nothing else may run meanwhile.
 """
 import argparse
 import collections
@@ -245,8 +245,8 @@ def main():
     parser.add_argument("-n", "--max-tokens", type=int, default=128)
     parser.add_argument("-r", "--rounds", type=int, default=3)
     parser.add_argument("-t", "--threads", type=int, default=2)
-    parser.add_argument("--name", default="answers", help="of the result file, before the model's [answers]; `turns` is for "
-                                                          "several rounds of few ways, of which `auto` must not be slower")
+    parser.add_argument("--name", default="answers", help="begins that of the result file [answers]; `turns`: a run of few ways "
+                                                          "with several rounds, from which tables take K9")
     parser.add_argument("--any-build", action="store_true", help="accept a llama.cpp of another instruction set")
     args = parser.parse_args()
     prompts, names = list(chosen_prompts(args)), chosen_ways(args)

@@ -121,8 +121,8 @@ class DraftersOn : public cli::Drafters<kTree> {
   double drafting_ = 0;
 };
 
-/// Sure of all it drafts, and never right: no answer has the last token of the vocabulary, which is
-/// padding.
+/// Sure of all it drafts, and never right: with the models that are measured the last token of the
+/// vocabulary is padding, which no answer has.
 struct AlwaysWrong : fd::StatelessDrafter {
   static constexpr fd::Proposal proposal = fd::Proposal::kPointMass;
   static constexpr fd::Shape shape = fd::Shape::kChain;

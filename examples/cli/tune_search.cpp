@@ -194,7 +194,7 @@ std::vector<Way> Space::other_ngrams(const Way& way) const {
   if (way.plain || sized == kinds.end()) return {};
   Way with_sizes = way;
   if (!any_asked(way, takes_sizes)) {
-    // Nobody of these drafters has a size: one that has joins them. At its usual size it did not win.
+    // None of these drafters has a size: the first one that has joins them.
     with_sizes.drafters.clear();
     for (const Kind& kind : kinds) {
       if (asks(way, kind) || kind.name == sized->name) with_sizes.drafters.push_back(kind.name);

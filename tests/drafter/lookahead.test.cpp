@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <sstream>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -298,6 +300,31 @@ TEST_CASE("a cut drops the window and keeps the n-grams, until they are forgotte
   CHECK(drafter.pool().size() > 0);
   drafter.attach({.n_vocab = kVocab + 1});  // tokens of another target mean other things
   CHECK(drafter.pool().size() == 0);
+}
+
+TEST_CASE("what was saved comes back, that of the last commit too, and a target does not drop it") {
+  constexpr fd::VocabularyFingerprint kPrint{.n_vocab = kVocab};
+  const auto saved = [&](fd::Lookahead& drafter) {
+    std::ostringstream out;
+    drafter.save(out, kPrint);
+    return out.str();
+  };
+  fd::Lookahead drafter({.window = 3, .ngram = 3});
+  Tokens text{1, 2, 3, 4, 5};
+  rounds(drafter, text, 8);
+  const int before = drafter.pool().size();
+  const std::string file = saved(drafter);
+  const int known = drafter.pool().size();
+  CHECK(known > before);
+  fd::Lookahead other({.window = 2, .ngram = 3});
+  rounds(other, text, 4);  // what it knows and what it has noted goes
+  std::istringstream in(file);
+  other.load(in, kPrint);
+  other.attach({.n_vocab = kVocab});
+  CHECK(other.pool().size() == known);
+  CHECK(saved(other) == file);
+  other.attach({.n_vocab = kVocab + 1});
+  CHECK(other.pool().size() == 0);
 }
 
 TEST_CASE("a narrow limit has fewer columns, and the window before the guesses") {

@@ -158,7 +158,8 @@ TEST_CASE("a pool refuses damaged files, and knows what it knew") {
        {file_of(2, 1, {1000, 1, 6, 7}), file_of(2, 1, {-1, 1, 6, 7}),
         file_of(2, 1, {5, 1, 6, 1000}), file_of(2, 1, {5, 0}), file_of(2, 1, {5, 2000, 6, 7}),
         file_of(2, 1, {5, 2, 6, 7}), file_of(2, 2, {5, 1, 6, 7}), file_of(2, ~0ull, {5, 1, 6, 7}),
-        file_of(2, 1, {5, 1, 6, 7, 8}), before.substr(0, 70)}) {
+        file_of(2, 1, {5, 1, 6, 7, 8}), file_of(2, 2, {5, 1, 6, 7, 5, 1, 7, 6}),
+        file_of(2, 1, {5, 2, 6, 7, 6, 7}), before.substr(0, 70)}) {
     CHECK(code(file) == ErrorCode::kCorruptFile);
     CHECK(saved(pool) == before);
   }

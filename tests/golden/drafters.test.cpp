@@ -168,8 +168,9 @@ struct Plain {
   std::vector<Prompt> prompts;
 };
 
-/// Greedily a controller decides at random, and sampled, but behind all prompts, it drafts all that may
-/// bring something: much or little is drafted in both, whatever this machine's clock says.
+/// Greedily a controller decides at random. Sampled it drafts all that may bring something, and behind
+/// all prompts it decides at random there, too. Much or little is drafted, whatever this machine's
+/// clock says.
 void check_drafters(Plain& plain, const std::vector<Named>& drafters) {
   const Costs of_sampled = plain.prompts.size() == kAll ? Costs::kSenseless : Costs::kNone;
   for (const Named& named : drafters) {

@@ -53,7 +53,7 @@ concept RowStorage = std::movable<R> && std::default_initializable<R> &&
 /// A storage in one of several formats, which it is told when it is made.
 template <typename R>
 concept StoresInFormats = requires(const R view) {
-  { view.formats() } noexcept -> std::same_as<RowFormats>;
+  { view.formats() } -> std::convertible_to<RowFormats>;
 };
 
 /// A storage whose layers with a window can be rings: they keep what may still be read, and the

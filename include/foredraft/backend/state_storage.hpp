@@ -46,7 +46,7 @@ concept StateStorage =
 /// A storage that is told when its state has taken in what it lacked.
 template <typename V>
 concept NotesApplied = requires(V states) {
-  { states.applied() } noexcept;
+  states.applied();
 };
 
 }  // namespace foredraft::inline v0

@@ -67,7 +67,7 @@ concept Truncatable = requires(S state, int n) {
 /// A cache that can go back to some sizes and not to others, and says to which.
 template <typename C>
 concept HoldsSome = requires(const C view, int n) {
-  { view.holds(n) } noexcept -> std::same_as<bool>;
+  { view.holds(n) } -> std::convertible_to<bool>;
 };
 
 /// A language model, ours or any engine's.

@@ -130,14 +130,17 @@ class Lookahead : public DrafterBase {
     reset();
   }
 
-  /// The n-grams as a file that knows its vocabulary. @errors as write_table
-  void save(std::ostream& out, const VocabularyFingerprint& vocabulary) const {
+  /// The n-grams so far as a file that knows its vocabulary. @errors as write_table
+  void save(std::ostream& out, const VocabularyFingerprint& vocabulary) {
+    take_notes();
     pool_.save(out, vocabulary);
   }
-  /// Between two texts. @errors as LookaheadPool::load; nothing has changed then
+  /// Draft from the n-grams of a file in place of those that are known: between two texts, or before a
+  /// decoder is made. @errors as LookaheadPool::load; nothing has changed then
   void load(std::istream& in, const VocabularyFingerprint& vocabulary) {
     pool_.load(in, vocabulary);
     notes_.clear();
+    n_vocab_ = static_cast<int>(vocabulary.n_vocab);  // a target with as many is no other one
   }
 
   /// N-grams as of the last proposal.
@@ -177,12 +180,15 @@ class Lookahead : public DrafterBase {
 
   /// Take in the n-grams of the last commit, and make room for those of the next.
   void index() {
+    take_notes();
+    notes_.reserve(idx(settings_.window) * idx(settings_.ngram));
+  }
+  void take_notes() noexcept {
     const auto n = idx(settings_.ngram);
     for (std::size_t first = 0; first < notes_.size(); first += n) {
       pool_.insert(notes_[first], std::span(notes_).subspan(first + 1, n - 1));
     }
     notes_.clear();
-    notes_.reserve(idx(settings_.window) * n);
   }
 
   /// A token for each place of the window.

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include <foredraft/core/draft_tree.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
 #include <foredraft/core/out_of_memory.hpp>
@@ -102,15 +103,13 @@ class LookaheadPool {
   }
 
   /// Take what a pool of any size has saved, as much as there is room for, in place of what is known.
-  /// @errors as read_table, kInvalidOption for n-grams of another length; nothing has changed then
+  /// @errors as read_table, kInvalidOption for n-grams of another length, kCorruptFile for what save()
+  ///   does not write, kOutOfMemory; nothing has changed then
+  /// @cost memory of a second pool meanwhile
   void load(std::istream& in, const VocabularyFingerprint& vocabulary) {
     const SavedTable table = read_table(in, TableKind::kLookahead, vocabulary);
     const std::uint32_t most = std::min(table.vocabulary.n_vocab, vocabulary.n_vocab);
     PayloadReader payload(table.payload, most);
-    LookaheadPool read = or_out_of_memory("a pool of n-grams", [&] {
-      return LookaheadPool(static_cast<int>(keys_.size()), static_cast<int>(guesses_),
-                           static_cast<int>(length_));
-    });
     const auto length = payload.take<std::uint32_t>("length");
     if (length != length_) {
       throw Error(ErrorCode::kInvalidOption,
@@ -118,26 +117,38 @@ class LookaheadPool {
                   std::to_string(length_ + 1) + "-grams, which this drafter looks up",
                   "give it the settings of the one that saved the table");
     }
-    std::vector<TokenId> continuations;
-    for (std::size_t left = payload.take_count(2 * sizeof(TokenId), "keys"); left > 0; --left) {
-      const TokenId token = payload.take_token("token");
-      const auto n = payload.take_within<std::int32_t>(1, kMostSaved, "number of continuations");
-      continuations.clear();
-      for (std::size_t i = 0; i < idx(n) * length_; ++i) {
-        continuations.push_back(payload.take_token("token of a continuation"));
+    or_out_of_memory("a pool of n-grams", [&] {
+      LookaheadPool read(static_cast<int>(keys_.size()), static_cast<int>(guesses_),
+                         static_cast<int>(length_));
+      const std::size_t of_key = (2 + length_) * sizeof(TokenId);  // at least
+      for (std::size_t left = payload.take_count(of_key, "keys"); left > 0; --left) {
+        read.take_key(payload);
       }
-      // The newest last, so that it comes first again.
-      for (std::size_t i = idx(n); i-- > 0;) {
-        read.insert(token, std::span(continuations).subspan(i * length_, length_));
-      }
-    }
-    payload.end();
-    *this = std::move(read);
+      payload.end();
+      *this = std::move(read);
+    });
   }
 
  private:
-  static constexpr std::int32_t kMostSaved = 1024;  // continuations of a token
+  static constexpr std::int32_t kMostSaved = DraftTree::kMaxNodes;  // guesses of a Lookahead
 
+  /// @errors kCorruptFile
+  void take_key(PayloadReader& payload) {
+    const TokenId token = payload.take_token("token");
+    if (!find(token).empty()) throw payload.error("a token again", "each once");
+    const auto n = payload.take_within<std::int32_t>(1, kMostSaved, "number of continuations");
+    std::vector<std::vector<TokenId>> continuations;
+    for (std::int32_t i = 0; i < n; ++i) {
+      std::vector<TokenId> one;
+      while (one.size() < length_) one.push_back(payload.take_token("token of a continuation"));
+      if (std::find(continuations.begin(), continuations.end(), one) != continuations.end()) {
+        throw payload.error("a continuation again", "each once");
+      }
+      continuations.push_back(std::move(one));
+    }
+    // The newest last, so that it comes first again.
+    for (std::size_t i = continuations.size(); i-- > 0;) insert(token, continuations[i]);
+  }
   struct Key {
     TokenId token = 0;
     std::int32_t n = 0;  // continuations; 0: nobody's place
