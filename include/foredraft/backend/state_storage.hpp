@@ -45,8 +45,6 @@ concept StateStorage =
 
 /// A storage that is told when its state has taken in what it lacked.
 template <typename V>
-concept NotesApplied = requires(V states) {
-  states.applied();
-};
+concept NotesApplied = requires(V states) { states.applied(); };
 
 }  // namespace foredraft::inline v0
