@@ -278,6 +278,7 @@ def xsimd(results):
     trials = [(f"{version}, {instruction_set}", trial) for version, sets in json.loads(path.read_text())["xsimd"].items()
               for instruction_set, trial in sets.items()]
     cases = list(trials[0][1]["cases"])
+
     def shown(case):
         ratio = f"{case['ratio']:.2f}" if "ratio" in case else "same bits" if case["same_bits"] else ""
         return ratio + ("" if case["same_bits"] else f"{' ' if ratio else ''}(other bits)")

@@ -76,7 +76,7 @@ struct Vec16<XsimdArch> {
       return xsimd::fma(a.part[i], b.part[i], c.part[i]);
     });
   }
-  /// xsimd's fnma rounds twice on Arm, and with 8.1 under AVX-512.
+  /// xsimd's fnma is a product and a difference on Arm, which rounds twice.
   [[gnu::always_inline]] friend Vec16 fnma(const Vec16& a, const Vec16& b, const Vec16& c) {
     return of([&](int i) __attribute__((always_inline)) {
       return xsimd::fma(-a.part[i], b.part[i], c.part[i]);

@@ -71,7 +71,8 @@ class Session {
 
   /// By the origin of a drafted node.
   virtual std::vector<std::string> drafter_names() = 0;
-  /// Of each drafter what it did in all texts so far, and why it drafts nothing now.
+  /// Of each drafter, as drafter_names() has them, what it did in all texts so far, and why it drafts
+  /// nothing now.
   virtual std::vector<fd::DrafterReport> reports() = 0;
   /// Null where none of these names is it.
   virtual TreeDrafter* drafter(const std::string& name) = 0;
