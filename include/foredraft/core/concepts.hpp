@@ -241,7 +241,7 @@ struct StatelessDrafter : DrafterBase {
 ///  3. advance(draft) goes on behind that pass. Each may throw; the next begin() or propose() then
 ///     finds no trace;
 ///  4. the draft is that of propose(), whatever else was in the passes, if its model is row-exact.
-/// @see ModelDrafter, ModelTreeDrafter, Drafting
+/// @see ModelDrafter, ModelTreeDrafter, HeterogeneousDrafter, Drafting
 template <typename D>
 concept SteppedDrafter =
     Drafter<D> && requires(D drafter, const Context& context, Limit limit, DraftTree& draft) {

@@ -209,6 +209,7 @@ class DraftModel {
   /// have to be left, else what was read of it is worth nothing.
   void truncate(int n) noexcept {
     cache_.discard();
+    n_rows_ = 0;
     const int rows = n - passed_over();
     if (rows >= cache_.size()) return;
     cut_cache(passed_over() == 0 || rows >= kLeastLeft ? rows : 0);

@@ -52,6 +52,7 @@ struct HeterogeneousSettings {
 /// realigning a draft O(its bytes)
 /// @source Timor et al. 2025, arXiv:2502.05202 (token-level intersection); transformers, "universal
 /// assisted generation" (realignment, which it does by comparing token sequences)
+/// @see SteppedDrafter for passes that several sequences share
 template <typename T, Cache C = DraftCacheFor<T>>
   requires Target<T, C>
 class HeterogeneousDrafter : public DrafterBase {
@@ -61,6 +62,8 @@ class HeterogeneousDrafter : public DrafterBase {
     DraftText::State text;
     DraftChoice choice;
   };
+
+  using DraftCache = C;
 
   static constexpr Proposal proposal = Proposal::kLaw;
   static constexpr Shape shape = Shape::kChain;
@@ -107,23 +110,31 @@ class HeterogeneousDrafter : public DrafterBase {
   }
 
   void propose(const Context& context, Limit limit, DraftTree& draft) {
+    begin(context, limit, draft);
+    while (request()) {
+      model_.make_pass();
+      advance(draft);
+    }
+  }
+
+  /// The same in steps.
+  void begin(const Context& context, Limit limit, DraftTree& draft) {
     follow(context.tokens);
+    context_ = context;
     if (text_.tokens().empty()) return;
     const int room = model_.begin(text_.tokens(), limit.read, limit.read_at_once);
-    const int depth = std::min({limit.depth, limit.nodes, max_depth(), room});
-    if (depth < 1) return model_.run();
-    const SamplingOptions law = settings_.law.value_or(context.sampling);
-    const DraftSampling how = way_.begin(context, law);
+    depth_ = std::max(std::min({limit.depth, limit.nodes, max_depth(), room}), 0);
+    stop_below_ = limit.stop_below;
+    path_ = 1;
+    ended_ = false;
     own_.reset(text_.tokens().back());
-    if (realigns(how)) {
-      write(context, depth, limit.stop_below);
-      realign(context, depth, draft);
-    } else {
-      picker_.begin(context, law, how, Siblings::kIndependent, 0, limit.stop_below > 0);
-      draft_in_common(context, depth, limit.stop_below, draft);
-    }
-    way_.drafted(draft);
-    drafted_ = true;
+    if (depth_ > 0) begin_draft();
+    next(draft);
+  }
+  std::optional<Request<C>> request() noexcept { return model_.request(); }
+  void advance(DraftTree& draft) {
+    if (model_.advance()) ended_ = !(realigns_ ? write() : draft_in_common(draft));
+    next(draft);
   }
 
   /// Rows of the draft stay staged: which of them are final is known once the text is, in its tokens.
@@ -185,55 +196,72 @@ class HeterogeneousDrafter : public DrafterBase {
     }
   }
 
-  /// Draft tokens that both vocabularies have.
-  void draft_in_common(const Context& context, int depth, float stop_below, DraftTree& draft) {
-    float path = 1;
-    for (int i = 0; i < depth && path >= stop_below; ++i) {
-      model_.forward(own_, {RowNeed::kLogits, {}});
-      map_.translate(model_.scores().logits(model_.row(own_.size() - 1)),
-                     std::min(context.n_vocab, text_.target().n_vocab), translated_);
-      const NodeIndex parent = draft.size() - 1;
-      picker_.add(parent, 1, translated_, 0, draft);
-      const NodeIndex node = draft.first_child(parent);
-      if (node < 0) return;
-      own_.extend(map_.to_draft(draft.token(node)));
-      if (stop_below > 0) path *= draft.confidence(node);
+  void begin_draft() {
+    const SamplingOptions law = settings_.law.value_or(context_.sampling);
+    const DraftSampling how = way_.begin(context_, law);
+    realigns_ = realigns(how);
+    if (!realigns_) {
+      return picker_.begin(context_, law, how, Siblings::kIndependent, 0, stop_below_ > 0);
     }
-  }
-
-  /// Let the draft model write its best tokens.
-  void write(const Context& context, int depth, float stop_below) {
-    Context own = context;
+    Context own = context_;
     own.tokens = text_.tokens();
     own.n_vocab = text_.draft().n_vocab;
     own.constraint = nullptr;  // it speaks of the target's tokens
-    SamplingOptions law;       // penalties count the target's tokens
-    law.temperature = 0;
-    picker_.begin(own, law, DraftSampling::kArgmax, Siblings::kIndependent, model_.vocab_size(),
-                  stop_below > 0);
-    float path = 1;
-    for (int i = 0; i < depth && path >= stop_below; ++i) {
-      model_.forward(own_, picker_.want(1));
-      const NodeIndex parent = own_.size() - 1;
-      picker_.add(parent, 1, model_.scores(), model_.row(parent), own_);
-      const TokenId token = own_.token(own_.size() - 1);
-      if (text_.draft().is_text && !text_.draft().is_text(token) &&
-          map_.to_target(token) == VocabularyMap::kNone) {
-        return own_.truncate(own_.size() - 1);  // its name is no text; behind it there is none
-      }
-      if (stop_below > 0) path *= own_.confidence(own_.size() - 1);
+    SamplingOptions best;      // penalties count the target's tokens
+    best.temperature = 0;
+    picker_.begin(own, best, DraftSampling::kArgmax, Siblings::kIndependent, model_.vocab_size(),
+                  stop_below_ > 0);
+  }
+
+  /// Ask for the row of the next token, once the draft model has caught up; where no other is wanted,
+  /// the draft is complete.
+  void next(DraftTree& draft) {
+    if (model_.request()) return;
+    if (!ended_ && own_.drafted() < depth_ && path_ >= stop_below_) {
+      return model_.expand(own_, realigns_ ? picker_.want(1) : Want{RowNeed::kLogits, {}});
     }
+    if (depth_ == 0) return;
+    if (realigns_) realign(draft);
+    way_.drafted(draft);
+    drafted_ = true;
+  }
+
+  /// Draft a token that both vocabularies have. @return whether another may follow
+  bool draft_in_common(DraftTree& draft) {
+    map_.translate(model_.scores().logits(model_.row(own_.size() - 1)),
+                   std::min(context_.n_vocab, text_.target().n_vocab), translated_);
+    const NodeIndex parent = draft.size() - 1;
+    picker_.add(parent, 1, translated_, 0, draft);
+    const NodeIndex node = draft.first_child(parent);
+    if (node < 0) return false;
+    own_.extend(map_.to_draft(draft.token(node)));
+    if (stop_below_ > 0) path_ *= draft.confidence(node);
+    return true;
+  }
+
+  /// Let the draft model write its best token. @return whether another may follow
+  bool write() {
+    const NodeIndex parent = own_.size() - 1;
+    picker_.add(parent, 1, model_.scores(), model_.row(parent), own_);
+    const TokenId token = own_.token(own_.size() - 1);
+    if (text_.draft().is_text && !text_.draft().is_text(token) &&
+        map_.to_target(token) == VocabularyMap::kNone) {
+      own_.truncate(own_.size() - 1);  // its name is no text; behind it there is none
+      return false;
+    }
+    if (stop_below_ > 0) path_ *= own_.confidence(own_.size() - 1);
+    return true;
   }
 
   /// What the target's tokenizer makes of that. The last final tokens are encoded with it, since a
   /// tokenizer looks at what is before; where they come out otherwise, what was written stands alone.
-  void realign(const Context& context, int depth, DraftTree& draft) {
+  void realign(DraftTree& draft) {
     std::string written;
     for (NodeIndex node = 1; node < own_.size(); ++node) {
       written += text_.draft().piece(own_.token(node));
     }
-    const std::size_t n = std::min(kTail, context.tokens.size());
-    const auto tail = context.tokens.last(n);
+    const std::size_t n = std::min(kTail, context_.tokens.size());
+    const auto tail = context_.tokens.last(n);
     std::vector<TokenId> tokens = text_.target().encode(std::string(text_.tail(n)) + written);
     if (tokens.size() > n && std::equal(tail.begin(), tail.end(), tokens.begin())) {
       tokens.erase(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(n));
@@ -243,7 +271,7 @@ class HeterogeneousDrafter : public DrafterBase {
     std::size_t end = 0;
     double before = 1;
     for (const TokenId token : tokens) {
-      if (draft.drafted() == depth || token < 0 || token >= context.n_vocab) return;
+      if (draft.drafted() == depth_ || token < 0 || token >= context_.n_vocab) return;
       const NodeIndex node = draft.extend(token);
       end += text_.target().piece(token).size();
       const double path = path_to(end);
@@ -278,6 +306,13 @@ class HeterogeneousDrafter : public DrafterBase {
   int valid_ = kAll;      // final tokens that were not cut off since
   bool drafted_ = false;  // in the round that is open
   int come_true_ = 0;     // of the rows that are staged, those of final tokens, about
+  // Of the round that is open:
+  Context context_;
+  int depth_ = 0;          // tokens that are wanted of the draft, in either vocabulary
+  float stop_below_ = 0;   // path probability
+  float path_ = 1;         // of the draft so far
+  bool ended_ = false;     // nothing can follow what is drafted
+  bool realigns_ = false;  // else it drafts what both vocabularies have
 };
 
 }  // namespace foredraft::inline v0
