@@ -2,7 +2,6 @@
 
 #include <foredraft/foredraft.hpp>
 #include <foredraft/testing/law.hpp>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -334,72 +333,4 @@ TEST_CASE("vocabularies without a token in common, and foreign targets, are refu
   CHECK_THROWS_AS(HashDraft(model, toy::TokenCache{}, spelled_codec({"a"}), spelled_codec({"a"}),
                             {.law = fd::SamplingOptions{.temperature = -1.0f}}),
                   fd::Error);
-}
-
-TEST_CASE(
-    "two texts share the passes of a model of another vocabulary, and are those written alone") {
-  static_assert(fd::SteppedDrafter<Draft>);
-  using Sequence = fd::Sequence<Writer, toy::TokenCache, Draft, fd::Greedy>;
-  for (const fd::Translation translation : kBoth) {
-    CAPTURE(static_cast<int>(translation));
-    Pair pair;
-    const fd::Options options{.max_tokens = 60, .n_draft = 5};
-    const Tokens prompts[] = {pair.target.codec().encode(kText),
-                              pair.target.codec().encode("the dog")};
-    std::vector<Tokens> texts(2);
-    std::vector<std::unique_ptr<Sequence>> sequences;
-    std::vector<std::shared_ptr<fd::Call>> calls;
-    for (const Tokens& prompt : prompts) {
-      sequences.push_back(std::make_unique<Sequence>(pair.target, toy::TokenCache{},
-                                                     pair.drafter({.translation = translation}),
-                                                     fd::Greedy{}));
-      sequences.back()->begin(prompt);
-      calls.push_back(std::make_shared<fd::Call>(options, pair.target, fd::Greedy{}));
-    }
-    std::size_t shared = 0;
-    for (bool any = true; any;) {
-      any = false;
-      std::vector<std::unique_ptr<fd::Turn<Sequence>>> turns;
-      for (std::size_t i = 0; i < sequences.size(); ++i) {
-        const auto emit = [&](const fd::Emitted& e) { texts[i].push_back(e.token); };
-        sequences[i]->deliver(emit);
-        if (calls[i]->tokens_left() == 0) continue;
-        any = true;
-        while (sequences[i]->reading()) {
-          fd::PromptTurn reader(*sequences[i], calls[i]);
-          fd::forward_one(pair.target, reader.request());
-          reader.finish();
-        }
-        turns.push_back(
-            std::make_unique<fd::Turn<Sequence>>(*sequences[i], calls[i], fd::Drafting::kInSteps));
-      }
-      for (;;) {
-        std::vector<fd::Request<toy::TokenCache>> requests;
-        std::vector<fd::Turn<Sequence>*> drafting;
-        for (const auto& turn : turns) {
-          const auto request = turn->draft_request();
-          if (!request) continue;
-          requests.push_back(*request);
-          drafting.push_back(turn.get());
-        }
-        if (requests.empty()) break;
-        pair.draft.forward(requests);
-        shared += requests.size() == 2;
-        for (fd::Turn<Sequence>* turn : drafting) turn->advance();
-      }
-      for (const auto& turn : turns) {
-        fd::forward_one(pair.target, turn->request());
-        turn->finish();
-      }
-    }
-    CHECK(shared > 10);
-    for (std::size_t i = 0; i < 2; ++i) {
-      fd::Decoder alone{pair.target, toy::TokenCache{}, pair.drafter({.translation = translation}),
-                        fd::Greedy{}};
-      const auto result = alone.generate(prompts[i], options);
-      CHECK(texts[i] == result.tokens);
-      CHECK(calls[i]->stats.rounds == result.stats.rounds);
-      CHECK(calls[i]->stats.accepted == result.stats.accepted);
-    }
-  }
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "support/catch.hpp"
+#include "support/spelled_codec.hpp"
 #include "support/tiny_pair.hpp"
 #include "support/toy_target.hpp"
 
@@ -192,13 +193,24 @@ struct Writers {
     return true;
   }
 
-  void check() {
-    add_all();
-    Shared shared;
+  /// The turns of a round, dropped: some before the first pass of their draft, some behind it.
+  void drop_round(bool behind) {
+    for (const auto& writer : all) {
+      writer->begin_turn();
+      const auto request = writer->draft_request();
+      if (!request || !behind) continue;
+      fd::forward_one(draft, *request);
+      writer->advance();
+    }
+  }
+
+  /// @param drafting  texts whose drafters run the draft model
+  /// @param shared  by the rounds so far
+  void check(std::size_t drafting, Shared shared = {}) {
     while (round(shared)) {
     }
     CHECK(shared.target == all.size());
-    CHECK(shared.draft == 4);
+    CHECK(shared.draft == drafting);
     CHECK(shared.mixed);
     std::int64_t accepted = 0, drafted = 0;
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -225,16 +237,42 @@ using Cache = fd::LinearCache<fd::f16>;
 
 TEST_CASE("texts that share passes of a real model are those written alone") {
   TinyPair models;
-  Writers<Model, Cache>{models.target, models.draft,
-                        [](Model& model) { return Cache(model.shape(), 200); }}
-      .check();
+  Writers<Model, Cache> writers{models.target, models.draft,
+                                [](Model& model) { return Cache(model.shape(), 200); }};
+  writers.add_all();
+  writers.check(4);
 }
 
 TEST_CASE("texts that share passes of an engine of one's own are those written alone") {
+  using Translated = fd::HeterogeneousDrafter<toy::Target, toy::TokenCache>;
+  static_assert(fd::SteppedDrafter<Translated>);
   toy::Target target(11, 0, 6.0), draft(11, 2, 6.0);
-  Writers<toy::Target, toy::TokenCache>{target, draft,
-                                        [](toy::Target&) { return toy::TokenCache(200); }}
-      .check();
+  Writers<toy::Target, toy::TokenCache> writers{target, draft,
+                                                [](toy::Target&) { return toy::TokenCache(200); }};
+  writers.add_all();
+  // The draft model reads other tokens.
+  const auto translated = [&draft](fd::Translation translation) {
+    return [&draft, translation] {
+      return Translated{draft,
+                        toy::TokenCache(400),
+                        spelled_codec({"a", "b", "c", "d", "ab", "e", "f", "cd", "g", "h", "ef"}),
+                        spelled_codec({"h", "a", "bc", "b", "g", "c", "d", "de", "e", "f", "fg"}),
+                        {.translation = translation}};
+    };
+  };
+  writers.add(translated(fd::Translation::kIntersection), fd::RejectionSampling{}, 9,
+              {.max_tokens = 40, .n_draft = 4, .sampling = {.temperature = 1.0f}, .seed = 8});
+  writers.add(translated(fd::Translation::kRealignment), fd::Greedy{}, 12,
+              {.max_tokens = 50, .n_draft = 5});
+  Shared shared;
+  SECTION("at once") {}
+  SECTION("behind turns that were dropped") {
+    for (int round = 0; round < 8; ++round) {
+      writers.drop_round(round % 2 != 0);
+      writers.round(shared);
+    }
+  }
+  writers.check(6, shared);
 }
 
 TEST_CASE("turns that are dropped and taken again leave the texts as they were") {
@@ -244,14 +282,7 @@ TEST_CASE("turns that are dropped and taken again leave the texts as they were")
   writers.add_all();
   Shared shared;
   for (int round = 0; round < 8; ++round) {
-    for (const auto& writer : writers.all) {
-      writer->begin_turn();
-      // Some are dropped before the first pass of their draft, some behind it.
-      const auto request = writer->draft_request();
-      if (!request || round % 2 == 0) continue;
-      fd::forward_one(models.draft, *request);
-      writer->advance();
-    }
+    writers.drop_round(round % 2 != 0);
     writers.round(shared);
   }
   while (writers.round(shared)) {
