@@ -52,11 +52,12 @@ make_venv() {  # folder, requirements...
 }
 
 # What is configured from now on compiles behind ccache, where that is installed. Paths count from this checkout, so
-# another one finds what was compiled here.
+# another one finds what was compiled here. Headers are compared as they lie there, comments too (CCACHE_DEPEND): a
+# precompiled header knows by their bytes what it holds, and reads a file twice that changed in a comment alone.
 cache_compilations() {
   [[ -z ${CMAKE_CXX_COMPILER_LAUNCHER:-} ]] || return 0  # of the user, or of an earlier call
   command -v ccache >/dev/null || return 0
-  local launcher="env;CCACHE_BASEDIR=$PWD;CCACHE_NOHASHDIR=1"
+  local launcher="env;CCACHE_BASEDIR=$PWD;CCACHE_NOHASHDIR=1;CCACHE_DEPEND=1"
   launcher+=";CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime;ccache"
   export CMAKE_CXX_COMPILER_LAUNCHER=$launcher CMAKE_CUDA_COMPILER_LAUNCHER=$launcher
 }
