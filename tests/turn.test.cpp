@@ -1,9 +1,15 @@
 #include <foredraft/turn.hpp>
 
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <foredraft/drafter/model_drafter.hpp>
 #include <foredraft/foredraft.hpp>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
+#include <vector>
 
 #include "support/catch.hpp"
 #include "support/function_policies.hpp"
@@ -158,7 +164,7 @@ TEST_CASE("a turn that drafts in steps waits for the passes of its model") {
       if (cache.staged() == 0) return {};
       return fd::Request<DraftCache>{&cache, 0, 1, {}, &scores};
     }
-    void advance(fd::DraftTree& draft) {
+    void advance(fd::DraftTree& draft, double) {
       draft.extend(scores.argmax(0));
       cache.discard();
       next(draft.token(draft.size() - 1));
@@ -193,6 +199,63 @@ TEST_CASE("a turn that drafts in steps waits for the passes of its model") {
   }
   CHECK(call->stats.accepted == 2);
   CHECK(call->stats.bonus == 1);
+}
+
+TEST_CASE("texts that choose how much to draft share the passes of both models") {
+  using Cache = toy::TokenCache;
+  using Drafter = fd::Controlled<fd::ModelDrafter<toy::Target, Cache>>;
+  using Sequence = fd::Sequence<toy::Target, Cache, Drafter, fd::Greedy>;
+  using Turn = fd::Turn<Sequence>;
+  toy::Target target{16, 1}, draft{16, 1};
+  std::deque<Sequence> sequences;
+  std::vector<std::shared_ptr<fd::Call>> calls;
+  for (fd::TokenId i = 0; i < 3; ++i) {
+    sequences.emplace_back(target, Cache(2000), Drafter{{draft, Cache(2000), {}}}, fd::Greedy{});
+    sequences.back().begin(Tokens{i});
+    calls.push_back(std::make_shared<fd::Call>(fd::Options{.max_tokens = 2000, .ignore_end = true},
+                                               target, fd::Greedy{}));
+  }
+  const auto ignore = [](const fd::Emitted&) {};
+  for (int round = 0; round < 20; ++round) {
+    std::deque<Turn> turns;
+    for (std::size_t i = 0; i < sequences.size(); ++i) {
+      sequences[i].deliver(ignore);
+      turns.emplace_back(sequences[i], calls[i], fd::Drafting::kInSteps);
+    }
+    // docs/design/sequences.md: begin
+    // Forward them all. @return seconds of the pass for each of them
+    const auto forward = [](auto& model, auto& requests) {
+      const auto start = std::chrono::steady_clock::now();
+      model.forward(std::span(requests));
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+      return seconds.count() / static_cast<double>(requests.size());
+    };
+    for (;;) {  // a pass of the draft model for each level
+      std::vector<fd::Request<Cache>> requests;
+      std::vector<Turn*> drafting;
+      for (Turn& turn : turns) {
+        const auto request = turn.draft_request();
+        if (request) requests.push_back(*request), drafting.push_back(&turn);
+      }
+      if (requests.empty()) break;
+      const double seconds = forward(draft, requests);
+      for (Turn* turn : drafting) turn->advance(seconds);
+    }
+    std::vector<fd::Request<Cache>> requests;
+    for (Turn& turn : turns) requests.push_back(turn.request());
+    const double seconds = forward(target, requests);
+    for (Turn& turn : turns) turn.finish(seconds);
+    // docs/design/sequences.md: end
+    CHECK(requests.size() == 3);
+  }
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    CHECK(calls[i]->stats.seconds.verify > 0);
+    fd::Decoder plain{target, Cache(2000), fd::NoDraft{}, fd::Greedy{}};
+    const std::span text(sequences[i].tokens());
+    plain.generate(text.first(1),
+                   {.max_tokens = static_cast<int>(text.size()) - 1, .ignore_end = true});
+    CHECK(std::ranges::equal(text, plain.tokens()));
+  }
 }
 
 TEST_CASE("a pass hands out what acceptance or drafter needs, whichever is more") {

@@ -79,12 +79,15 @@ class Turn {
   {
     return drafting_ ? s_.drafter_.request() : decltype(s_.drafter_.request()){};
   }
+  /// @param seconds  that the pass took, or this sequence's share where there are several: a drafter that
+  /// chooses its depth goes by them and by those of finish(). They are added to the call's account
   /// @errors as the constructor
-  void advance()
+  void advance(double seconds = 0)
     requires kStepped
   {
+    call_->stats.seconds.draft += seconds;
     const Stopwatch watch(call_->stats.seconds.draft);
-    s_.drafter_.advance(s_.draft_);
+    s_.drafter_.advance(s_.draft_, seconds);
     end_step();
   }
 
@@ -105,10 +108,12 @@ class Turn {
   }
 
   /// Verify, cut, commit.
+  /// @param seconds  of the pass, as for advance()
   /// @errors kInvalidLogits, and what the acceptance rule throws; behind the commit, so that the round
   /// stays, what the observer throws
-  void finish() {
+  void finish(double seconds = 0) {
     Stats& stats = call_->stats;
+    stats.seconds.verify += seconds;
     Cut cut = decide();
     // Final from here: until the observer is told, nothing throws.
     {

@@ -132,7 +132,7 @@ struct SteppedDrafter : Drafter {
   using DraftCache = Cache;
   void begin(const fd::Context&, fd::Limit, fd::DraftTree&) {}
   std::optional<fd::Request<Cache>> request() { return {}; }
-  void advance(fd::DraftTree&) {}
+  void advance(fd::DraftTree&, double) {}
 };
 static_assert(fd::SteppedDrafter<SteppedDrafter>);
 static_assert(!fd::SteppedDrafter<Drafter>);

@@ -194,10 +194,17 @@ struct RequestOfAnotherCache : archetype::SteppedDrafter {
   std::optional<fd::Request<int>> request();
 };
 struct NoAdvance : archetype::SteppedDrafter {
-  void advance(fd::DraftTree&) = delete;
+  void advance(fd::DraftTree&, double) = delete;
 };
-static_assert(!fd::SteppedDrafter<NoDraftCache> && !fd::SteppedDrafter<NoBegin> &&
-              !fd::SteppedDrafter<RequestOfAnotherCache> && !fd::SteppedDrafter<NoAdvance>);
+struct VoidDraftCache : archetype::Drafter {
+  using DraftCache = void;
+  void begin(const fd::Context&, fd::Limit, fd::DraftTree&) {}
+  std::optional<fd::Request<void>> request() { return {}; }
+  void advance(fd::DraftTree&, double) {}
+};
+static_assert(!fd::SteppedDrafter<NoDraftCache> && !fd::SteppedDrafter<VoidDraftCache>);
+static_assert(!fd::SteppedDrafter<NoBegin> && !fd::SteppedDrafter<RequestOfAnotherCache> &&
+              !fd::SteppedDrafter<NoAdvance>);
 
 }  // namespace drafter
 

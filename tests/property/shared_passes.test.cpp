@@ -37,6 +37,9 @@ struct Text {
   std::string shown;
 };
 
+// What a text pays for its part of a pass: so much that what clocks say beside it is nothing.
+constexpr double kTargetSeconds = 1000.0, kDraftSeconds = 20.0;
+
 /// A text that is written beside others.
 template <typename C>
 struct Writer {
@@ -89,11 +92,11 @@ struct WriterOf final : Writer<C> {
     return std::nullopt;
   }
   void advance() override {
-    if constexpr (fd::SteppedDrafter<D>) writer->advance();
+    if constexpr (fd::SteppedDrafter<D>) writer->advance(kDraftSeconds);
   }
   fd::Request<C> request() override { return reader ? reader->request() : writer->request(); }
   void finish_turn() override {
-    reader ? reader->finish() : writer->finish();
+    reader ? reader->finish() : writer->finish(kTargetSeconds);
     reader.reset();
     writer.reset();
   }
@@ -156,6 +159,16 @@ struct Writers {
     add(chain, fd::BlockVerification{}, 25,
         {.max_tokens = 20, .n_draft = 3, .sampling = {.temperature = 0.8f, .top_k = 9}, .seed = 7});
     add(tree, fd::Greedy{}, 1, {.max_tokens = 40, .n_draft = 8});
+    // Those that choose: how much is drafted, and who drafts.
+    const auto controlled = [chain] { return fd::Controlled(chain()); };
+    const auto several = [lookup, tree] {
+      return fd::Chain<fd::Shape::kTree, C>{lookup(), tree()};
+    };
+    add(controlled, fd::RejectionSampling{}, 6,
+        {.max_tokens = 40, .n_draft = 5, .sampling = {.temperature = 0.9f}, .seed = 10});
+    add(controlled, fd::SampleAndMatch{}, 14,
+        {.max_tokens = 60, .sampling = {.temperature = 0.8f}, .seed = 11});
+    add(several, fd::Greedy{}, 10, {.max_tokens = 60});
   }
 
   /// A turn of each text that is not over, with one pass for each level of their drafts and one of
@@ -240,10 +253,11 @@ TEST_CASE("texts that share passes of a real model are those written alone") {
   Writers<Model, Cache> writers{models.target, models.draft,
                                 [](Model& model) { return Cache(model.shape(), 200); }};
   writers.add_all();
-  writers.check(4);
+  writers.check(7);
 }
 
 TEST_CASE("texts that share passes of an engine of one's own are those written alone") {
+  static_assert(fd::SteppedDrafter<fd::Controlled<fd::ModelDrafter<toy::Target, toy::TokenCache>>>);
   using Translated = fd::HeterogeneousDrafter<toy::Target, toy::TokenCache>;
   static_assert(fd::SteppedDrafter<Translated>);
   toy::Target target(11, 0, 6.0), draft(11, 2, 6.0);
@@ -272,7 +286,7 @@ TEST_CASE("texts that share passes of an engine of one's own are those written a
       writers.round(shared);
     }
   }
-  writers.check(6, shared);
+  writers.check(9, shared);
 }
 
 TEST_CASE("turns that are dropped and taken again leave the texts as they were") {

@@ -238,17 +238,36 @@ struct StatelessDrafter : DrafterBase {
 ///  1. begin(context, limit, draft) begins what propose() would do; what `context` refers to has to
 ///     live until the draft is complete;
 ///  2. request() is what its model has to forward next, empty where the draft is complete;
-///  3. advance(draft) goes on behind that pass. Each may throw; the next begin() or propose() then
-///     finds no trace;
-///  4. the draft is that of propose(), whatever else was in the passes, if its model is row-exact.
-/// @see ModelDrafter, ModelTreeDrafter, HeterogeneousDrafter, Drafting
+///  3. advance(draft, seconds) goes on behind that pass, which took so long as whoever made it counts.
+///     Each may throw; the next begin() or propose() then finds no trace;
+///  4. the draft is that of propose(), whatever else was in the passes, if its model is row-exact. How
+///     much a drafter that `controls` drafts depends on what it measured, here as there.
+/// @see ModelDrafter, ModelTreeDrafter, HeterogeneousDrafter, Controlled, Chain, Drafting
 template <typename D>
 concept SteppedDrafter =
-    Drafter<D> && requires(D drafter, const Context& context, Limit limit, DraftTree& draft) {
+    Drafter<D> && !std::same_as<typename D::DraftCache, void> &&
+    requires(D drafter, const Context& context, Limit limit, DraftTree& draft, double seconds) {
       drafter.begin(context, limit, draft);
       { drafter.request() } -> std::same_as<std::optional<Request<typename D::DraftCache>>>;
-      drafter.advance(draft);
+      drafter.advance(draft, seconds);
     };
+
+namespace detail {
+
+template <typename D>
+struct CacheInSteps {
+  using type = void;
+};
+template <SteppedDrafter D>
+struct CacheInSteps<D> {
+  using type = typename D::DraftCache;
+};
+
+}  // namespace detail
+
+/// Caches of the model whose passes a drafter leaves to others; void where it leaves none.
+template <typename D>
+using DraftCacheOf = typename detail::CacheInSteps<D>::type;
 
 /// What an acceptance rule sees of a round besides the draft: the target's rows, and p made from
 /// them.

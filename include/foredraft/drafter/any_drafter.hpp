@@ -14,12 +14,15 @@
 namespace foredraft::inline v0 {
 
 /// Any drafter behind one type, chosen at run time. `S` is the widest draft it may hold: a chain by
-/// default, which every acceptance rule can verify. All that a drafter may ask for comes through;
-/// only that it could draft in steps (SteppedDrafter) is hidden, with the type of its model's cache.
+/// default, which every acceptance rule can verify. All that a drafter may ask for comes through.
+/// @tparam C caches of those that draft in steps (SteppedDrafter): others, and all where it is void, make
+/// the passes of their models themselves
 /// @cost one virtual call a step of a round
-template <Shape S = Shape::kChain>
+template <Shape S = Shape::kChain, typename C = void>
 class AnyDrafter {
  public:
+  using DraftCache = C;
+
   static constexpr Proposal proposal = Proposal::kLaw;
   static constexpr Shape shape = S;
   static constexpr bool controls = false;
@@ -49,6 +52,22 @@ class AnyDrafter {
   void propose(const Context& context, Limit limit, DraftTree& draft) {
     drafter_->propose(context, limit, draft);
   }
+  /// As SteppedDrafter. One that leaves no passes to others proposes where it would begin.
+  void begin(const Context& context, Limit limit, DraftTree& draft)
+    requires(!std::same_as<C, void>)
+  {
+    drafter_->begin(context, limit, draft);
+  }
+  std::optional<Request<C>> request()
+    requires(!std::same_as<C, void>)
+  {
+    return drafter_->request();
+  }
+  void advance(DraftTree& draft, double seconds = 0)
+    requires(!std::same_as<C, void>)
+  {
+    drafter_->advance(draft, seconds);
+  }
   void absorb(const PromptBlock& block) { drafter_->absorb(block); }
   void commit(const Round& round) noexcept { drafter_->commit(round); }
   void truncate(int n) noexcept { drafter_->truncate(n); }
@@ -76,6 +95,9 @@ class AnyDrafter {
     virtual bool continues() const = 0;
     virtual void attach(const TargetInfo&) = 0;
     virtual void propose(const Context&, Limit, DraftTree&) = 0;
+    virtual void begin(const Context&, Limit, DraftTree&) = 0;
+    virtual std::optional<Request<C>> request() = 0;
+    virtual void advance(DraftTree&, double) = 0;
     virtual void absorb(const PromptBlock&) = 0;
     virtual void commit(const Round&) noexcept = 0;
     virtual void truncate(int) noexcept = 0;
@@ -86,6 +108,8 @@ class AnyDrafter {
 
   template <typename D>
   struct Holder final : Interface {
+    static constexpr bool kInSteps = SteppedDrafter<D> && std::same_as<DraftCacheOf<D>, C>;
+
     explicit Holder(D held) : drafter(std::move(held)) {}
     int max_depth() const override { return drafter.max_depth(); }
     std::span<const int> taps() const override { return drafter.taps(); }
@@ -96,6 +120,23 @@ class AnyDrafter {
     void attach(const TargetInfo& target) override { drafter.attach(target); }
     void propose(const Context& context, Limit limit, DraftTree& draft) override {
       drafter.propose(context, limit, draft);
+    }
+    void begin(const Context& context, Limit limit, DraftTree& draft) override {
+      if constexpr (kInSteps) {
+        drafter.begin(context, limit, draft);
+      } else {
+        drafter.propose(context, limit, draft);
+      }
+    }
+    std::optional<Request<C>> request() override {
+      if constexpr (kInSteps) {
+        return drafter.request();
+      } else {
+        return std::nullopt;
+      }
+    }
+    void advance([[maybe_unused]] DraftTree& draft, [[maybe_unused]] double seconds) override {
+      if constexpr (kInSteps) drafter.advance(draft, seconds);
     }
     void absorb(const PromptBlock& block) override { drafter.absorb(block); }
     void commit(const Round& round) noexcept override { drafter.commit(round); }
@@ -117,6 +158,6 @@ class AnyDrafter {
   std::unique_ptr<Interface> drafter_;
 };
 
-static_assert(Drafter<AnyDrafter<>>);
+static_assert(Drafter<AnyDrafter<>> && !SteppedDrafter<AnyDrafter<>>);
 
 }  // namespace foredraft::inline v0

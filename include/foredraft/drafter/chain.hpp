@@ -41,6 +41,9 @@ namespace foredraft::inline v0 {
 ///
 /// One drafter's failure does not end the round: it has proposed nothing, and is asked again later, less
 /// and less often. summary() says why. That of the only one is the caller's to know.
+///
+/// In steps (SteppedDrafter) the passes of the drafter that was chosen are left to the caller, and cost
+/// what the caller says. Whoever drafts with several models knows by the request's cache which one is meant.
 /// @cost besides the drafters a few microseconds a round
 /// @see Chain, Controlled
 /// @tparam S kChain of drafters that propose trees: of their trees one path is verified
@@ -52,6 +55,8 @@ class ControlledDrafters {
 
     static void parts(auto& self, auto& archive) { archive(self.drafters); }
   };
+
+  using DraftCache = DraftCacheOf<D>;
 
   static constexpr Proposal proposal = D::proposal;
   static constexpr Shape shape = S;
@@ -95,26 +100,46 @@ class ControlledDrafters {
   }
 
   void propose(const Context& context, Limit limit, DraftTree& draft) {
-    drawn_ = kNone;  // of a round that failed
-    control_.begin(static_cast<int>(context.tokens.size()) - 1, limit, context.tokens_left);
-    if (limit.fixed && parts_.size() == 1 && S == D::shape) return pass_on(context, limit, draft);
-    for (Part& part : parts_) part.tree.reset(context.anchor());
-    if (limit.fixed && limit.depth == 0) return catch_up(context, limit);
-    // Of several drafts as many nodes as one chain of that depth has, else all would be verified.
-    if (limit.fixed && !limit.fixed_nodes) limit.nodes = std::min(limit.nodes, limit.depth);
-    merged_.clear();
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      parts_[i].asked = !parts_[i].has_model && control_.asks(i);
-      if (parts_[i].asked) ask(i, context, limit);
+    begin_round(context, limit);
+    if (passes_on(limit)) {
+      parts_[0].drafter.propose(context, limit, draft);
+      return;
     }
-    const double value = merged_.choose(limit, shape, control_.prices());
-    control_.promised(value);
-    if (const auto model = choose_model(context, limit, value)) {
-      ask_model(*model, context, limit, draft);
-      if (draft.drafted() > 0) return;  // it was drawn
-      merged_.choose(limit, shape, control_.prices());
+    const auto model = ask_others(context, limit, draft);
+    if (!model) return;
+    const double begin = control_.now();
+    const bool proposed = propose_one(model->i, context, model->plan.limit, parts_[model->i].tree);
+    complete(*model, proposed, control_.now() - begin, context, limit, draft);
+  }
+
+  /// The same in steps.
+  void begin(const Context& context, Limit limit, DraftTree& draft)
+    requires SteppedDrafter<D>
+  {
+    begin_round(context, limit);
+    if (passes_on(limit)) {
+      open_ = Open{.context = context, .limit = limit, .passed_on = true};
+      parts_[0].drafter.begin(context, limit, draft);
+      return;
     }
-    merged_.write(draft);
+    const auto model = ask_others(context, limit, draft);
+    if (!model) return;
+    open_ = Open{.context = context, .limit = limit, .model = *model};
+    step(0, draft,
+         [&](D& drafter, DraftTree& own) { drafter.begin(context, model->plan.limit, own); });
+  }
+  std::optional<Request<DraftCache>> request()
+    requires SteppedDrafter<D>
+  {
+    if (!open_) return std::nullopt;
+    return parts_[open_->model.i].drafter.request();
+  }
+  /// @param seconds  that the pass took, as whoever made it counts: it is the price of the draft
+  void advance(DraftTree& draft, double seconds = 0)
+    requires SteppedDrafter<D>
+  {
+    if (open_->passed_on) return parts_[0].drafter.advance(draft, seconds);
+    step(seconds, draft, [&](D& drafter, DraftTree& own) { drafter.advance(own, seconds); });
   }
 
   void absorb(const PromptBlock& block) {
@@ -221,12 +246,87 @@ class ControlledDrafters {
     }
   };
 
-  /// Nothing is chosen: the only one drafts as it likes.
-  void pass_on(const Context& context, Limit limit, DraftTree& draft) {
-    parts_[0].tree.truncate(1);  // of a round that failed
-    parts_[0].drafter.propose(context, limit, draft);
-    if (limit.depth > 0) control_.passed_on(0);
+  struct Model {
+    std::size_t i = 0;
+    int backlog = 0;
+    Controller::Plan plan;
+  };
+  /// A draft in steps that waits for a pass.
+  struct Open {
+    Context context;
+    Limit limit;
+    Model model = {};
+    double seconds = 0;      // so far
+    bool passed_on = false;  // to the only one: nothing is chosen
+  };
+
+  void begin_round(const Context& context, Limit limit) {
+    drawn_ = kNone;  // of a round that failed
+    open_.reset();
+    control_.begin(static_cast<int>(context.tokens.size()) - 1, limit, context.tokens_left);
   }
+
+  /// Nothing is chosen: the only one drafts as it likes.
+  bool passes_on(Limit limit) noexcept {
+    if (!limit.fixed || parts_.size() != 1 || S != D::shape) return false;
+    parts_[0].tree.truncate(1);  // of a round that failed
+    if (limit.depth > 0) control_.passed_on(0);
+    return true;
+  }
+
+  /// All that a round does before a model runs. The draft is complete where none is chosen.
+  /// @param limit  of several drafts it becomes that of all together
+  std::optional<Model> ask_others(const Context& context, Limit& limit, DraftTree& draft) {
+    for (Part& part : parts_) part.tree.reset(context.anchor());
+    if (limit.fixed && limit.depth == 0) {
+      catch_up(context, limit);
+      return std::nullopt;
+    }
+    // Of several drafts as many nodes as one chain of that depth has, else all would be verified.
+    if (limit.fixed && !limit.fixed_nodes) limit.nodes = std::min(limit.nodes, limit.depth);
+    merged_.clear();
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      parts_[i].asked = !parts_[i].has_model && control_.asks(i);
+      if (parts_[i].asked) ask(i, context, limit);
+    }
+    const double value = merged_.choose(limit, shape, control_.prices());
+    control_.promised(value);
+    const auto model = choose_model(context, limit, value);
+    if (!model) merged_.write(draft);
+    return model;
+  }
+  /// And behind the model's run. @param proposed  it did not fail
+  void complete(const Model& model, bool proposed, double seconds, const Context& context,
+                Limit limit, DraftTree& draft) {
+    if (proposed) {
+      take_in(model, seconds, context, limit, draft);
+      if (draft.drafted() > 0) return;  // it was drawn
+    } else {
+      control_.threw(model.i, seconds);
+    }
+    merged_.choose(limit, shape, control_.prices());
+    merged_.write(draft);
+  }
+
+  /// Have the model that was chosen go on, and complete the draft unless it waits for a pass.
+  template <typename Act>
+  void step(double pass_seconds, DraftTree& draft, Act&& act) {
+    Open& open = *open_;
+    const std::size_t i = open.model.i;
+    Part& part = parts_[i];
+    const double begin = control_.now();
+    bool proposed = guard(i, [&] { act(part.drafter, part.tree); });
+    const bool waits = proposed && part.drafter.request().has_value();
+    if (proposed && !waits) {
+      proposed = guard(i, [&] { check(open.context, open.model.plan.limit, part.tree); });
+    }
+    open.seconds += pass_seconds + control_.now() - begin;
+    if (waits) return;
+    if (!proposed) part.tree.reset(open.context.end());
+    const Open ended = *std::exchange(open_, std::nullopt);
+    complete(ended.model, proposed, ended.seconds, ended.context, ended.limit, draft);
+  }
+
   /// Nobody is left out, and nobody drafts.
   void catch_up(const Context& context, Limit limit) {
     for (std::size_t i = 0; i < parts_.size(); ++i) propose_one(i, context, limit, parts_[i].tree);
@@ -257,6 +357,7 @@ class ControlledDrafters {
   void begin_text() noexcept {
     for (Part& part : parts_) part.tree.truncate(1);
     drawn_ = kNone;
+    open_.reset();
     control_.begin_text();
   }
 
@@ -269,11 +370,6 @@ class ControlledDrafters {
     merged_.add(parts_[i].tree, static_cast<std::uint8_t>(i), control_.acceptance(i));
   }
 
-  struct Model {
-    std::size_t i = 0;
-    int backlog = 0;
-    Controller::Plan plan;
-  };
   /// The one with a model that promises most, if more than `value`.
   std::optional<Model> choose_model(const Context& context, Limit limit, double value) {
     std::optional<Model> best;
@@ -292,17 +388,15 @@ class ControlledDrafters {
 
   /// Its draft joins the others; one that is drawn from q takes their place, whatever it is worth:
   /// to choose among drawn tokens would change their law.
-  void ask_model(const Model& model, const Context& context, Limit limit, DraftTree& draft) {
+  void take_in(const Model& model, double seconds, const Context& context, Limit limit,
+               DraftTree& draft) {
     DraftTree& tree = parts_[model.i].tree;
-    const double begin = control_.now();
     const Limit& own = model.plan.limit;
-    if (!propose_one(model.i, context, own, tree))
-      return control_.threw(model.i, control_.now() - begin);
     const bool drawn = is_drawn(tree);
     const int depth = tree.max_depth();
     const int rows = drawn ? tree.drafted() : worthy_rows(tree, own.prune_below);
-    control_.ran(model.i, control_.now() - begin,
-                 std::min({model.backlog, own.read, own.read_at_once}), depth, rows);
+    control_.ran(model.i, seconds, std::min({model.backlog, own.read, own.read_at_once}), depth,
+                 rows);
     if (drawn) {
       tree.set_origin(1, static_cast<std::uint8_t>(model.i));
       std::swap(draft, tree);
@@ -384,11 +478,15 @@ class ControlledDrafters {
     limit.depth = std::min(limit.depth, part.drafter.max_depth());
     const bool proposed = guard(i, [&] {
       part.drafter.propose(context, limit, tree);
-      check_draft(tree, context, limit, is_drawn(tree) ? S : D::shape);
-      if (context.constraint != nullptr) drop_forbidden(behind_assumed(context), tree);
+      check(context, limit, tree);
     });
     if (!proposed) tree.reset(context.end());
     return proposed;
+  }
+  /// What a part proposed. @errors kInvalidDraft
+  static void check(const Context& context, Limit limit, DraftTree& tree) {
+    check_draft(tree, context, limit, is_drawn(tree) ? S : D::shape);
+    if (context.constraint != nullptr) drop_forbidden(behind_assumed(context), tree);
   }
 
   static ConstraintPath behind_assumed(const Context& context) {
@@ -414,18 +512,22 @@ class ControlledDrafters {
   DraftTree tail_;                // ... and what another drafter drafts behind it
   std::size_t drawn_ = kNone;     // whose draft, drawn from q, is that of the round ...
   int n_drawn_ = 0;               // ... in its first nodes
+  std::optional<Open> open_;
 };
 
 /// Several drafters of any kind, in the order of preference where they promise the same:
 /// `Chain{PromptLookup{}, ModelDrafter{draft}}`.
-template <Shape S = Shape::kChain>
-class Chain : public ControlledDrafters<AnyDrafter<S>> {
+/// @tparam C caches of the drafters that leave the passes of their models to the caller in steps
+/// (SteppedDrafter): the others, and all where it is void, make them themselves
+template <Shape S = Shape::kChain, typename C = void>
+class Chain : public ControlledDrafters<AnyDrafter<S, C>> {
+  using Part = AnyDrafter<S, C>;
+
  public:
   template <typename... D>
-    requires(std::constructible_from<AnyDrafter<S>, D> && ...)
+    requires(std::constructible_from<Part, D> && ...)
   explicit Chain(D... drafters) {
-    (this->add("drafter " + std::to_string(this->size() + 1), AnyDrafter<S>(std::move(drafters))),
-     ...);
+    (this->add("drafter " + std::to_string(this->size() + 1), Part(std::move(drafters))), ...);
   }
 };
 template <typename... D>

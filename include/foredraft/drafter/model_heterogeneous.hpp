@@ -132,7 +132,7 @@ class HeterogeneousDrafter : public DrafterBase {
     next(draft);
   }
   std::optional<Request<C>> request() noexcept { return model_.request(); }
-  void advance(DraftTree& draft) {
+  void advance(DraftTree& draft, double = 0) {
     if (model_.advance()) ended_ = !(realigns_ ? write() : draft_in_common(draft));
     next(draft);
   }

@@ -124,7 +124,7 @@ class ModelTreeDrafter : public DrafterBase {
     next(draft);
   }
   std::optional<Request<C>> request() noexcept { return model_.request(); }
-  void advance(DraftTree& draft) {
+  void advance(DraftTree& draft, double = 0) {
     if (model_.advance()) {
       if (best_first_) {
         tree_.grow(draft, [this](NodeIndex node, NodeIndex row, int count, DraftTree& to) {
