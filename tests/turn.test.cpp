@@ -223,7 +223,7 @@ TEST_CASE("texts that choose how much to draft share the passes of both models")
       turns.emplace_back(sequences[i], calls[i], fd::Drafting::kInSteps);
     }
     // docs/design/sequences.md: begin
-    // Forward them all. @return seconds of the pass for each of them
+    // Forward them all. @return seconds of the pass, an equal share for each
     const auto forward = [](auto& model, auto& requests) {
       const auto start = std::chrono::steady_clock::now();
       model.forward(std::span(requests));
@@ -301,4 +301,42 @@ TEST_CASE("a drafter is told what the round cost") {
     CHECK(sequence.drafter().cost->draft == Approx(draft).margin(0.5));
     CHECK(sequence.drafter().cost->verify == Approx(3.0));
   }
+}
+
+TEST_CASE("a drafter is told what passes cost that others made") {
+  struct Stepped : fd::NoDraft {
+    using DraftCache = toy::TokenCache;
+    int max_depth() const noexcept { return 2; }
+    void begin(const fd::Context&, fd::Limit limit, fd::DraftTree&) { left = limit.depth; }
+    std::optional<fd::Request<toy::TokenCache>> request() const {
+      if (left == 0) return std::nullopt;
+      return fd::Request<toy::TokenCache>{};
+    }
+    void advance(fd::DraftTree& draft, double seconds) {
+      --left;
+      draft.extend(5);
+      told->push_back(seconds);
+    }
+    void commit(const fd::Round& round) noexcept { *cost = round.cost; }
+    int left = 0;
+    std::shared_ptr<std::vector<double>> told = std::make_shared<std::vector<double>>();
+    std::shared_ptr<fd::Round::Cost> cost = std::make_shared<fd::Round::Cost>();
+  };
+  toy::Target target{16, 0};
+  fd::Sequence<toy::Target, toy::TokenCache, Stepped, fd::Greedy> sequence{
+      target, toy::TokenCache(100), {}, {}};
+  sequence.begin(Tokens{3});
+  const auto call = std::make_shared<fd::Call>(fd::Options{}, target, fd::Greedy{});
+  for (const bool cold : {true, false}) {  // nothing is drafted behind a prompt
+    fd::Turn turn(sequence, call, fd::Drafting::kInSteps);
+    for (const double seconds : {5.0, 7.0}) {
+      if (!cold) turn.advance(seconds);
+    }
+    CHECK_THROWS_AS(turn.advance(9.0), fd::Error);
+    fd::forward_one(target, turn.request());
+    turn.finish(3.0);
+    CHECK(sequence.drafter().cost->draft == Approx(cold ? 0.0 : 12.0).margin(0.5));
+    CHECK(sequence.drafter().cost->verify == Approx(3.0));
+  }
+  CHECK(*sequence.drafter().told == std::vector{5.0, 7.0});
 }

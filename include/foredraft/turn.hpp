@@ -79,12 +79,17 @@ class Turn {
   {
     return drafting_ ? s_.drafter_.request() : decltype(s_.drafter_.request()){};
   }
-  /// @param seconds  that the pass took, or this sequence's share where there are several: a drafter that
-  /// chooses its depth goes by them and by those of finish(). They are added to the call's account
-  /// @errors as the constructor
+  /// @param seconds  that the pass took, or this sequence's share where it was made for several: a drafter
+  /// that chooses its depth goes by them and by those of finish(), and drafts little where it is told of
+  /// none. They are added to Stats::seconds.draft
+  /// @errors as the constructor; kInvalidDraft where the draft is complete
   void advance(double seconds = 0)
     requires kStepped
   {
+    if (!drafting_) {
+      throw Error(ErrorCode::kInvalidDraft, "a step of a draft that is complete",
+                  "advance() behind a pass of its draft_request()", "");
+    }
     call_->stats.seconds.draft += seconds;
     const Stopwatch watch(call_->stats.seconds.draft);
     s_.drafter_.advance(s_.draft_, seconds);
@@ -108,7 +113,8 @@ class Turn {
   }
 
   /// Verify, cut, commit.
-  /// @param seconds  of the pass, as for advance()
+  /// @param seconds  of the pass, as for advance(). They are added to Stats::seconds.verify; 0 for whoever
+  /// has added them there
   /// @errors kInvalidLogits, and what the acceptance rule throws; behind the commit, so that the round
   /// stays, what the observer throws
   void finish(double seconds = 0) {

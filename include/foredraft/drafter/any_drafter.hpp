@@ -15,8 +15,8 @@ namespace foredraft::inline v0 {
 
 /// Any drafter behind one type, chosen at run time. `S` is the widest draft it may hold: a chain by
 /// default, which every acceptance rule can verify. All that a drafter may ask for comes through.
-/// @tparam C caches of those that draft in steps (SteppedDrafter): others, and all where it is void, make
-/// the passes of their models themselves
+/// @tparam C a drafter that is held drafts in steps (SteppedDrafter) if its model has caches of this type.
+/// Others make the passes of their models themselves
 /// @cost one virtual call a step of a round
 template <Shape S = Shape::kChain, typename C = void>
 class AnyDrafter {
@@ -63,7 +63,7 @@ class AnyDrafter {
   {
     return drafter_->request();
   }
-  void advance(DraftTree& draft, double seconds = 0)
+  void advance(DraftTree& draft, double seconds)
     requires(!std::same_as<C, void>)
   {
     drafter_->advance(draft, seconds);

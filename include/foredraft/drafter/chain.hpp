@@ -102,8 +102,7 @@ class ControlledDrafters {
   void propose(const Context& context, Limit limit, DraftTree& draft) {
     begin_round(context, limit);
     if (passes_on(limit)) {
-      parts_[0].drafter.propose(context, limit, draft);
-      return;
+      return pass_on(limit, [&](D& only) { only.propose(context, limit, draft); });
     }
     const auto model = ask_others(context, limit, draft);
     if (!model) return;
@@ -119,8 +118,7 @@ class ControlledDrafters {
     begin_round(context, limit);
     if (passes_on(limit)) {
       open_ = Open{.context = context, .limit = limit, .passed_on = true};
-      parts_[0].drafter.begin(context, limit, draft);
-      return;
+      return pass_on(limit, [&](D& only) { only.begin(context, limit, draft); });
     }
     const auto model = ask_others(context, limit, draft);
     if (!model) return;
@@ -135,7 +133,7 @@ class ControlledDrafters {
     return parts_[open_->model.i].drafter.request();
   }
   /// @param seconds  that the pass took, as whoever made it counts: it is the price of the draft
-  void advance(DraftTree& draft, double seconds = 0)
+  void advance(DraftTree& draft, double seconds)
     requires SteppedDrafter<D>
   {
     if (open_->passed_on) return parts_[0].drafter.advance(draft, seconds);
@@ -251,13 +249,13 @@ class ControlledDrafters {
     int backlog = 0;
     Controller::Plan plan;
   };
-  /// A draft in steps that waits for a pass.
+  /// A draft in steps, whose model may wait for a pass.
   struct Open {
     Context context;
     Limit limit;
     Model model = {};
     double seconds = 0;      // so far
-    bool passed_on = false;  // to the only one: nothing is chosen
+    bool passed_on = false;  // to the only one, and stays until the next round
   };
 
   void begin_round(const Context& context, Limit limit) {
@@ -267,11 +265,14 @@ class ControlledDrafters {
   }
 
   /// Nothing is chosen: the only one drafts as it likes.
-  bool passes_on(Limit limit) noexcept {
-    if (!limit.fixed || parts_.size() != 1 || S != D::shape) return false;
+  bool passes_on(Limit limit) const noexcept {
+    return limit.fixed && parts_.size() == 1 && S == D::shape;
+  }
+  template <typename Act>
+  void pass_on(Limit limit, Act&& act) {
     parts_[0].tree.truncate(1);  // of a round that failed
+    act(parts_[0].drafter);
     if (limit.depth > 0) control_.passed_on(0);
-    return true;
   }
 
   /// All that a round does before a model runs. The draft is complete where none is chosen.
@@ -315,11 +316,12 @@ class ControlledDrafters {
     const std::size_t i = open.model.i;
     Part& part = parts_[i];
     const double begin = control_.now();
-    bool proposed = guard(i, [&] { act(part.drafter, part.tree); });
-    const bool waits = proposed && part.drafter.request().has_value();
-    if (proposed && !waits) {
-      proposed = guard(i, [&] { check(open.context, open.model.plan.limit, part.tree); });
-    }
+    bool waits = false;
+    const bool proposed = guard(i, [&] {
+      act(part.drafter, part.tree);
+      waits = part.drafter.request().has_value();
+      if (!waits) check(open.context, open.model.plan.limit, part.tree);
+    });
     open.seconds += pass_seconds + control_.now() - begin;
     if (waits) return;
     if (!proposed) part.tree.reset(open.context.end());
@@ -327,9 +329,11 @@ class ControlledDrafters {
     complete(ended.model, proposed, ended.seconds, ended.context, ended.limit, draft);
   }
 
-  /// Nobody is left out, and nobody drafts.
+  /// Nobody drafts. A model reads what it lacks when it is to draft.
   void catch_up(const Context& context, Limit limit) {
-    for (std::size_t i = 0; i < parts_.size(); ++i) propose_one(i, context, limit, parts_[i].tree);
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      if (!parts_[i].has_model) propose_one(i, context, limit, parts_[i].tree);
+    }
   }
 
   /// `act`, in which one of several drafters may fail: the others go on. @return whether it did not
@@ -517,8 +521,7 @@ class ControlledDrafters {
 
 /// Several drafters of any kind, in the order of preference where they promise the same:
 /// `Chain{PromptLookup{}, ModelDrafter{draft}}`.
-/// @tparam C caches of the drafters that leave the passes of their models to the caller in steps
-/// (SteppedDrafter): the others, and all where it is void, make them themselves
+/// @tparam C as of AnyDrafter: a Chain<S, C> drafts in steps, any other makes all passes itself
 template <Shape S = Shape::kChain, typename C = void>
 class Chain : public ControlledDrafters<AnyDrafter<S, C>> {
   using Part = AnyDrafter<S, C>;
