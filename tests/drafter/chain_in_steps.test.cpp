@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <foredraft/foredraft.hpp>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -206,6 +207,28 @@ TEST_CASE("a draft that breaks the contract is refused behind its last pass") {
   };
   fd::Controlled wide{Wide{}};
   CHECK_THROWS_AS(drafts_of(wide, true, 0.01, 2), fd::Error);
+}
+
+TEST_CASE("at a fixed depth of 0 all catch up; in steps models wait until they are to draft") {
+  struct Asked : Stepped {
+    void propose(const fd::Context&, fd::Limit, fd::DraftTree&) { ++*times; }
+    std::shared_ptr<int> times = std::make_shared<int>();
+  };
+  Asked model;
+  int searched = 0;
+  const TreeFunction search{[&](const fd::Context&, fd::Limit, fd::DraftTree&) { ++searched; }};
+  fd::Chain<Shape::kTree, Cache> chain{search, model};
+  const std::vector<fd::TokenId> tokens{1, 2, 3};
+  fd::DraftTree draft;
+  draft.reset(3);
+  chain.propose({tokens, {}, {}}, {.fixed = true}, draft);
+  CHECK(searched == 1);
+  CHECK(*model.times == 1);
+  chain.begin({tokens, {}, {}}, {.fixed = true}, draft);
+  CHECK_FALSE(chain.request());
+  CHECK(searched == 2);
+  CHECK(*model.times == 1);
+  CHECK(draft.drafted() == 0);
 }
 
 TEST_CASE("of several models the one that drafts asks for a pass") {

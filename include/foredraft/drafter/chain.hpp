@@ -104,6 +104,7 @@ class ControlledDrafters {
     if (passes_on(limit)) {
       return pass_on(limit, [&](D& only) { only.propose(context, limit, draft); });
     }
+    if (catches_up(limit)) return catch_up(context, limit, true);
     const auto model = ask_others(context, limit, draft);
     if (!model) return;
     const double begin = control_.now();
@@ -120,6 +121,7 @@ class ControlledDrafters {
       open_ = Open{.context = context, .limit = limit, .passed_on = true};
       return pass_on(limit, [&](D& only) { only.begin(context, limit, draft); });
     }
+    if (catches_up(limit)) return catch_up(context, limit, false);
     const auto model = ask_others(context, limit, draft);
     if (!model) return;
     open_ = Open{.context = context, .limit = limit, .model = *model};
@@ -279,10 +281,6 @@ class ControlledDrafters {
   /// @param limit  of several drafts it becomes that of all together
   std::optional<Model> ask_others(const Context& context, Limit& limit, DraftTree& draft) {
     for (Part& part : parts_) part.tree.reset(context.anchor());
-    if (limit.fixed && limit.depth == 0) {
-      catch_up(context, limit);
-      return std::nullopt;
-    }
     // Of several drafts as many nodes as one chain of that depth has, else all would be verified.
     if (limit.fixed && !limit.fixed_nodes) limit.nodes = std::min(limit.nodes, limit.depth);
     merged_.clear();
@@ -329,10 +327,13 @@ class ControlledDrafters {
     complete(ended.model, proposed, ended.seconds, ended.context, ended.limit, draft);
   }
 
-  /// Nobody drafts. A model reads what it lacks when it is to draft.
-  void catch_up(const Context& context, Limit limit) {
+  static bool catches_up(Limit limit) noexcept { return limit.fixed && limit.depth == 0; }
+  /// Nobody drafts. @param models  they make passes of their own to read what they lack, else they wait
+  /// until they are to draft
+  void catch_up(const Context& context, Limit limit, bool models) {
     for (std::size_t i = 0; i < parts_.size(); ++i) {
-      if (!parts_[i].has_model) propose_one(i, context, limit, parts_[i].tree);
+      parts_[i].tree.reset(context.anchor());
+      if (models || !parts_[i].has_model) propose_one(i, context, limit, parts_[i].tree);
     }
   }
 
