@@ -138,6 +138,7 @@ struct AlwaysWrong : fd::StatelessDrafter {
 struct Arguments {
   std::string target = "qwen2.5-coder-1.5b";
   std::string draft;
+  std::vector<std::string> added;  // to those that auto asks
   bool wrong = false;
   double step = 0.25;
   std::vector<std::string> machines{"bench/results/zen5/goals-qwen2.5-coder-1.5b.json"};
@@ -153,7 +154,7 @@ class Session {
   Session(cli::Models& models, const Machine& machine, const Arguments& args)
       : machine_(machine),
         decoder_(*models.target_on_cpu(), cli::Cache(models.target.shape(), kContext),
-                 args.wrong ? wrong(machine) : drafters(models, machine, args.step),
+                 args.wrong ? wrong(machine) : drafters(models, machine, args),
                  fd::SampleAndMatch{}) {}
 
   Json answer(std::span<const fd::TokenId> prompt, int n) {
@@ -179,17 +180,17 @@ class Session {
     return chosen;
   }
 
-  DraftersOn drafters(cli::Models& models, const Machine& machine, double step) {
+  DraftersOn drafters(cli::Models& models, const Machine& machine, const Arguments& args) {
     const cli::Method method{
         .speculation = cli::kAuto, .rule = cli::rule_named("match"), .n_ctx = kContext};
     DraftersOn chosen(machine);
     for (const cli::DrafterKind& kind : cli::drafters()) {
-      if (!kind.in_auto) continue;
+      if (!kind.in_auto && std::ranges::count(args.added, kind.name) == 0) continue;
       if (!kind.needs_model) {
         chosen.add(kind.name, kind.make(models, method));
       } else if (models.draft) {
         auto& on_cpu = dynamic_cast<cli::ModelOn<cli::Model, cli::Draft>&>(*models.draft);
-        draft_ = std::make_unique<TimedModel>(TimedModel{&on_cpu.model, &machine, step});
+        draft_ = std::make_unique<TimedModel>(TimedModel{&on_cpu.model, &machine, args.step});
         cli::Cache cache(on_cpu.shape(), models.draft_context(kContext));
         chosen.add(kind.name, cli::draft_over(*draft_, std::move(cache), models, method));
       }
@@ -238,6 +239,7 @@ int main(int argc, char** argv) {
   CLI::App app("Whole answers on machines that were measured before: a JSON object a line.");
   app.add_option("-m,--model", args.target, "a file, or a name")->capture_default_str();
   app.add_option("-d,--draft", args.draft, "a draft model");
+  app.add_option("--add", args.added, "drafters that auto does not ask")->delimiter(',');
   app.add_flag("--wrong", args.wrong, "in place of all drafters one that is always wrong");
   app.add_option("--step", args.step, "a pass of the draft model, in passes of the target")
       ->check(CLI::PositiveNumber)

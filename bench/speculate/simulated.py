@@ -20,15 +20,19 @@ MACHINES = ("zen5", "granite-rapids", "zen3")
 # A pass of the draft model as the program loads it, in passes of the 1.5b: near what it takes on a Zen 5.
 DRAFTS = {"": 0.0, "qwen2.5-coder-0.5b": 0.25, "smollm2-135m": 0.1}
 WRONG = "always wrong"  # in their place, and that of all drafters
+ADDED = "no draft model, more n-grams"  # drafters that auto leaves out
+N_GRAMS = "ngram-simple,ngram-map-k,ngram-map-k4v,ngram-mod"
 
 
 def answers(args, draft):
-    """All answers with a draft model or without, or with a drafter that is always wrong."""
+    """All answers with a draft model or without, with drafters added, or with one that is always wrong."""
     passes = [measured.RESULTS / machine / f"goals-{args.target}.json" for machine in args.machines]
     command = [args.program, "-m", args.target, "--prompts", args.prompts, "--limit", str(args.limit), "-n",
                str(args.max_tokens), "-t", str(args.threads), "--passes", *passes]
     if draft == WRONG:
         command.append("--wrong")
+    elif draft == ADDED:
+        command += ["--add", N_GRAMS]
     elif draft:
         command += ["-d", draft, "--step", str(DRAFTS[draft])]
     done = []
@@ -57,7 +61,7 @@ def main():
     args = parser.parse_args()
     head = measured.origin(args.program)
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        drafts = [*DRAFTS, WRONG]
+        drafts = [*DRAFTS, ADDED, WRONG]
         of_draft = dict(zip(drafts, pool.map(lambda draft: answers(args, draft), drafts)))
     prompts, texts, differ = {}, {}, []
     for draft, done in of_draft.items():
