@@ -2,6 +2,7 @@
 // target's own head behind it.
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
@@ -101,6 +102,54 @@ TEST_CASE("a stack over tapped rows ends in the head of the target") {
       CHECK(logits[fd::idx(i)] == std::vector<float>(expected.begin(), expected.end()));
     }
   }
+}
+
+TEST_CASE("a head fuses rows of several layers into those that its stack runs over") {
+  TinyModel tiny;
+  tiny.n_layers = 4;
+  const std::vector<std::byte> bytes = tiny.file();
+  fd::Cpu cpu{{.threads = 2}};
+  fd::Model target = fd::load(cpu, fd::Gguf::parse(bytes));
+  const std::size_t d = fd::idx(tiny.d_model);
+
+  Cache cache(target.shape(), 64);
+  cache.stage(chain_nodes(kTokens));
+  fd::Scores scores;
+  const std::vector<int> taps{0, 1, 2};
+  fd::Request<Cache> request{&cache, 0, kRows, {fd::RowNeed::kLogits, taps}, &scores};
+  target.forward(std::span(&request, 1));
+
+  // The head's own matrix [d, 3 * d], x = fusion * (row 0, row 1, row 2). This one takes the row of layer 2,
+  // and of the others a multiple: with 0 the text is the target's, else it is not.
+  const auto logits_with = [&](float others) {
+    std::vector<float> fusion(d * 3 * d, 0.0f);
+    for (std::size_t i = 0; i < d; ++i) {
+      float* row = &fusion[i * 3 * d];
+      row[i] = row[d + i] = others;
+      row[2 * d + i] = 1.0f;
+    }
+    std::vector<float> x;
+    for (int row = 0; row < kRows; ++row) {
+      std::vector<float> tapped;
+      for (const int layer : taps) {
+        const auto of_layer = std::as_const(scores).tap(row, layer);
+        tapped.insert(tapped.end(), of_layer.begin(), of_layer.end());
+      }
+      for (std::size_t i = 0; i < d; ++i) {
+        x.push_back(std::inner_product(tapped.begin(), tapped.end(),
+                                       fusion.begin() + static_cast<std::ptrdiff_t>(i * 3 * d),
+                                       0.0f));
+      }
+    }
+    return head_behind(last_layer(cpu, fd::Gguf::parse(bytes)), cpu, target, x);
+  };
+  Rows expected;
+  for (int row = 0; row < kRows; ++row) {
+    const auto logits = std::as_const(scores).logits(row);
+    expected.emplace_back(logits.begin(), logits.end());
+  }
+  CHECK(logits_with(0.0f) == expected);
+  CHECK(logits_with(0.5f) != expected);
 }
 
 TEST_CASE("rows that the embedding's operator writes are those that the first layer reads") {
