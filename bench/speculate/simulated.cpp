@@ -239,7 +239,11 @@ int main(int argc, char** argv) {
   CLI::App app("Whole answers on machines that were measured before: a JSON object a line.");
   app.add_option("-m,--model", args.target, "a file, or a name")->capture_default_str();
   app.add_option("-d,--draft", args.draft, "a draft model");
-  app.add_option("--add", args.added, "drafters that auto does not ask")->delimiter(',');
+  app.add_option("--add", args.added, "drafters that auto does not ask")
+      ->delimiter(',')
+      ->check([](const std::string& name) {
+        return cli::drafter_named(name) != nullptr ? "" : "no drafter is named " + name;
+      });
   app.add_flag("--wrong", args.wrong, "in place of all drafters one that is always wrong");
   app.add_option("--step", args.step, "a pass of the draft model, in passes of the target")
       ->check(CLI::PositiveNumber)

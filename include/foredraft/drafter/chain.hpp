@@ -261,8 +261,8 @@ class ControlledDrafters {
   };
 
   void begin_round(const Context& context, Limit limit) {
-    drawn_ = kNone;  // of a round that failed
-    open_.reset();
+    drawn_ = kNone;                                  // of a round that failed
+    if constexpr (SteppedDrafter<D>) open_.reset();  // others need not fetch it behind each pass
     control_.begin(static_cast<int>(context.tokens.size()) - 1, limit, context.tokens_left);
   }
 
