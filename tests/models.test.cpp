@@ -40,7 +40,8 @@ TEST_CASE("the README's program") {
   const auto result =
       decoder.generate(prompt, {.max_tokens = 64, .sampling = {.temperature = 0.7f}},
                        [&](const fd::Emitted& token) { out << token.text; });
-  out << result.stats;  // rounds, drafted, accepted per position, tokens/s, where the time went
+  out << result.stats;  // rounds, drafted, accepted per position, tokens/s, seconds of each part
+  out << result.speculation;  // what each drafter brought, and why one is left out now
   // README: end
 
   CHECK(!result.tokens.empty());
@@ -50,6 +51,7 @@ TEST_CASE("the README's program") {
           .stats.drafted > 0);
   CHECK(result.speculation.find("asked") != std::string::npos);
   CHECK(shown.str().find("tokens/s") != std::string::npos);
+  CHECK(shown.str().find("draft: asked") != std::string::npos);
   std::filesystem::remove(target_file);
   std::filesystem::remove(draft_file);
 }

@@ -181,19 +181,13 @@ struct Models::Files {
     require_room(target, draft, settings);
   }
 
-  /// A model may draft for itself only where it is made cheaper for that.
-  /// @param as_asked  the user says how
+  /// Mostly a mistake. Who means it says what cheaper copy of the target is to draft.
   void check_own_file(bool as_asked) const {
     if (!same_file(target, *draft)) return;
-    const bool changed = draft->options.requantize || draft->options.head_tokens > 0;
-    if (as_asked && changed) return;
-    constexpr double kCheaper = 0.9;
-    const double share = static_cast<double>(draft->survey(false).read_bytes) /
-                         static_cast<double>(target.survey(false).read_bytes);
-    if (changed && share <= kCheaper) return;
-    throw UsageError(
-        formatted("the target's own file as draft model, with %.0f %% of its weights", 100 * share),
-        "a smaller model", "a token that is drafted would cost what one of the target costs");
+    if (as_asked && (draft->options.requantize || draft->options.head_tokens > 0)) return;
+    throw UsageError("the target's own file as draft model", "a smaller model",
+                     "a drafted token would cost about what one of the target costs; "
+                     "--quantize-draft q4_0 makes a smaller copy of it");
   }
 
   Clock::time_point begin = Clock::now();  // first: to open files is a part of loading
@@ -205,13 +199,8 @@ struct Models::Files {
 Models::Models(const ModelSettings& settings) : Models(settings, Files(settings)) {}
 
 void Models::print_note() const {
-  if (draft && !same_vocabulary()) {
+  if (draft && !same_vocabulary())
     std::cerr << "foredraft: the draft model has another tokenizer; its drafts are translated\n";
-  } else if (own_draft) {
-    std::cerr
-        << "foredraft: the draft model is the target's own file, made smaller; a smaller model "
-           "drafts at a fraction of its cost\n";
-  }
 }
 
 Model* Models::target_on_cpu() const {
@@ -234,7 +223,6 @@ Models::Models(const ModelSettings& settings, const Files& files)
       draft(load_draft(cpu, files.draft, settings)),
       target_(load_target(cpu, files.target, settings)),
       target(*target_),
-      own_draft(files.draft && same_file(files.target, *files.draft)),
       load_seconds(std::chrono::duration<double>(Clock::now() - files.begin).count()) {}
 
 }  // namespace cli

@@ -77,7 +77,6 @@ struct Models {
 
  public:
   Target& target;
-  bool own_draft = false;  // the draft model is the target's file
   double load_seconds = 0;
 
  private:

@@ -77,12 +77,9 @@ Survey survey(const fd::Gguf& file, const fd::LoadOptions& options, bool on_gpu)
   std::vector<fd::TokenId> head_tokens(
       fd::idx(std::clamp(options.head_tokens, 0, int{found.config.n_vocab})));
   std::iota(head_tokens.begin(), head_tokens.end(), 0);
-  const auto weights = fd::read_weights(backend, file, found.config,
-                                        {.requantize = options.requantize}, std::move(head_tokens));
+  fd::read_weights(backend, file, found.config, {.requantize = options.requantize},
+                   std::move(head_tokens));
   found.weight_bytes = backend.bytes;
-  const std::size_t embedding = weights.head ? weights.embedding.bytes : 0;
-  const std::size_t inputs = weights.layer_inputs ? weights.layer_inputs->table.bytes : 0;
-  found.read_bytes = backend.bytes - embedding - inputs;
   return found;
 }
 

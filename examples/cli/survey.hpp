@@ -17,7 +17,6 @@ namespace cli {
 struct Survey {
   fd::ModelConfig config;
   std::size_t weight_bytes = 0;  ///< in memory, packed
-  std::size_t read_bytes = 0;    ///< of these, what passes read: all but tables that are looked up
 
   /// Keys and values of a cache of the processor, with the room for staged rows.
   double cache_bytes(std::int64_t n_ctx, fd::RowFormats formats = {}, int sinks = 0) const;

@@ -203,6 +203,18 @@ Encoded encode(const Models& models, std::vector<std::string> texts, const Argum
   return encoded;
 }
 
+/// What there is to try with these models.
+Space space_of(const Models& models) {
+  Space space{.draft_model = models.draft != nullptr,
+              .trees = models.draft && models.same_vocabulary()};
+  for (const DrafterKind& kind : drafters()) {
+    if (kind.fits != nullptr && !kind.fits(models)) continue;
+    space.kinds.push_back(
+        {kind.name, kind.in_auto, kind.needs_model, kind.takes_sizes, kind.takes_lookup_min});
+  }
+  return space;
+}
+
 int run(const Arguments& a) {
   a.draft_load.check(!a.draft.empty());
   const auto isa = a.machine.isa();
@@ -221,13 +233,7 @@ int run(const Arguments& a) {
   Encoded encoded = encode(models, std::move(texts), a);
   const int n_prompts = static_cast<int>(encoded.prompts.size());
 
-  Space space{.draft_model = models.draft != nullptr,
-              .trees = models.draft && models.same_vocabulary()};
-  for (const DrafterKind& kind : drafters()) {
-    if (kind.fits != nullptr && !kind.fits(models)) continue;
-    space.kinds.push_back(
-        {kind.name, kind.in_auto, kind.needs_model, kind.takes_sizes, kind.takes_lookup_min});
-  }
+  const Space space = space_of(models);
   const int expected = most_answers(space, n_prompts, a.rounds) + n_prompts;
   Laboratory laboratory(models, std::move(encoded.prompts), encoded.n_ctx, a.max_tokens);
   const double begin = seconds_now();

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <span>
 #include <type_traits>
@@ -51,10 +50,7 @@ class Decoder {
   /// policies or emit throw
   template <typename Emit>
   Result generate(std::span<const TokenId> prompt, const Options& options, Emit&& emit) {
-    sequence_.check_prompt(prompt);
-    const auto call = resolve(options);
-    start(prompt, *call);
-    return run(call, emit);
+    return run(begin(prompt, options), emit);
   }
   Result generate(std::span<const TokenId> prompt, const Options& options = {}) {
     return generate(prompt, options, [](const Emitted&) {});
@@ -64,8 +60,7 @@ class Decoder {
   /// @errors kEmptyPrompt where there is nothing to go on from; else as generate
   template <typename Emit>
   Result resume(const Options& options, Emit&& emit) {
-    if (sequence_.tokens().empty()) sequence_.check_prompt({});
-    return run(resolve(options), emit);
+    return run(go_on(options), emit);
   }
   Result resume(const Options& options = {}) {
     return resume(options, [](const Emitted&) {});
@@ -77,9 +72,7 @@ class Decoder {
   /// result has no tokens; it says what was read, and whether that was cancelled.
   /// @errors as generate
   Result prefill(std::span<const TokenId> prompt, const Options& options = {}) {
-    sequence_.check_prompt(prompt);
-    const auto call = resolve(options);
-    start(prompt, *call);
+    const auto call = begin(prompt, options);
     Result result;
     if (!foredraft::prefill(sequence_, call)) {
       result.finish_reason = FinishReason::kCancelled;
@@ -90,6 +83,24 @@ class Decoder {
     result.stats = call->stats;
     return result;
   }
+
+  /// The first half of generate(), for whoever takes the turns of this decoder's sequence: a Batch, or a
+  /// loop of one's own. `prompt` is the text now, and what the call leaves open is resolved.
+  /// @errors as generate
+  std::shared_ptr<Call> begin(std::span<const TokenId> prompt, const Options& options) {
+    sequence_.check_prompt(prompt);
+    auto call = resolve(options);
+    call->stats.reused_tokens = sequence_.begin(prompt);
+    call->stats.prompt_tokens = static_cast<std::int64_t>(sequence_.tokens().size());
+    return call;
+  }
+  /// Likewise that of resume(). @errors as resume
+  std::shared_ptr<Call> go_on(const Options& options) {
+    if (sequence_.tokens().empty()) sequence_.check_prompt({});
+    return resolve(options);
+  }
+  /// What turns are made of.
+  Sequence<T, C, D, A>& sequence() noexcept { return sequence_; }
 
   /// The state as it is, to come back to any number of times: many answers to one prompt, or
   /// several ways to go on from the middle of a text.
@@ -129,25 +140,14 @@ class Decoder {
     return std::make_shared<Call>(options, sequence_.target(), sequence_.acceptance(), rng_);
   }
 
-  void start(std::span<const TokenId> prompt, Call& call) {
-    call.stats.reused_tokens = sequence_.begin(prompt);
-    call.stats.prompt_tokens = static_cast<std::int64_t>(sequence_.tokens().size());
-  }
-
   template <typename Emit>
   Result run(const std::shared_ptr<Call>& call, Emit& emit) {
     Result result;
     result.finish_reason = FinishReason::kCancelled;
     if (foredraft::prefill(sequence_, call)) {
-      const Logprobs unknown{std::numeric_limits<float>::quiet_NaN(), {}};
       const auto record = [&](const Emitted& token) {
         emit(token);  // first: what throws below must not take a token away from it
-        result.tokens.push_back(token.token);
-        result.from_draft.push_back(token.from_draft);
-        if (call->options().logprobs >= 0) {
-          result.logprobs.push_back(token.logprobs.value_or(unknown));
-        }
-        result.text += token.text;
+        result.add(token, call->options().logprobs >= 0);
       };
       result.finish_reason = foredraft::generate(sequence_, call, record);
     }

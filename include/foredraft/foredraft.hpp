@@ -9,6 +9,7 @@
 #include <foredraft/acceptance/lossy.hpp>
 #include <foredraft/acceptance/rejection_sampling.hpp>
 #include <foredraft/acceptance/sample_and_match.hpp>
+#include <foredraft/batch.hpp>
 #include <foredraft/cache/token_cache.hpp>
 #include <foredraft/constraint/token_list.hpp>
 #include <foredraft/core/concepts.hpp>

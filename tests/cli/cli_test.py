@@ -111,9 +111,9 @@ class Usage(CliTest):
             ("--draft-vocab", (*generate, "--draft-vocab", "0", "-md", "x")),
             ("--draft-vocab-counts without a draft", (*generate, "--draft-vocab-counts", "x")),
             ("add --draft-vocab N", (*generate, "--draft-vocab-counts", "x", "-md", "x")),
-            ("3 to 257", (*generate, "--draft-vocab", "2", "-md", self.alphabet())),
-            ("3 to 257", (*generate, "--draft-vocab", "258", "-md", self.alphabet())),
-            ("3 to 257", (*generate, "--draft-vocab", str(2**31 - 1), "-md", self.alphabet())),
+            ("3 to 257", (*generate, "--draft-vocab", "2", "-md", self.twin(self.alphabet()))),
+            ("3 to 257", (*generate, "--draft-vocab", "258", "-md", self.twin(self.alphabet()))),
+            ("3 to 257", (*generate, "--draft-vocab", str(2**31 - 1), "-md", self.twin(self.alphabet()))),
             ("repeat_penalty 0", (*generate, "--repeat-penalty", "0")),
             ("from -1000 to 1000", (*generate, "--presence-penalty", "inf")),
             ("from -1000 to 1000", (*generate, "--frequency-penalty", "nan")),
@@ -178,7 +178,7 @@ class BadFiles(CliTest):
         if shutil.which("nvidia-smi"):
             self.skipTest("there may be a GPU")
         generate = ("generate", "-m", self.alphabet(), "-p", "a")
-        draft = ("-md", self.alphabet(), "--quantize-draft", "q4_0")
+        draft = ("-md", self.twin(self.alphabet()), "--quantize-draft", "q4_0")
         target, both = ("--device", "cuda"), ("--device", "cuda", "--device-draft", "cuda")
         for hint, arguments in [
             ("cpu", (*generate, *target)),
@@ -200,7 +200,7 @@ class BadFiles(CliTest):
         """Refused whether there is a GPU or not."""
         q8_0 = ("--cache-type-k-draft", "q8_0", "--cache-type-v-draft", "q8_0")
         done = self.fails(2, "--cache-type-k-draft q8_0 with heads of", "generate", "-m", self.alphabet(), "-p", "a",
-                          "-md", self.alphabet(), "--quantize-draft", "q4_0", "--device-draft", "cuda", *q8_0)
+                          "-md", self.twin(self.alphabet()), "--quantize-draft", "q4_0", "--device-draft", "cuda", *q8_0)
         self.assertNotIn("loading", done.stderr)
 
     def test_paths(self):
@@ -542,10 +542,10 @@ class Generate(CliTest):
                           ("--spec-type", "ngram-cache"), ("--spec-type", "ngram-mod"),
                           ("--spec-type", "ngram-map-k", "--spec-draft-n-max", 5),
                           ("--spec-type", "ngram-map-k4v", "--spec-draft-n-max", 5),
-                          ("-md", model, "--spec-draft-n-max", 5),
-                          ("-md", model), ("--model-draft", model, "--spec-type", "draft"),
-                          ("-md", model, "--spec-type", "draft-simple", "--spec-acceptance", "match"),
-                          ("-md", self.alphabet()), ("-t", 1), ("--isa", "portable")):
+                          ("-md", self.twin(model), "--spec-draft-n-max", 5),
+                          ("-md", self.twin(model)), ("--model-draft", self.twin(model), "--spec-type", "draft"),
+                          ("-md", self.twin(model), "--spec-type", "draft-simple", "--spec-acceptance", "match"),
+                          ("-md", self.twin(self.alphabet())), ("-t", 1), ("--isa", "portable")):
             with self.subTest(arguments=arguments):
                 found = self.json_of(*base, *arguments)
                 self.assertEqual(found["tokens"], plain["tokens"])
@@ -566,14 +566,14 @@ class Generate(CliTest):
         self.assertNotIn("cache_type_k_draft", plain["settings"])
         for keys, values in itertools.product(("f16", "f32", "bf16", "q8_0"), repeat=2):
             with self.subTest(keys=keys, values=values):
-                found = self.json_of(*base, "-ctk", keys, f"-ctv={values}", "-md", model, "-ctkd", values,
+                found = self.json_of(*base, "-ctk", keys, f"-ctv={values}", "-md", self.twin(model), "-ctkd", values,
                                      f"-ctvd={keys}", "--spec-draft-n-max", 4)
                 settings = found["settings"]
                 self.assertEqual((settings["cache_type_k"], settings["cache_type_v"]), (keys, values))
                 self.assertEqual((settings["cache_type_k_draft"], settings["cache_type_v_draft"]), (values, keys))
                 self.assertEqual(found["tokens"], plain["tokens"])
                 self.assertGreater(found["stats"]["accepted"], 0)
-        for arguments in (("--spec-type", "none"), (), ("-md", model), (f"-md={model}",)):
+        for arguments in (("--spec-type", "none"), (), ("-md", self.twin(model)), (f"-md={self.twin(model)}",)):
             with self.subTest(arguments=arguments):
                 found = self.json_of(*base, "-ctk", "q8_0", "-ctv=q8_0", *arguments)
                 self.assertEqual(found["settings"]["cache_type_k"], "q8_0")
@@ -584,7 +584,7 @@ class Generate(CliTest):
     def test_draft_model_with_a_shorter_context(self):
         base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "abc", "-n", 600)
         plain = self.json_of(*base, "--spec-type", "none")
-        found = self.json_of(*base, "-md", self.alphabet(), "--spec-type", "draft", "--spec-draft-n-max", 5)
+        found = self.json_of(*base, "-md", self.twin(self.alphabet()), "--spec-type", "draft", "--spec-draft-n-max", 5)
         self.assertEqual(found["tokens"], plain["tokens"])
         self.assertGreater(found["stats"]["accepted"], 300)
 
@@ -599,7 +599,7 @@ class Generate(CliTest):
         base = ("generate", "-m", self.endless_alphabet(), "--raw", "-p", "abcabc", "-n", 60, "--temp", 3)
         texts = {}
         for seed in (1, 2):
-            for kind in (("--spec-type", "none"), (), ("-md", self.endless_alphabet())):
+            for kind in (("--spec-type", "none"), (), ("-md", self.twin(self.endless_alphabet()))):
                 texts.setdefault(seed, set()).add(self.json_of(*base, "--seed", seed, *kind)["text"])
             self.assertEqual(len(texts[seed]), 1, "match acceptance: one seed, one text")
         self.assertNotEqual(texts[1], texts[2])
@@ -611,7 +611,7 @@ class Generate(CliTest):
 
     def test_draft_temperature(self):
         model = self.endless_alphabet()
-        base = ("generate", "-m", model, "-md", model, "--raw", "-p", "abc", "-n", 60, "--temp", 3,
+        base = ("generate", "-m", model, "-md", self.twin(model), "--raw", "-p", "abc", "-n", 60, "--temp", 3,
                 "--spec-type", "draft", "--spec-draft-n-max", 8)
         usual = self.json_of(*base)
         self.assertNotIn("draft_temperature", usual["settings"])
@@ -626,7 +626,7 @@ class Generate(CliTest):
         model = self.endless_alphabet()
         base = ("generate", "-m", model, "--raw", "-p", "abc", "-n", 60)
         plain = self.json_of(*base, "--spec-type", "none")
-        usual = self.json_of(*base, "-md", model)
+        usual = self.json_of(*base, "-md", self.twin(model))
         for key in ("quantize_draft", "draft_vocab", "draft_vocab_counts"):
             self.assertNotIn(key, usual["settings"])
         frequent = range(ord("a"), ord("z") + 1)
@@ -643,7 +643,7 @@ class Generate(CliTest):
             (("--draft-vocab", 27, "--draft-vocab-counts", lines, "--quantize-draft", "q4_0"), 25),
         ]:
             with self.subTest(arguments=arguments):
-                found = self.json_of(*base, "-md", model, "--spec-type", "draft", "--spec-draft-n-max", 8, *arguments)
+                found = self.json_of(*base, "-md", self.twin(model), "--spec-type", "draft", "--spec-draft-n-max", 8, *arguments)
                 self.assertEqual((found["tokens"], found["text"]), (plain["tokens"], plain["text"]))
                 rate = found["stats"]["acceptance_rate"]
                 self.assertTrue({0: rate == 0, 25: 0.5 < rate < 1, 26: rate == 1}[known], rate)
@@ -654,14 +654,14 @@ class Generate(CliTest):
                     self.assertEqual(settings["draft_vocab"], arguments[arguments.index("--draft-vocab") + 1])
                     self.assertEqual("draft_vocab_counts" in settings, "--draft-vocab-counts" in arguments)
         seeded = [self.json_of(*base, "--temp", 2, "--seed", 3, *kind)["tokens"]
-                  for kind in (("--spec-type", "none"), ("-md", model, "--draft-vocab", 110),
-                               ("-md", model, "--draft-vocab", 110, "--quantize-draft", "q4_0"))]
+                  for kind in (("--spec-type", "none"), ("-md", self.twin(model), "--draft-vocab", 110),
+                               ("-md", self.twin(model), "--draft-vocab", 110, "--quantize-draft", "q4_0"))]
         self.assertEqual(seeded[0], seeded[1])
         self.assertEqual(seeded[0], seeded[2])
 
     def test_counts_that_are_none(self):
         model = self.alphabet()
-        base = ("generate", "-m", model, "-md", model, "-p", "a", "--draft-vocab", 100, "--draft-vocab-counts")
+        base = ("generate", "-m", model, "-md", self.twin(model), "-p", "a", "--draft-vocab", 100, "--draft-vocab-counts")
         for expected, data in [("nothing", b" \n"), ("line 2", b"1 5\n2\n"), ("line 1", b"a 5\n"),
                                ("line 1", b"1 5 6\n"), ("line 1", b"1 -5\n"), ("line 1", b"-1 5\n"),
                                ("token 1 again", b"1 5\n1 5\n"), ('"1" again', b'{"1": 5, "2": 5, "1": 5}'),
@@ -679,7 +679,7 @@ class Generate(CliTest):
         model = self.endless_alphabet()
         # One drafter that keeps nothing of the sample before, and a fixed depth: then the rounds repeat too.
         lookup = ("--spec-type", "lookup", "--spec-draft-n-max", 8)
-        draft = ("--spec-type", "draft", "--spec-draft-n-max", 8, "-md", model)
+        draft = ("--spec-type", "draft", "--spec-draft-n-max", 8, "-md", self.twin(model))
         for arguments in (lookup, draft, (*lookup, "--spec-acceptance", "rejection"),
                           (*draft, "--spec-acceptance", "block", "--draft-temp", 2)):
             base = ("generate", "-m", model, "--raw", "-p", "abcabc", "-n", 30, "--temp", 3, *arguments)
@@ -695,7 +695,7 @@ class Generate(CliTest):
                 # The prompt is read once.
                 self.assertEqual([found["stats"]["reused_tokens"] for found in many], [0, 6, 6, 6])
         # Whatever is chosen to draft with, a seed has its text.
-        for arguments in ((), ("-md", model)):
+        for arguments in ((), ("-md", self.twin(model))):
             base = ("generate", "-m", model, "--raw", "-p", "abcabc", "-n", 30, "--temp", 3, *arguments)
             with self.subTest(arguments=arguments):
                 many = self.json_lines_of(*base, "--samples", 4, "--seed", 7, "--logprobs", 1)
@@ -715,7 +715,7 @@ class Generate(CliTest):
         self.assertNotIn("logprobs", plain)
         rows = self.json_of("logits", "-m", model, "-p", "abcdefghijklm abc" + plain["text"], "--top", 3)["top"]
         rows = rows[-len(plain["tokens"]):]
-        for arguments in (("--spec-type", "none"), (), ("-md", model)):
+        for arguments in (("--spec-type", "none"), (), ("-md", self.twin(model))):
             found = self.json_of(*base, *arguments, "--logprobs", 3)
             self.assertEqual(found["tokens"], plain["tokens"])
             self.assertEqual([entry["id"] for entry in found["logprobs"]], found["tokens"])
@@ -738,7 +738,7 @@ class Generate(CliTest):
         self.assertEqual(plain[:5], "bcdef")
         for penalty in ("--repeat-penalty", "--presence-penalty", "--frequency-penalty"):
             texts = {self.json_of(*base, penalty, 50, "--repeat-last-n", -1, *kind)["text"]
-                     for kind in (("--spec-type", "none"), (), ("-md", self.endless_alphabet()))}
+                     for kind in (("--spec-type", "none"), (), ("-md", self.twin(self.endless_alphabet())))}
             self.assertEqual(len(texts), 1, "drafts count as they would without drafting")
             self.assertNotEqual(texts.pop(), plain)
 
@@ -782,7 +782,7 @@ class Generate(CliTest):
     def test_each_drafter_is_told_of(self):
         done = self.succeeds("generate", "-m", self.alphabet(), "--raw", "-p", "a")
         self.assertRegex(done.stderr, "  lookup: asked [0-9]+ times")
-        done = self.succeeds("generate", "-m", self.alphabet(), "-md", self.alphabet(), "--raw", "-p", "a")
+        done = self.succeeds("generate", "-m", self.alphabet(), "-md", self.twin(self.alphabet()), "--raw", "-p", "a")
         self.assertRegex(done.stderr, "  lookup: asked [0-9]+ times")
         self.assertRegex(done.stderr, "  draft: asked [0-9]+ times")
         done = self.succeeds("generate", "-m", self.alphabet(), "--raw", "-p", "a", "--spec-type", "none")
@@ -924,16 +924,16 @@ class RealModel(CliTest):
         base = ("generate", "-m", model, "-n", 64, "-p",
                 "Repeat: one two three four five, one two three four five, one two three.")
         plain = self.json_of(*base, "--spec-type", "none")
-        for arguments in ((), ("-md", model, "--spec-draft-n-max", 4), ("-t", 1, "--spec-draft-n-max", 3)):
+        for arguments in ((), ("-md", self.twin(model), "--spec-draft-n-max", 4), ("-t", 1, "--spec-draft-n-max", 3)):
             found = self.json_of(*base, *arguments)
             self.assertEqual((found["tokens"], found["text"]), (plain["tokens"], plain["text"]))
             self.assertGreater(found["stats"]["drafted"], 0)
         asked = [self.json_of(*base, "--logprobs", 2, *kind)
-                 for kind in (("--spec-type", "none"), (), ("-md", model))]
+                 for kind in (("--spec-type", "none"), (), ("-md", self.twin(model)))]
         for found in asked:
             self.assertEqual((found["tokens"], found["logprobs"]), (plain["tokens"], asked[0]["logprobs"]))
         seeded = [self.json_of(*base, "--temp", 1, "--seed", 7, *kind)["tokens"]
-                  for kind in (("--spec-type", "none"), (), ("-md", model))]
+                  for kind in (("--spec-type", "none"), (), ("-md", self.twin(model)))]
         self.assertEqual(seeded[0], seeded[1])
         self.assertEqual(seeded[0], seeded[2])
 

@@ -22,8 +22,8 @@ class State(CliTest):
         """What is known of drafters that do not take part is kept: the file only grows."""
         file = self.folder / "grows.state"
         sizes = []
-        for more in (("--spec-type", "lookup"), (), ("-md", self.endless_alphabet()),
-                     ("-md", self.endless_alphabet(), "--spec-tree", "2,1"), ("--spec-type", "lookup")):
+        for more in (("--spec-type", "lookup"), (), ("-md", self.twin(self.endless_alphabet())),
+                     ("-md", self.twin(self.endless_alphabet()), "--spec-tree", "2,1"), ("--spec-type", "lookup")):
             self.generate("--spec-state", file, *more)
             sizes.append(file.stat().st_size)
         self.assertEqual(sizes, sorted(sizes))
@@ -168,7 +168,7 @@ class Lists(CliTest):
         for more, expected in ((("--spec-type", "lookup,recycling"), "lookup,recycling"),
                                (("--spec-type", "suffix,ngram-mod,lookup", "--spec-draft-n-max", 4),
                                 "suffix,ngram-mod,lookup"),
-                               (("--spec-type", "lookup,draft-simple", "-md", model), "lookup,draft"),
+                               (("--spec-type", "lookup,draft-simple", "-md", self.twin(model)), "lookup,draft"),
                                (("--spec-lookup-min", 1), "auto"),
                                (("--spec-type", "lookup", "--spec-lookup-min", 32), "lookup")):
             found = self.json_of(*base, *more)

@@ -87,6 +87,10 @@ class CliTest(unittest.TestCase):
         """After z comes a."""
         return self.alphabet("endless.gguf", after_z=ord("a"), n_ctx=1 << 20, **options)
 
+    def twin(self, model):
+        """A file of its own with the same model, to draft for it."""
+        return self.write(f"twin-{model.name}", model.read_bytes())
+
     def succeeds(self, *arguments, **options):
         done = run(*arguments, **options)
         self.assertEqual(done.returncode, 0, done.stderr)

@@ -21,9 +21,9 @@ class Trace(CliTest):
 
     def test_says_what_happened(self):
         model = self.endless_alphabet()
-        for arguments in ((), ("--spec-type", "none"), ("-md", model), ("-md", model, "--spec-draft-n-max", 5),
+        for arguments in ((), ("--spec-type", "none"), ("-md", self.twin(model)), ("-md", self.twin(model), "--spec-draft-n-max", 5),
                           ("--temp", 3, "--spec-acceptance", "rejection"), ("--temp", 3, "--spec-acceptance", "block"),
-                          ("-md", model, "--spec-type", "draft", "--temp", 3, "--spec-draft-n-max", 4,
+                          ("-md", self.twin(model), "--spec-type", "draft", "--temp", 3, "--spec-draft-n-max", 4,
                            "--spec-acceptance", "rejection")):
             with self.subTest(arguments=arguments):
                 [found], lines = self.traced(*arguments)
@@ -55,7 +55,7 @@ class Trace(CliTest):
 
     def test_does_not_change_the_text(self):
         model = self.endless_alphabet()
-        base = ("-md", model, "--temp", 2, "--seed", 4)
+        base = ("-md", self.twin(model), "--temp", 2, "--seed", 4)
         [traced], _ = self.traced(*base)
         plain = self.json_of("generate", "-m", model, "--raw", "-p", "abcabc", "-n", 40, "--temp", 2, "--seed", 4,
                              "--spec-type", "none")

@@ -318,6 +318,9 @@ class Links(Tree):
         self.check("[a](gone.md)", "does not exist")
         self.check("[a](more.md#third)", "no such heading")
         self.check("[a](../README.md)", "leaves docs/")
+        self.check("[a](../examples/one.cpp)", "does not exist")
+        self.write("examples/one.cpp", "")
+        self.check("[a](../examples/one.cpp)")  # a page of the site: docs/source_pages.py
         self.check("[a](../../x.md)", "leaves the project")
         self.check("see `docs/gone.md`", "does not exist")
 

@@ -151,8 +151,7 @@ def table(results):
         columns = (found.total(), found["killed"] + found["stale"], found["explained"],
                    found["survived"])
         lines.append(f"| {area} | " + " | ".join(map(str, columns)) + " |")
-    commits = ", ".join(sorted({r["commit"] for r in results}))
-    lines += ["", f"Commit {commits}, {max(r['date'] for r in results)}. The survivors:", ""]
+    lines += ["", f"Run up to {max(r['date'] for r in results)}. The survivors:", ""]
     lines += [textwrap.fill(f"- `{r['header']}`: {r['breaks']}. {r['survives'] or 'Not explained.'}",
                             118, subsequent_indent="  ")
               for r in results if r["outcome"] in ("survived", "explained")]

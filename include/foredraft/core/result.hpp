@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -62,6 +63,15 @@ constexpr std::string_view name_of(FinishReason reason) noexcept {
 
 /// What one call made final.
 struct Result {
+  /// @param wants_logprobs  the call asked for them
+  void add(const Emitted& token, bool wants_logprobs) {
+    tokens.push_back(token.token);
+    from_draft.push_back(token.from_draft);
+    const Logprobs unknown{std::numeric_limits<float>::quiet_NaN(), {}};
+    if (wants_logprobs) logprobs.push_back(token.logprobs.value_or(unknown));
+    text += token.text;
+  }
+
   std::vector<TokenId> tokens;
   std::vector<bool> from_draft;  // [tokens]
   /// [tokens]; empty unless Options::logprobs asked. A token that an earlier call made final

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/reduce.hpp>
 #include <foredraft/core/types.hpp>
 
@@ -144,8 +145,7 @@ class Philox final : public Rng {
       return enter_block(runs, key, static_cast<std::uint32_t>(run), bounds[run],
                          [&] { return sum(weights.run(run)); });
     };
-    const auto likeliest =
-        static_cast<std::size_t>(std::max_element(bounds.begin(), bounds.end()) - bounds.begin());
+    const auto likeliest = idx(std::max_element(bounds.begin(), bounds.end()) - bounds.begin());
     std::size_t winner = likeliest;
     bool any = enter(likeliest);
     for (std::size_t run = 0; run < bounds.size(); ++run) {

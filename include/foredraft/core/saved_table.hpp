@@ -15,6 +15,7 @@
 
 #include <foredraft/core/checksum.hpp>
 #include <foredraft/core/error.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/out_of_memory.hpp>
 #include <foredraft/core/table_payload.hpp>
 #include <foredraft/core/target_info.hpp>
@@ -217,7 +218,7 @@ inline SavedTable read_table(std::istream& in, TableKind kind,
   const auto read = [&in](std::span<std::byte> into) {
     in.read(reinterpret_cast<char*>(into.data()), static_cast<std::streamsize>(into.size()));
     if (in.bad()) throw Error(ErrorCode::kIo, "a table that cannot be read", "a readable file");
-    return into.first(static_cast<std::size_t>(in.gcount()));
+    return into.first(idx(in.gcount()));
   };
   if (!in) throw Error(ErrorCode::kIo, "a stream that is not open", "a readable file");
   std::array<std::byte, table_frame::kSize> first{};
@@ -239,7 +240,7 @@ inline SavedTable read_table(std::istream& in, TableKind kind,
     while (table.payload.size() < header.size) {
       constexpr std::uint64_t kPiece = std::uint64_t{1} << 20;  // the header's size may be a lie
       const std::size_t have = table.payload.size();
-      table.payload.resize(have + static_cast<std::size_t>(std::min(header.size - have, kPiece)));
+      table.payload.resize(have + idx(std::min(header.size - have, kPiece)));
       const auto rest = std::span(table.payload).subspan(have);
       if (const auto got = read(rest); got.size() < rest.size()) {
         throw Error(ErrorCode::kCorruptFile,

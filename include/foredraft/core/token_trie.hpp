@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/types.hpp>
 
 namespace foredraft::inline v0 {
@@ -89,8 +90,7 @@ class TokenTrie {
 
   static std::size_t common_length(std::span<const TokenId> a,
                                    std::span<const TokenId> b) noexcept {
-    return static_cast<std::size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first -
-                                    a.begin());
+    return idx(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
   }
 
   /// A node behind the first n tokens of the edge that leads to `slot`.

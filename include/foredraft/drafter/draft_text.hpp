@@ -40,10 +40,9 @@ class DraftText {
 
   /// The text is `final` now. @return how many of tokens() are those from before, at the same places
   int follow(std::span<const TokenId> final) {
-    cut(static_cast<std::size_t>(
-        std::mismatch(final.begin(), final.end(), s_.target_tokens.begin(), s_.target_tokens.end())
-            .first -
-        final.begin()));
+    const auto& known = s_.target_tokens;
+    cut(idx(std::mismatch(final.begin(), final.end(), known.begin(), known.end()).first -
+            final.begin()));
     // Where memory runs out on the way, the next cut() takes back what is there too much.
     for (const TokenId token : final.subspan(s_.target_tokens.size())) {
       // The draft model's text begins in its own way.

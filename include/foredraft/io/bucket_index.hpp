@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include <foredraft/core/index.hpp>
+
 namespace foredraft::inline v0 {
 
 /// Items that are found by their keys, fixed once it is made.
@@ -88,7 +90,7 @@ class BucketIndex {
       }
       return;
     }
-    std::vector<std::ptrdiff_t> places(static_cast<std::size_t>(end - begin));
+    std::vector<std::ptrdiff_t> places(idx(end - begin));
     std::iota(places.begin(), places.end(), std::ptrdiff_t{0});
     std::sort(places.begin(), places.end(), [&](std::ptrdiff_t a, std::ptrdiff_t b) {
       if (less(begin[a], begin[b])) return true;

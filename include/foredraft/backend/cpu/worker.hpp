@@ -143,19 +143,7 @@ class Worker {
         task.k = kv.k.row(head, 0);
         task.v = kv.v.row(head, 0);
         kernels_.attend(task);
-        // Query heads of a row lie side by side: the end of a row, whole rows, a row's beginning.
-        for (int query = task.begin; query < task.end;) {
-          const int begin = query % group;
-          const int n_heads = std::min(group - begin, task.end - query);
-          const int n_rows = n_heads == group ? (task.end - query) / group : 1;
-          const int column = (head * group + begin) * a.d_head;
-          if (a.gate != nullptr) {
-            apply_gate(a.gate, attended, rows.first_row + query / group, n_rows, column,
-                       n_heads * a.d_head);
-          }
-          attended.add(kernels_, n_rows, column, column + n_heads * a.d_head);
-          query += n_rows * n_heads;
-        }
+        hand_over(task, a.gate, rows.first_row, head, attended);
       }
     }
     barrier();
@@ -458,6 +446,23 @@ class Worker {
       const int column = panels.begin * kPanelRows;
       f(panels, column, std::min(panels.end * kPanelRows, n_out) - column);
     });
+  }
+
+  /// The task has computed what its queries of KV head `head` attend to. Query heads of a row lie
+  /// side by side: the end of a row, whole rows, a row's beginning.
+  void hand_over(const AttendTask& task, float* gate, int first_row, int head,
+                 const Intermediate& attended) noexcept {
+    for (int query = task.begin; query < task.end;) {
+      const int begin = query % task.group;
+      const int n_heads = std::min(task.group - begin, task.end - query);
+      const int n_rows = n_heads == task.group ? (task.end - query) / task.group : 1;
+      const int column = (head * task.group + begin) * task.d_head;
+      const int end = column + n_heads * task.d_head;
+      if (gate != nullptr)
+        apply_gate(gate, attended, first_row + query / task.group, n_rows, column, end - column);
+      attended.add(kernels_, n_rows, column, end);
+      query += n_rows * n_heads;
+    }
   }
 
   /// Some columns of some rows are multiplied by the sigmoid of the gate, which is used up.

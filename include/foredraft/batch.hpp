@@ -1,0 +1,331 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <foredraft/control/pass_share.hpp>
+#include <foredraft/core/error.hpp>
+#include <foredraft/decoder.hpp>
+
+namespace foredraft::inline v0 {
+
+namespace detail {
+
+/// A call of a decoder that is written turn by turn, whatever its drafter and rule.
+/// @tparam C   caches of the target
+/// @tparam DC  caches of the draft model whose passes texts share
+template <typename C, typename DC>
+class BatchedText {
+ public:
+  virtual ~BatchedText() = default;
+
+  /// Deliver what is final, and take a turn, dropping an earlier one.
+  virtual void begin(Drafting drafting) = 0;
+  virtual std::optional<Request<DC>> draft_request() = 0;
+  virtual void advance(double seconds) = 0;
+  virtual Request<C> request() = 0;
+  /// @param seconds  of the pass that are this text's @param wall  since the turn began
+  virtual void finish(double seconds, double wall) = 0;
+  virtual void drop() noexcept = 0;
+  virtual void fail(std::exception_ptr error) = 0;
+
+  virtual const void* sequence() const noexcept = 0;
+  virtual bool over() const noexcept = 0;
+  virtual bool reads() const noexcept = 0;  ///< its turn is a block of the prompt
+};
+
+template <typename S, typename DC>
+class BatchedTextOf final : public BatchedText<typename S::Cache, DC> {
+  static constexpr bool kSharesDrafts = std::is_same_v<DraftCacheOf<typename S::Drafter>, DC>;
+
+ public:
+  BatchedTextOf(S& sequence, std::shared_ptr<Call> call, std::function<void(const Emitted&)> emit)
+      : sequence_(sequence), call_(std::move(call)), emit_(std::move(emit)) {}
+
+  std::future<Result> result() { return promise_.get_future(); }
+
+  void begin(Drafting drafting) override {
+    drop();
+    const auto record = [this](const Emitted& token) {
+      if (emit_) emit_(token);  // first: what throws must not take a token away from it
+      result_.add(token, call_->options().logprobs >= 0);
+    };
+    sequence_.deliver(record);
+    if (const auto reason = sequence_.take_end(*call_)) return end(*reason);
+    if (call_->cancelled()) return end(FinishReason::kCancelled);
+    if (sequence_.reading()) {
+      reader_.emplace(sequence_, call_);
+    } else {
+      writer_.emplace(sequence_, call_, kSharesDrafts ? drafting : Drafting::kAtOnce);
+    }
+  }
+
+  std::optional<Request<DC>> draft_request() override {
+    if constexpr (kSharesDrafts) {
+      if (writer_) return writer_->draft_request();
+    }
+    return std::nullopt;
+  }
+  void advance(double seconds) override {
+    if constexpr (kSharesDrafts) writer_->advance(seconds);
+  }
+  Request<typename S::Cache> request() override {
+    return reader_ ? reader_->request() : writer_->request();
+  }
+  void finish(double seconds, double wall) override {
+    if (call_->cancelled()) return end(FinishReason::kCancelled);
+    if (reader_) {
+      reader_->finish();
+      call_->stats.seconds.prefill += wall;
+    } else {
+      writer_->finish(seconds);
+      call_->stats.seconds.total += wall;
+    }
+    drop();
+  }
+  void drop() noexcept override {
+    reader_.reset();
+    writer_.reset();
+  }
+  void fail(std::exception_ptr error) override {
+    drop();
+    over_ = true;
+    promise_.set_exception(std::move(error));
+  }
+
+  const void* sequence() const noexcept override { return &sequence_; }
+  bool over() const noexcept override { return over_; }
+  bool reads() const noexcept override { return reader_.has_value(); }
+
+ private:
+  void end(FinishReason reason) {
+    drop();
+    result_.finish_reason = reason;
+    result_.stats = call_->stats;
+    result_.speculation = sequence_.drafter().summary();
+    over_ = true;
+    promise_.set_value(std::move(result_));
+  }
+
+  S& sequence_;
+  std::shared_ptr<Call> call_;
+  std::function<void(const Emitted&)> emit_;
+  std::optional<PromptTurn<S>> reader_;
+  std::optional<Turn<S>> writer_;
+  Result result_;
+  std::promise<Result> promise_;
+  bool over_ = false;
+};
+
+}  // namespace detail
+
+/// Texts of one target that are written together: a step is one pass for the rows of all of them,
+/// drafts and blocks of prompts included. Where a pass of many rows costs little more than one of a
+/// single row, many texts take little more time than one.
+///
+///   Batch batch{target};
+///   auto one = batch.generate(decoder_of_one, prompt_of_one, {.max_tokens = 64});
+///   auto other = batch.generate(decoder_of_other, prompt_of_other);
+///   batch.run();
+///   use(one.get(), other.get());
+///
+/// Each text is the one that its decoder writes alone, if the target is row-exact: whoever else is
+/// there, and whenever they came. Decoders keep their caches, snapshots and drafters; those of a
+/// batch may have different drafters and rules. They, the target and the draft model are referred to
+/// and have to outlive the batch, and a decoder is called by nobody else until its text is over. One
+/// thread at a time.
+///
+/// @tparam C   caches of the target
+/// @tparam DC  caches of the draft model, for those of the drafters that leave its passes to others
+template <typename T, Cache C, Cache DC = C>
+  requires Target<T, C>
+class Batch {
+  using Text = detail::BatchedText<C, DC>;
+  using Clock = std::chrono::steady_clock;
+
+ public:
+  /// Sees each token as soon as it is final.
+  using Emit = std::function<void(const Emitted&)>;
+
+  explicit Batch(T& target) : target_(target) {}
+  /// Texts share the passes of this draft model, too, where their drafters leave them to others
+  /// (SteppedDrafter). No other model may be run by these drafters in steps.
+  template <typename M>
+    requires Target<M, DC>
+  Batch(T& target, M& draft)
+      : target_(target),
+        draft_pass_([&draft](std::span<Request<DC>> requests) { draft.forward(requests); }) {}
+
+  /// As Decoder::generate, and the text is written by the steps that follow.
+  /// @return holds the result, or what the text failed with, when it is over. Where the batch ends
+  ///   before, it is a broken promise
+  /// @errors at once as Decoder::generate for what can be refused; kInvalidOption where the batch
+  ///   writes a text of this decoder
+  template <typename D, typename A>
+  std::future<Result> generate(Decoder<T, C, D, A>& decoder, std::span<const TokenId> prompt,
+                               const Options& options = {}, Emit emit = {}) {
+    check_free(decoder.sequence());
+    return add(decoder.sequence(), decoder.begin(prompt, options), std::move(emit));
+  }
+  /// As Decoder::resume. @errors likewise
+  template <typename D, typename A>
+  std::future<Result> resume(Decoder<T, C, D, A>& decoder, const Options& options = {},
+                             Emit emit = {}) {
+    check_free(decoder.sequence());
+    return add(decoder.sequence(), decoder.go_on(options), std::move(emit));
+  }
+
+  /// Texts that are not over.
+  std::size_t size() const noexcept { return texts_.size(); }
+
+  /// A turn of each text. What fails in a text (its emit, drafter, rule) ends this text alone. Where
+  /// the target's pass throws, no text has changed, and the next step takes the turns again.
+  /// @return whether texts are left
+  /// @errors what the target's pass throws
+  bool step() {
+    try {
+      take_turns();
+    } catch (...) {
+      for (const auto& text : texts_) text->drop();
+      throw;
+    }
+    std::erase_if(texts_, [](const auto& text) { return text->over(); });
+    return !texts_.empty();
+  }
+
+  /// To the end of all texts. @errors as step
+  void run() {
+    while (step()) {
+    }
+  }
+
+ private:
+  /// Rows of prompts in a pass, but for a single block that has more: others wait for what a prompt
+  /// takes.
+  static constexpr int kMostPromptRows = 512;
+
+  template <typename S>
+  void check_free(const S& sequence) const {
+    const auto is = [&](const auto& text) { return text->sequence() == &sequence; };
+    if (std::none_of(texts_.begin(), texts_.end(), is)) return;
+    throw Error(ErrorCode::kInvalidOption, "a decoder whose text the batch is writing",
+                "a decoder for each text", "");
+  }
+
+  template <typename S>
+  std::future<Result> add(S& sequence, std::shared_ptr<Call> call, Emit emit) {
+    auto text =
+        std::make_unique<detail::BatchedTextOf<S, DC>>(sequence, std::move(call), std::move(emit));
+    std::future<Result> result = text->result();
+    texts_.push_back(std::move(text));
+    return result;
+  }
+
+  /// f(text) of each. What it throws is the end of this text alone; who is over leaves the turns.
+  template <typename F>
+  static void each(std::vector<Text*>& turns, F f) {
+    for (Text* text : turns) {
+      try {
+        f(*text);
+      } catch (...) {
+        text->fail(std::current_exception());
+      }
+    }
+    std::erase_if(turns, [](const Text* text) { return text->over(); });
+  }
+
+  /// One pass for all requests. @return the seconds that each of them pays for
+  template <typename R, typename F>
+  static std::vector<double> pass(std::vector<R>& requests, const F& forward, PassShare& share) {
+    int rows = 0;
+    for (const R& request : requests) rows += request.count;
+    const auto start = Clock::now();
+    forward(std::span(requests));
+    const double seconds = seconds_since(start);
+    share.learn(rows, seconds);
+    std::vector<double> parts;
+    for (const R& request : requests) {
+      parts.push_back(share.of(request.count, rows, static_cast<int>(requests.size()), seconds));
+    }
+    return parts;
+  }
+
+  void take_turns() {
+    const auto start = Clock::now();
+    std::vector<Text*> turns = begin();
+    draft(turns);
+    std::vector<Request<C>> requests;
+    each(turns, [&](Text& text) { requests.push_back(text.request()); });
+    if (requests.empty()) return;
+    const auto forward = [this](std::span<Request<C>> all) { target_.forward(all); };
+    const std::vector<double> seconds = pass(requests, forward, passes_);
+    const double* of_text = seconds.data();
+    each(turns, [&](Text& text) { text.finish(*of_text++, seconds_since(start)); });
+  }
+
+  std::vector<Text*> begin() {
+    std::vector<Text*> turns;
+    for (const auto& text : texts_) turns.push_back(text.get());
+    each(turns,
+         [this](Text& text) { text.begin(draft_pass_ ? Drafting::kInSteps : Drafting::kAtOnce); });
+    int prompt_rows = 0;
+    std::erase_if(turns, [&](Text* text) {
+      if (!text->reads()) return false;
+      const int rows = text->request().count;
+      const bool waits = prompt_rows > 0 && prompt_rows + rows > kMostPromptRows;
+      if (waits) text->drop();
+      if (!waits) prompt_rows += rows;
+      return waits;
+    });
+    return turns;
+  }
+
+  /// A pass of the draft model for each level of the drafts that wait for it.
+  void draft(std::vector<Text*>& turns) {
+    for (;;) {
+      std::vector<Text*> drafting;
+      std::vector<Request<DC>> requests;
+      each(turns, [&](Text& text) {
+        const auto request = text.draft_request();
+        if (!request) return;
+        requests.push_back(*request);
+        drafting.push_back(&text);
+      });
+      if (requests.empty()) return;
+      std::vector<double> seconds;
+      try {
+        seconds = pass(requests, draft_pass_, draft_passes_);
+      } catch (...) {
+        // Drafters do not see it. At once they meet it themselves, and a chain drafts without the
+        // model.
+        each(drafting, [](Text& text) { text.begin(Drafting::kAtOnce); });
+        std::erase_if(turns, [](const Text* text) { return text->over(); });
+        return;
+      }
+      const double* of_text = seconds.data();
+      each(drafting, [&](Text& text) { text.advance(*of_text++); });
+    }
+  }
+
+  static double seconds_since(Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+  T& target_;
+  std::function<void(std::span<Request<DC>>)> draft_pass_;
+  std::vector<std::unique_ptr<Text>> texts_;
+  PassShare passes_;
+  PassShare draft_passes_;
+};
+
+}  // namespace foredraft::inline v0
