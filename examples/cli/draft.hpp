@@ -12,6 +12,8 @@ namespace cli {
 class Draft : public LoadedModel {
  public:
   virtual bool on_gpu() const = 0;
+  /// The model itself, for whoever makes its passes; null where it is elsewhere.
+  virtual Model* on_cpu() { return nullptr; }
   /// @errors kOutOfMemory; kVocabularyMismatch; UsageError where it cannot draft as `method` says
   virtual TreeDrafter make_drafter(Models& models, const Method& method) = 0;
 };

@@ -32,14 +32,6 @@ namespace cli {
 
 namespace {
 
-/// -c, or a default with room for the prompt and what is asked for, as far as the model reaches.
-int resolve_context(const GenerateArguments& a, int trained, std::size_t prompt) {
-  if (a.n_ctx > 0) return a.n_ctx;
-  // -n -1 names no number: the default has to do then.
-  const std::int64_t wanted = static_cast<std::int64_t>(prompt) + std::max(1, a.options.max_tokens);
-  return static_cast<int>(std::clamp<std::int64_t>(wanted, default_context(trained), trained));
-}
-
 /// All texts, one behind the other, on stdout. A cancel ends all of them.
 Summary write_texts(Session& session, std::span<const fd::TokenId> prompt,
                     const std::optional<fd::Stats>& read, const RunFacts& facts, TraceFile& trace) {
@@ -106,7 +98,7 @@ int run(GenerateArguments& a) {
   if (!a.raw) chat = chat_template(models.target.tokenizer(), a.chat_format);
   a.options.constraint =
       a.constraint.constraint(models.target.tokenizer(), a.raw ? nullptr : &chat);
-  method.n_ctx = resolve_context(a, models.target.config().n_ctx, prompt.size());
+  method.n_ctx = a.context(models.target.config().n_ctx, prompt.size());
   method.ngrams = read_tables(a.lookup_static, a.lookup_dynamic, models.target.tokenizer());
   a.more_sampling.complete(a.options, models.target.tokenizer());
 

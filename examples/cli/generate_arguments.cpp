@@ -226,6 +226,14 @@ void GenerateArguments::check_sinks(const fd::ModelConfig& config) const {
   }
 }
 
+int GenerateArguments::context(int trained, std::size_t prompt_tokens) const {
+  if (n_ctx > 0) return n_ctx;
+  // -n -1 names no number: the default has to do then.
+  const std::int64_t wanted =
+      static_cast<std::int64_t>(prompt_tokens) + std::max(1, options.max_tokens);
+  return static_cast<int>(std::clamp<std::int64_t>(wanted, default_context(trained), trained));
+}
+
 ModelSettings GenerateArguments::models(const Method& method) const {
   const auto isa = machine.isa();
   return {.target = find_model(model),
@@ -367,9 +375,7 @@ fd::SamplingOptions GenerateArguments::draft_law() const {
 void GenerateArguments::add_to(CLI::App& command) {
   add_model_option(command, model);
   prompt.add_to(command, "the prompt");
-  command.add_flag("--raw", raw,
-                   "no chat format: the prompt as it is, behind BOS where the model asks for it; "
-                   "names of special tokens in it are those tokens, with a chat format, too");
+  add_raw(command);
   add_turns(command);
   add_limits(command);
   add_number(command, "--samples N", samples, 1, 1 << 20,
@@ -393,6 +399,20 @@ void GenerateArguments::add_to(CLI::App& command) {
   add_json_flag(command, json);
 }
 
+void GenerateArguments::add_to_batch(CLI::App& command) {
+  add_model_option(command, model);
+  add_raw(command);
+  add_turns(command);
+  add_limits(command);
+  constraint.add_to(command);
+  add_sampling(command);
+  add_penalties(command);
+  more_sampling.add_to(command, options);
+  add_speculation(command);
+  machine.add_to(command);
+  machine.add_device(command);
+}
+
 void GenerateArguments::add_to_chat(CLI::App& command) {
   // An answer takes what it takes. Set before add_limits(), which tells the default.
   options.max_tokens = -1;
@@ -407,6 +427,12 @@ void GenerateArguments::add_to_chat(CLI::App& command) {
   add_trace(command);
   machine.add_to(command);
   machine.add_device(command);
+}
+
+void GenerateArguments::add_raw(CLI::App& command) {
+  command.add_flag("--raw", raw,
+                   "no chat format: the prompt as it is, behind BOS where the model asks for it; "
+                   "names of special tokens in it are those tokens, with a chat format, too");
 }
 
 void GenerateArguments::add_trace(CLI::App& command) {

@@ -61,6 +61,8 @@ struct GenerateArguments {
   fd::Options options;  ///< complete behind resolve()
 
   void add_to(CLI::App& command);
+  /// What all prompts of a file are told.
+  void add_to_batch(CLI::App& command);
   /// What a conversation is told as well: all but the prompt and what is done with the text.
   void add_to_chat(CLI::App& command);
 
@@ -72,12 +74,16 @@ struct GenerateArguments {
   /// @errors UsageError, kIo where there is no such model
   ModelSettings models(const Method& method) const;
 
+  /// -c, or a default with room for the prompt and what is asked for, as far as the model reaches.
+  int context(int trained, std::size_t prompt_tokens) const;
+
   bool draft_on_gpu() const { return draft_device && *draft_device != kDevices[0]; }
   /// Whether --keep-packed is about the draft model, too.
   bool maps_draft() const { return machine.keep_packed && !draft_on_gpu(); }
 
  private:
   void add_trace(CLI::App& command);
+  void add_raw(CLI::App& command);
   void add_turns(CLI::App& command);
   void add_limits(CLI::App& command);
   void add_caches(CLI::App& command);

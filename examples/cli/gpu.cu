@@ -14,6 +14,7 @@
 #include "passes_in.hpp"
 #include "session_in.hpp"
 #include "target.hpp"
+#include "together_in.hpp"
 #include "usage.hpp"
 
 namespace cli {
@@ -54,18 +55,30 @@ class GpuTarget final : public GpuModelAs<Target> {
   using GpuModelAs::GpuModelAs;
 
   std::unique_ptr<Session> make_session(Models& models, const Method& method) override {
-    // All that a text takes of the processor's memory: the target's cache is on the GPU.
-    if (const double bytes = draft_cache_bytes(models, method); bytes > 0) {
-      require_memory(bytes, "the draft model's context", "a smaller context (-c)");
-    }
-    GpuCache cache(with_sinks(with_formats(model.shape(), method.cache), method.sinks),
-                   method.n_ctx);
-    return session_over(model, std::move(cache), models, method);
+    require_draft_memory(models, method, 1);
+    return session_over(model, make_cache(method), models, method);
+  }
+
+  std::unique_ptr<Together> make_together(Models& models, const Method& method,
+                                          int writers) override {
+    require_draft_memory(models, method, writers);
+    return together_over(model, [&] { return make_cache(method); }, models, method, writers);
   }
 
   std::unique_ptr<Passes> make_passes(int n_ctx, int rows) override {
     return std::make_unique<PassesIn<GpuModel, GpuCache>>(model,
                                                           GpuCache(model.shape(), n_ctx, rows));
+  }
+
+ private:
+  GpuCache make_cache(const Method& method) const {
+    return GpuCache(with_sinks(with_formats(model.shape(), method.cache), method.sinks),
+                    method.n_ctx);
+  }
+  /// All that texts take of the processor's memory: the target's caches are on the GPU.
+  static void require_draft_memory(const Models& models, const Method& method, int texts) {
+    if (const double bytes = texts * draft_cache_bytes(models, method); bytes > 0)
+      require_memory(bytes, "the draft model's context", "a smaller context (-c)");
   }
 };
 

@@ -32,6 +32,7 @@ int run(int argc, char** argv) {
       "python3 examples/fetch_model.py --list shows some.");
   cli::Action action;
   cli::add_generate(app, action);
+  cli::add_batch(app, action);
   cli::add_chat(app, action);
   cli::add_inspect(app, action);
   cli::add_tokenize(app, action);

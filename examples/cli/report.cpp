@@ -21,7 +21,7 @@ std::size_t deepest(const fd::Stats& stats) {
   return depth;
 }
 
-Json stats_to_json(const fd::Stats& stats, double load_seconds) {
+Json stats_to_json(const fd::Stats& stats) {
   const auto depth = static_cast<std::ptrdiff_t>(deepest(stats));
   const fd::Seconds& s = stats.seconds;
   const auto per_position = [&](const auto& values) {
@@ -44,8 +44,7 @@ Json stats_to_json(const fd::Stats& stats, double load_seconds) {
       {"drafted_per_position", per_position(stats.drafted_per_position)},
       {"accepted_per_position", per_position(stats.accepted_per_position)},
       {"seconds",
-       {{"load", finite(load_seconds)},
-        {"prefill", finite(s.prefill)},
+       {{"prefill", finite(s.prefill)},
         {"draft", finite(s.draft)},
         {"verify", finite(s.verify)},
         {"accept", finite(s.accept)},
@@ -100,18 +99,24 @@ Json reports_to_json(Session& session) {
 
 }  // namespace
 
-Json to_json(const fd::Result& result, std::uint64_t seed, const RunFacts& facts,
-             Session& session) {
-  const auto& [asked, method, models] = facts;
+Json to_json(const fd::Result& result) {
   Json object = {
-      {"seed", seed},
       {"tokens", result.tokens},
       {"text", result.text},
       {"from_draft", result.from_draft},
       {"finish_reason", std::string(fd::name_of(result.finish_reason))},
   };
+  object["stats"] = stats_to_json(result.stats);
+  return object;
+}
+
+Json to_json(const fd::Result& result, std::uint64_t seed, const RunFacts& facts,
+             Session& session) {
+  const auto& [asked, method, models] = facts;
+  Json object{{"seed", seed}};
+  object.update(to_json(result));
   if (asked.options.logprobs >= 0) object["logprobs"] = logprobs_to_json(result);
-  object["stats"] = stats_to_json(result.stats, models.load_seconds);
+  object["stats"]["seconds"]["load"] = finite(models.load_seconds);
   object["stats"]["drafters"] = lines_of(result.speculation);
   object["stats"]["by_drafter"] = reports_to_json(session);
   Json& settings = object["settings"] = {

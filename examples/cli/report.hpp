@@ -21,6 +21,9 @@ struct RunFacts {
   const Models& models;
 };
 
+/// What is said of a text wherever it is printed.
+Json to_json(const fd::Result& result);
+
 /// The object that `generate --json` prints for a text.
 /// @param session  that wrote it
 Json to_json(const fd::Result& result, std::uint64_t seed, const RunFacts& facts, Session& session);

@@ -8,6 +8,7 @@
 #include "passes_in.hpp"
 #include "session_in.hpp"
 #include "target.hpp"
+#include "together_in.hpp"
 
 namespace cli {
 
@@ -20,13 +21,19 @@ class CpuTarget final : public ModelOn<Model, Target> {
   std::string arithmetic() const override { return isa_; }
 
   std::unique_ptr<Session> make_session(Models& models, const Method& method) override {
-    const fd::CacheShape shape =
-        with_sinks(with_formats(model.shape(), method.cache), method.sinks);
     // Looked at when the models were loaded, too, but there the context was known only with -c.
-    require_memory(Cache::full_bytes(shape, method.n_ctx) + draft_cache_bytes(models, method),
-                   "a context of " + std::to_string(method.n_ctx),
+    require_memory(bytes(models, method), "a context of " + std::to_string(method.n_ctx),
                    "a smaller context (-c), or fewer tokens (-n)");
-    return session_over(model, Cache(shape, method.n_ctx), models, method);
+    return session_over(model, make_cache(method), models, method);
+  }
+
+  std::unique_ptr<Together> make_together(Models& models, const Method& method,
+                                          int writers) override {
+    require_memory(writers * bytes(models, method),
+                   "contexts of " + std::to_string(method.n_ctx) + " for " +
+                       std::to_string(writers) + " texts at once",
+                   "fewer at once (--parallel), a smaller context (-c), or fewer tokens (-n)");
+    return together_over(model, [&] { return make_cache(method); }, models, method, writers);
   }
 
   std::unique_ptr<Passes> make_passes(int n_ctx, int rows) override {
@@ -34,6 +41,15 @@ class CpuTarget final : public ModelOn<Model, Target> {
   }
 
  private:
+  fd::CacheShape shape_for(const Method& method) const {
+    return with_sinks(with_formats(model.shape(), method.cache), method.sinks);
+  }
+  Cache make_cache(const Method& method) const { return Cache(shape_for(method), method.n_ctx); }
+  /// Of the caches of a text.
+  double bytes(const Models& models, const Method& method) const {
+    return Cache::full_bytes(shape_for(method), method.n_ctx) + draft_cache_bytes(models, method);
+  }
+
   std::string isa_;
 };
 

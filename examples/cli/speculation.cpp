@@ -41,6 +41,7 @@ class CpuDraft final : public ModelOn<Model, Draft> {
 
   std::string arithmetic() const override { return isa_; }
   bool on_gpu() const override { return false; }
+  Model* on_cpu() override { return &model; }
 
   TreeDrafter make_drafter(Models& models, const Method& method) override {
     Cache cache(with_formats(model.shape(), method.draft_cache),

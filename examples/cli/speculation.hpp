@@ -26,7 +26,8 @@ namespace cli {
 struct Method;
 struct Models;
 
-using TreeDrafter = fd::AnyDrafter<fd::Shape::kTree>;
+/// A draft model on the processor leaves its passes to whoever has several texts.
+using TreeDrafter = fd::AnyDrafter<fd::Shape::kTree, Cache>;
 
 /// What drafters that match n-grams are told; absent: the drafter's own default.
 struct NgramSizes {

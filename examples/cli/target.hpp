@@ -17,6 +17,7 @@ namespace cli {
 class Draft;
 class Passes;
 class Session;
+class Together;
 struct Method;
 struct Models;
 
@@ -37,6 +38,9 @@ class Target : public LoadedModel {
  public:
   /// @errors what the cache and the drafters throw
   virtual std::unique_ptr<Session> make_session(Models& models, const Method& method) = 0;
+  /// Writers that share passes. @errors likewise
+  virtual std::unique_ptr<Together> make_together(Models& models, const Method& method,
+                                                  int writers) = 0;
   /// Over a cache of their own. @param rows  of a pass at most. @errors what the cache throws
   virtual std::unique_ptr<Passes> make_passes(int n_ctx, int rows) = 0;
 };
