@@ -244,22 +244,6 @@ class Batch {
     std::erase_if(turns, [](const Text* text) { return text->over(); });
   }
 
-  /// One pass for all requests. @return the seconds that each of them pays for
-  template <typename R, typename F>
-  static std::vector<double> pass(std::vector<R>& requests, const F& forward, PassShare& share) {
-    int rows = 0;
-    for (const R& request : requests) rows += request.count;
-    const auto start = Clock::now();
-    forward(std::span(requests));
-    const double seconds = seconds_since(start);
-    share.learn(rows, seconds);
-    std::vector<double> parts;
-    for (const R& request : requests) {
-      parts.push_back(share.of(request.count, rows, static_cast<int>(requests.size()), seconds));
-    }
-    return parts;
-  }
-
   void take_turns() {
     const auto start = Clock::now();
     std::vector<Text*> turns = begin();
@@ -267,10 +251,31 @@ class Batch {
     std::vector<Request<C>> requests;
     each(turns, [&](Text& text) { requests.push_back(text.request()); });
     if (requests.empty()) return;
-    const auto forward = [this](std::span<Request<C>> all) { target_.forward(all); };
-    const std::vector<double> seconds = pass(requests, forward, passes_);
-    const double* of_text = seconds.data();
-    each(turns, [&](Text& text) { text.finish(*of_text++, seconds_since(start)); });
+    int rows = 0, prompt_rows = 0, writers = 0;
+    for (std::size_t i = 0; i < turns.size(); ++i) {
+      if (turns[i]->reads()) {
+        prompt_rows += requests[i].count;
+      } else {
+        rows += requests[i].count;
+        ++writers;
+      }
+    }
+    const auto begin_of_pass = Clock::now();
+    target_.forward(std::span(requests));
+    double seconds = seconds_since(begin_of_pass);
+    // Those who write pay what they would without the prompts: these come and go, and rows by the
+    // hundred cost more than a few do.
+    if (prompt_rows > 0) {
+      seconds = passes_.expected(rows).value_or(seconds * rows / (rows + prompt_rows));
+    } else {
+      passes_.learn(rows, seconds);
+    }
+    auto request = requests.begin();
+    each(turns, [&](Text& text) {
+      const int count = request++->count;
+      text.finish(text.reads() ? 0 : passes_.of(count, rows, writers, seconds),
+                  seconds_since(start));
+    });
   }
 
   std::vector<Text*> begin() {
@@ -302,9 +307,11 @@ class Batch {
         drafting.push_back(&text);
       });
       if (requests.empty()) return;
-      std::vector<double> seconds;
+      int rows = 0;
+      for (const auto& request : requests) rows += request.count;
+      const auto start = Clock::now();
       try {
-        seconds = pass(requests, draft_pass_, draft_passes_);
+        draft_pass_(requests);
       } catch (...) {
         // Drafters do not see it. At once they meet it themselves, and a chain drafts without the
         // model.
@@ -312,8 +319,13 @@ class Batch {
         std::erase_if(turns, [](const Text* text) { return text->over(); });
         return;
       }
-      const double* of_text = seconds.data();
-      each(drafting, [&](Text& text) { text.advance(*of_text++); });
+      const double seconds = seconds_since(start);
+      draft_passes_.learn(rows, seconds);
+      const int texts = static_cast<int>(drafting.size());
+      auto request = requests.begin();
+      each(drafting, [&](Text& text) {
+        text.advance(draft_passes_.of(request++->count, rows, texts, seconds));
+      });
     }
   }
 

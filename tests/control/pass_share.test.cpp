@@ -27,12 +27,14 @@ TEST_CASE("nothing known: equal parts") {
   const fd::PassShare share;
   CHECK(share.of(1, 10, 2, 6.0) == Approx(3.0));
   CHECK(share.of(9, 10, 2, 6.0) == Approx(3.0));
+  CHECK(!share.expected(3));
 }
 
 TEST_CASE("passes that are alike say nothing of rows") {
   fd::PassShare share;
   for (int i = 0; i < 100; ++i) share.learn(8, 0.1);
   CHECK(share.of(7, 8, 2, 0.1) == Approx(0.05));
+  CHECK(*share.expected(3) == Approx(0.1));
 }
 
 TEST_CASE("what rows cost is paid by rows, the rest by texts") {
@@ -41,6 +43,7 @@ TEST_CASE("what rows cost is paid by rows, the rest by texts") {
   CHECK(share.of(1, 10, 4, 2.0) == Approx(0.35));
   CHECK(share.of(7, 10, 4, 2.0) == Approx(0.95));
   CHECK(share.of(1, 10, 4, 2.0) * 3 + share.of(7, 10, 4, 2.0) == Approx(2.0));
+  CHECK(*share.expected(25) == Approx(3.5));
 }
 
 TEST_CASE("rows that cost nothing, rows that cost all, and clocks that say nonsense") {
@@ -50,6 +53,8 @@ TEST_CASE("rows that cost nothing, rows that cost all, and clocks that say nonse
   CHECK(known({.fixed = 5.0, .row = -0.1}).of(9, 10, 2, 1.0) == Approx(0.5));
   // Less than nothing for a pass without rows: as if rows cost all.
   CHECK(known({.fixed = -0.05, .row = 0.1}).of(9, 10, 2, 1.0) == Approx(0.9));
+  CHECK(*known({.fixed = 0.0, .row = 0.1}).expected(30) == Approx(3.0));
+  CHECK(*known({.fixed = 5.0, .row = -0.1}).expected(1000) > 0);
   fd::PassShare share = known({.fixed = 1.0, .row = 0.1});
   share.learn(0, 5.0);
   share.learn(5, 0.0);

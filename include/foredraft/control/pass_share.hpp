@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 namespace foredraft::inline v0 {
 
 /// What each of several texts pays for a pass that they share.
@@ -22,25 +24,39 @@ class PassShare {
     products_ = kKeep * products_ + x * seconds;
   }
 
+  /// What a pass of so many rows should take; nothing where no pass was learned.
+  std::optional<double> expected(int rows) const noexcept {
+    if (weight_ == 0) return std::nullopt;
+    const Line known = line();
+    return known.fixed + known.by_row * rows;
+  }
+
   /// @param rows  of the text, in a pass of `all_rows` by `texts` texts that took `seconds`
   /// @return its part; those of all texts add up to `seconds`
   double of(int rows, int all_rows, int texts, double seconds) const noexcept {
-    const double by_rows = part_by_rows(all_rows);
+    const Line known = line();
+    const double all = known.fixed + known.by_row * all_rows;
+    const double by_rows = all > 0 ? known.by_row * all_rows / all : 0;
     return seconds * ((1 - by_rows) / texts + by_rows * rows / all_rows);
   }
 
  private:
   static constexpr double kKeep = 0.95;  // of what is known, at each pass
 
-  /// How much of a pass of so many rows its rows take, 0 .. 1. Passes that were alike say nothing of
-  /// it: then none.
-  double part_by_rows(int rows) const noexcept {
+  struct Line {
+    double fixed = 0, by_row = 0;  // neither below 0
+  };
+
+  /// Passes that were alike say nothing of rows: as if these cost nothing.
+  Line line() const noexcept {
+    if (weight_ == 0) return {};
+    const Line flat{.fixed = seconds_ / weight_};
     const double spread = weight_ * squares_ - rows_ * rows_;
-    if (!(spread > 1e-9 * squares_ * weight_)) return 0;
+    if (!(spread > 1e-9 * squares_ * weight_)) return flat;
     const double slope = (weight_ * products_ - rows_ * seconds_) / spread;
     const double fixed = (seconds_ - slope * rows_) / weight_;
-    if (!(slope > 0)) return 0;
-    return fixed > 0 ? slope * rows / (fixed + slope * rows) : 1;
+    if (!(slope > 0)) return flat;
+    return fixed > 0 ? Line{fixed, slope} : Line{0, seconds_ / rows_};
   }
 
   // Sums over the passes so far.
