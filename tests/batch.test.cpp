@@ -120,6 +120,29 @@ TEST_CASE("texts of a batch are those written alone, in fewer passes") {
   }
 }
 
+TEST_CASE("a pass of the draft model serves the drafts of all texts") {
+  toy::Target target(11, 0, 6.0), draft(11, 2, 6.0);
+  const auto passes_of = [&](Batch batch, int texts) {
+    using Drafted = fd::Decoder<toy::Target, toy::TokenCache,
+                                fd::ModelDrafter<toy::Target, toy::TokenCache>, fd::Greedy>;
+    std::deque<Drafted> decoders;
+    std::vector<std::future<fd::Result>> results;
+    for (int i = 0; i < texts; ++i) {
+      decoders.emplace_back(target, toy::TokenCache(300),
+                            fd::ModelDrafter{draft, toy::TokenCache(300), {}}, fd::Greedy{});
+      results.push_back(
+          batch.generate(decoders.back(), prompt(9), {.max_tokens = 40, .n_draft = 4}));
+    }
+    draft.passes = 0;
+    batch.run();
+    for (auto& result : results) CHECK(result.get().stats.accepted > 0);
+    return draft.passes;
+  };
+  const int alone = passes_of(Batch(target, draft), 1);
+  CHECK(passes_of(Batch(target, draft), 3) == alone);
+  CHECK(passes_of(Batch(target), 3) == 3 * alone);
+}
+
 TEST_CASE("texts come and go") {
   toy::Target target(11, 0, 6.0);
   std::deque<decltype(decoder(target, fd::NoDraft{}, fd::Greedy{}))> decoders;

@@ -340,4 +340,11 @@ class Batch {
   PassShare draft_passes_;
 };
 
+/// Of a model, with the caches that it makes.
+template <typename T>
+Batch(T& target) -> Batch<T, decltype(target.make_cache())>;
+template <typename T, typename M>
+Batch(T& target, M& draft)
+    -> Batch<T, decltype(target.make_cache()), decltype(draft.make_cache())>;
+
 }  // namespace foredraft::inline v0
