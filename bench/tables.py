@@ -672,6 +672,19 @@ def second_turn(results):
     return source(results, "second-turn-*.json", found) + "\n\n" + table(head, rows)
 
 
+def batch(results):
+    """Tokens/s of many prompts by the number of texts that are written at once."""
+    found = measured.load(results, "batch")
+    parts = [source(results, "batch-*.json", found)] if found else []
+    for model, result in found.items():
+        head = [f"{model}, tokens/s"] + [f"{n} at once" for n in result["at_once"]]
+        rows = [[name, *(number(way[str(n)]["tokens_per_second"]["median"]) for n in result["at_once"])]
+                for name, way in result["ways"].items()]
+        parts.append(table(head, rows))
+        parts.append(f"{result['prompts']} prompts of {result['prompt_tokens']} tokens in all. Draft: {result['draft']}.")
+    return "\n\n".join(parts)
+
+
 def masks(results):
     """What masks of grammars cost: the first of a schema, and those of answers."""
     path = results / "masks.json"
@@ -742,7 +755,7 @@ def plain(results):
 TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmul": matmul, "operators": operators,
           "loading": loading, "perplexity": perplexity, "answers": answers,
           "constrained": constrained, "masks": masks, "proposals": proposals, "recurrent": recurrent, "plain": plain,
-          "second_turn": second_turn, "gpu": gpu, "gpu_chains": gpu_chains}
+          "second_turn": second_turn, "batch": batch, "gpu": gpu, "gpu_chains": gpu_chains}
 OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "xsimd": xsimd, "cache_formats": cache_formats,
                    "long_context": long_context, "trees": trees, "simulated": simulated,
                    "gpu_plan": gpu_plan}
