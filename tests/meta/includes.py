@@ -47,6 +47,7 @@ NAMES = {
     "locale": "locale",
     "map": "map erase_if",
     "memory": """addressof make_shared make_unique shared_ptr uninitialized_value_construct_n unique_ptr weak_ptr""",
+    "future": "future future_error future_status promise",
     "mutex": "lock_guard mutex try_to_lock unique_lock",
     "new": "align_val_t bad_alloc nothrow",
     "numbers": "numbers",
