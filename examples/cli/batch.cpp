@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <future>
 #include <iostream>
 #include <memory>
@@ -32,18 +34,6 @@ struct Arguments {
   int parallel = 8;
 };
 
-/// What one text at a time has a use for. @errors UsageError
-void check_together(const GenerateArguments& a) {
-  for (const auto& [option, given] :
-       {std::pair{"--context-shift", a.context_shift}, std::pair{"--spec-state", !a.state.empty()},
-        std::pair{"--spec-memory", !a.memory.empty()},
-        std::pair{"--lookup-cache-dynamic", !a.lookup_dynamic.empty()}}) {
-    if (given)
-      throw UsageError(std::string(option) + " with several texts at once", "one text at a time",
-                       "leave it out, or use generate");
-  }
-}
-
 /// All prompts of a file, some of them at once. The lines come in the order of the file.
 class Answers {
  public:
@@ -59,22 +49,28 @@ class Answers {
     const auto start = Clock::now();
     for (;;) {
       for (std::size_t i = 0; i < writers_.size(); ++i) take_next(static_cast<int>(i));
-      if (std::ranges::none_of(writers_, [](const Writer& w) { return w.text.valid(); })) break;
-      together_.step();
-      for (Writer& writer : writers_) collect(writer);
       print();
+      if (std::ranges::none_of(writers_, [](const Writer& w) { return w.text.valid(); })) break;
+      try {
+        together_.step();
+      } catch (...) {
+        print_all();
+        throw;
+      }
+      for (Writer& writer : writers_) collect(writer);
     }
     seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
   }
 
-  bool cancelled() const noexcept { return cancelled_; }
+  /// Some prompts have no answer, or not all of it.
+  bool cancelled() const noexcept { return cancelled_ || next_ < prompts_.size(); }
   int failed() const noexcept { return failed_; }
 
   /// The lines below the texts.
   std::string summary(const Models& models) const {
     std::string text = formatted("prompts: %zu of %zu, %lld tokens\n", printed_, prompts_.size(),
                                  static_cast<long long>(stats_.prompt_tokens));
-    text += formatted("decode: %lld tokens, %zu texts at once, %.1f s in all: %.1f t/s\n",
+    text += formatted("decode: %lld tokens, %zu texts at once, %.3f s in all: %.1f t/s\n",
                       static_cast<long long>(stats_.emitted), writers_.size(), seconds_,
                       static_cast<double>(stats_.emitted) / std::max(seconds_, 1e-9));
     if (stats_.drafted > 0) {
@@ -96,9 +92,16 @@ class Answers {
   };
 
   /// A prompt that cannot be answered has a line that says so, and the others go on.
-  void fail(std::size_t prompt, const fd::Error& error) {
+  void fail(std::size_t prompt, const std::exception& error) {
     ++failed_;
-    lines_[prompt] = {{"index", prompt}, {"error", error.what()}};
+    keep(prompt, {{"error", error.what()}});
+  }
+
+  void keep(std::size_t prompt, const Json& answer) {
+    Json line{{"index", prompt}};
+    line.update(answer);
+    lines_[prompt] = std::move(line);
+    prompts_[prompt] = {};
   }
 
   /// Give the writer a prompt, if it has none and there is one.
@@ -108,7 +111,7 @@ class Answers {
       writer.prompt = next_++;
       try {
         writer.text = together_.generate(i, prompts_[writer.prompt], options_);
-      } catch (const fd::Error& error) {
+      } catch (const std::exception& error) {
         fail(writer.prompt, error);
       }
     }
@@ -123,24 +126,35 @@ class Answers {
       const fd::Result result = writer.text.get();
       stats_ += result.stats;
       cancelled_ |= result.finish_reason == fd::FinishReason::kCancelled;
-      Json line{{"index", writer.prompt}};
-      line.update(to_json(result));
-      lines_[writer.prompt] = std::move(line);
-    } catch (const fd::Error& error) {
+      keep(writer.prompt, to_json(result));
+    } catch (const std::exception& error) {
       fail(writer.prompt, error);
     }
   }
 
+  /// Lines before which all are printed.
   void print() {
-    for (; printed_ < lines_.size() && lines_[printed_]; ++printed_) print_json(*lines_[printed_]);
+    for (; first_ < lines_.size() && lines_[first_]; ++first_) print(lines_[first_]);
+  }
+  /// And the others: somebody may go on from there.
+  void print_all() {
+    for (std::optional<Json>& line : lines_) {
+      if (line) print(line);
+    }
+  }
+  void print(std::optional<Json>& line) {
+    print_json(*line);
+    line.reset();
+    ++printed_;
   }
 
   Together& together_;
   std::vector<std::vector<fd::TokenId>> prompts_;
-  std::vector<std::optional<Json>> lines_;  // [prompts]
+  std::vector<std::optional<Json>> lines_;  // [prompts]; those that wait for one before them
   std::vector<Writer> writers_;
   fd::Options options_;
   std::size_t next_ = 0;     // prompt that waits
+  std::size_t first_ = 0;    // line that is not printed
   std::size_t printed_ = 0;  // lines
   int failed_ = 0;
   bool cancelled_ = false;
@@ -150,7 +164,6 @@ class Answers {
 
 int run(Arguments& asked) {
   GenerateArguments& a = asked.generate;
-  check_together(a);
   Method method = a.resolve();
   const ModelSettings settings = a.models(method);
   std::vector<std::string> texts = read_prompts(asked.file);
@@ -188,7 +201,7 @@ int run(Arguments& asked) {
 void add_batch(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "batch",
-      "Answer all prompts of a file, several at once in passes that they share: each text is the "
+      "Answer all prompts of a file, several at once in passes that they share. Each text is the "
       "one "
       "that 'generate' writes. One JSON object a line, in the order of the prompts.");
   const auto a = std::make_shared<Arguments>();

@@ -378,6 +378,7 @@ void GenerateArguments::add_to(CLI::App& command) {
   add_raw(command);
   add_turns(command);
   add_limits(command);
+  add_shift(command);
   add_number(command, "--samples N", samples, 1, 1 << 20,
              "N texts with the seeds SEED, SEED + 1, ... behind one prompt, which is read once; "
              "with --json one object a line [1]");
@@ -390,6 +391,7 @@ void GenerateArguments::add_to(CLI::App& command) {
   add_penalties(command);
   more_sampling.add_to(command, options);
   add_speculation(command);
+  add_learned_files(command);
   add_trace(command);
   require_text(add_value(command, "--prompt-cache FILE", prompt_cache,
                          "what was computed for the prompt: read where it exists, so that only "
@@ -419,11 +421,13 @@ void GenerateArguments::add_to_chat(CLI::App& command) {
   add_model_option(command, model);
   add_turns(command);
   add_limits(command);
+  add_shift(command);
   constraint.add_to(command);
   add_sampling(command);
   add_penalties(command);
   more_sampling.add_to(command, options);
   add_speculation(command);
+  add_learned_files(command);
   add_trace(command);
   machine.add_to(command);
   machine.add_device(command);
@@ -455,6 +459,9 @@ void GenerateArguments::add_limits(CLI::App& command) {
              "context in tokens; 0: 4096 at most, more if prompt and -n need it [0]");
   add_caches(command);
   command.add_flag("--ignore-eos", options.ignore_end, "go on after an end token");
+}
+
+void GenerateArguments::add_shift(CLI::App& command) {
   command.add_flag("--context-shift", context_shift,
                    "where the context is full, keep its first tokens and the newest half of the "
                    "others, read them again and go on; the text is another than with a longer "
@@ -545,7 +552,7 @@ void GenerateArguments::add_speculation(CLI::App& command) {
       add_value(command, "--spec-layers LIST", layers,
                 "layers of the target that draft under --spec-type self, such as 0-7,20-27 "
                 "[all but the second quarter]"));
-  add_learned_files(command);
+  add_static_ngrams(command);
 }
 
 void GenerateArguments::add_draft_model(CLI::App& command) {
@@ -579,6 +586,12 @@ void GenerateArguments::add_ngram_sizes(CLI::App& command) {
              "times that a match must have occurred before ngram-map-k4v drafts from it [1]");
 }
 
+void GenerateArguments::add_static_ngrams(CLI::App& command) {
+  require_text(add_value(command, "--lookup-cache-static FILE", lookup_static,
+                         "pairs of tokens of a corpus, which 'foredraft ngram build' counted; for "
+                         "ngram-cache"));
+}
+
 void GenerateArguments::add_learned_files(CLI::App& command) {
   std::string remembering;
   for (const DrafterKind& kind : drafters()) {
@@ -589,9 +602,6 @@ void GenerateArguments::add_learned_files(CLI::App& command) {
                          "exists, and written behind the last text"));
   require_text(add_value(command, "--spec-memory FOLDER", memory,
                          "what drafters learn from the texts, likewise: " + remembering));
-  require_text(add_value(command, "--lookup-cache-static FILE", lookup_static,
-                         "pairs of tokens of a corpus, which 'foredraft ngram build' counted; for "
-                         "ngram-cache"));
   require_text(
       add_value(command, "--lookup-cache-dynamic FILE", lookup_dynamic,
                 "what ngram-cache learns from the texts: read where it exists, and written "

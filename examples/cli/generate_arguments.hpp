@@ -86,12 +86,14 @@ struct GenerateArguments {
   void add_raw(CLI::App& command);
   void add_turns(CLI::App& command);
   void add_limits(CLI::App& command);
+  void add_shift(CLI::App& command);
   void add_caches(CLI::App& command);
   void add_sampling(CLI::App& command);
   void add_penalties(CLI::App& command);
   void add_speculation(CLI::App& command);
   void add_draft_model(CLI::App& command);
   void add_ngram_sizes(CLI::App& command);
+  void add_static_ngrams(CLI::App& command);
   void add_learned_files(CLI::App& command);
   std::string chosen_speculation() const;
   void check_tree(const Method& method) const;

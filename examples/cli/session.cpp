@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include <foredraft/core/draft_tree.hpp>
+
 #include "cache_format.hpp"
 #include "draft.hpp"
 #include "memory.hpp"
@@ -29,7 +31,9 @@ class CpuTarget final : public ModelOn<Model, Target> {
 
   std::unique_ptr<Together> make_together(Models& models, const Method& method,
                                           int writers) override {
-    require_memory(writers * bytes(models, method),
+    // And a verification of each may ask for the logits of every node.
+    const double logits = 4.0 * fd::DraftTree::kMaxNodes * model.vocab_size();
+    require_memory(writers * (bytes(models, method) + logits),
                    "contexts of " + std::to_string(method.n_ctx) + " for " +
                        std::to_string(writers) + " texts at once",
                    "fewer at once (--parallel), a smaller context (-c), or fewer tokens (-n)");

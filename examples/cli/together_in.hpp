@@ -1,7 +1,9 @@
 #pragma once
 
 #include <deque>
+#include <future>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include <foredraft/batch.hpp>

@@ -29,23 +29,29 @@ class BatchedText {
  public:
   virtual ~BatchedText() = default;
 
-  /// Deliver what is final, and take a turn, dropping an earlier one.
-  virtual void begin(Drafting drafting) = 0;
+  using Clock = std::chrono::steady_clock;
+
+  /// The prompt is not read yet.
+  virtual bool reading() const = 0;
+  /// Take a turn, or end. @param step  when the step began
+  virtual void begin(Drafting drafting, Clock::time_point step) = 0;
   virtual std::optional<Request<DC>> draft_request() = 0;
   virtual void advance(double seconds) = 0;
   virtual Request<C> request() = 0;
-  /// @param seconds  of the pass that are this text's @param wall  since the turn began
-  virtual void finish(double seconds, double wall) = 0;
+  /// @param seconds  of the pass that are this text's
+  virtual void finish(double seconds) = 0;
   virtual void drop() noexcept = 0;
   virtual void fail(std::exception_ptr error) = 0;
 
   virtual const void* sequence() const noexcept = 0;
   virtual bool over() const noexcept = 0;
+  virtual bool has_turn() const noexcept = 0;
   virtual bool reads() const noexcept = 0;  ///< its turn is a block of the prompt
 };
 
 template <typename S, typename DC>
 class BatchedTextOf final : public BatchedText<typename S::Cache, DC> {
+  using Clock = std::chrono::steady_clock;
   static constexpr bool kSharesDrafts = std::is_same_v<DraftCacheOf<typename S::Drafter>, DC>;
 
  public:
@@ -54,20 +60,29 @@ class BatchedTextOf final : public BatchedText<typename S::Cache, DC> {
 
   std::future<Result> result() { return promise_.get_future(); }
 
-  void begin(Drafting drafting) override {
+  bool reading() const override { return sequence_.reading(); }
+
+  // In the order of prefill() and generate().
+  void begin(Drafting drafting, Clock::time_point step) override {
     drop();
+    step_ = step;
+    if (sequence_.reading()) {
+      if (call_->cancelled()) return end(FinishReason::kCancelled);
+      reader_.emplace(sequence_, call_);
+      return;
+    }
     const auto record = [this](const Emitted& token) {
       if (emit_) emit_(token);  // first: what throws must not take a token away from it
       result_.add(token, call_->options().logprobs >= 0);
     };
     sequence_.deliver(record);
-    if (const auto reason = sequence_.take_end(*call_)) return end(*reason);
-    if (call_->cancelled()) return end(FinishReason::kCancelled);
-    if (sequence_.reading()) {
-      reader_.emplace(sequence_, call_);
-    } else {
-      writer_.emplace(sequence_, call_, kSharesDrafts ? drafting : Drafting::kAtOnce);
+    auto reason = sequence_.take_end(*call_);
+    if (!reason && call_->cancelled()) reason = FinishReason::kCancelled;
+    if (reason) {
+      call_->stats.seconds.total += seconds_of_step();
+      return end(*reason);
     }
+    writer_.emplace(sequence_, call_, kSharesDrafts ? drafting : Drafting::kAtOnce);
   }
 
   std::optional<Request<DC>> draft_request() override {
@@ -82,14 +97,18 @@ class BatchedTextOf final : public BatchedText<typename S::Cache, DC> {
   Request<typename S::Cache> request() override {
     return reader_ ? reader_->request() : writer_->request();
   }
-  void finish(double seconds, double wall) override {
-    if (call_->cancelled()) return end(FinishReason::kCancelled);
+  void finish(double seconds) override {
+    Seconds& sum = call_->stats.seconds;
     if (reader_) {
       reader_->finish();
-      call_->stats.seconds.prefill += wall;
+      sum.prefill += seconds_of_step();
+    } else if (call_->cancelled()) {
+      sum.verify += seconds;
+      sum.total += seconds_of_step();
+      return end(FinishReason::kCancelled);
     } else {
       writer_->finish(seconds);
-      call_->stats.seconds.total += wall;
+      sum.total += seconds_of_step();
     }
     drop();
   }
@@ -105,9 +124,14 @@ class BatchedTextOf final : public BatchedText<typename S::Cache, DC> {
 
   const void* sequence() const noexcept override { return &sequence_; }
   bool over() const noexcept override { return over_; }
+  bool has_turn() const noexcept override { return reader_ || writer_; }
   bool reads() const noexcept override { return reader_.has_value(); }
 
  private:
+  double seconds_of_step() const {
+    return std::chrono::duration<double>(Clock::now() - step_).count();
+  }
+
   void end(FinishReason reason) {
     drop();
     result_.finish_reason = reason;
@@ -124,6 +148,7 @@ class BatchedTextOf final : public BatchedText<typename S::Cache, DC> {
   std::optional<Turn<S>> writer_;
   Result result_;
   std::promise<Result> promise_;
+  Clock::time_point step_;
   bool over_ = false;
 };
 
@@ -140,10 +165,14 @@ class BatchedTextOf final : public BatchedText<typename S::Cache, DC> {
 ///   use(one.get(), other.get());
 ///
 /// Each text is the one that its decoder writes alone, if the target is row-exact: whoever else is
-/// there, and whenever they came. Decoders keep their caches, snapshots and drafters; those of a
-/// batch may have different drafters and rules. They, the target and the draft model are referred to
-/// and have to outlive the batch, and a decoder is called by nobody else until its text is over. One
-/// thread at a time.
+/// there, and whenever they came. As alone, a rule that tests with q gives the text of a seed only at
+/// a fixed depth.
+///
+/// Decoders keep their caches, snapshots and drafters; those of a batch may have different drafters
+/// and rules. They, the target and the draft model are referred to: they stay where they are, outlive
+/// the batch, and a decoder is called by nobody else until its text is over. Nobody but step() writes:
+/// to wait for a future before is to wait for ever. What is called in a step (emit, observer,
+/// cancelled) may add texts, and calls nothing else of the batch. One thread at a time.
 ///
 /// @tparam C   caches of the target
 /// @tparam DC  caches of the draft model, for those of the drafters that leave its passes to others
@@ -159,7 +188,7 @@ class Batch {
 
   explicit Batch(T& target) : target_(target) {}
   /// Texts share the passes of this draft model, too, where their drafters leave them to others
-  /// (SteppedDrafter). No other model may be run by these drafters in steps.
+  /// (SteppedDrafter). Drafters with caches of type DC have to run this model and no other.
   template <typename M>
     requires Target<M, DC>
   Batch(T& target, M& draft)
@@ -193,13 +222,17 @@ class Batch {
   /// @return whether texts are left
   /// @errors what the target's pass throws
   bool step() {
+    const auto leave = [this] {
+      std::erase_if(texts_, [](const auto& text) { return text->over(); });
+    };
     try {
       take_turns();
     } catch (...) {
       for (const auto& text : texts_) text->drop();
+      leave();
       throw;
     }
-    std::erase_if(texts_, [](const auto& text) { return text->over(); });
+    leave();
     return !texts_.empty();
   }
 
@@ -210,13 +243,14 @@ class Batch {
   }
 
  private:
-  /// Rows of prompts in a pass, but for a single block that has more: others wait for what a prompt
-  /// takes.
+  /// Rows of prompts in a pass, unless a single block has more: who writes waits for what these take.
   static constexpr int kMostPromptRows = 512;
 
   template <typename S>
   void check_free(const S& sequence) const {
-    const auto is = [&](const auto& text) { return text->sequence() == &sequence; };
+    const auto is = [&](const auto& text) {
+      return text->sequence() == &sequence && !text->over();
+    };
     if (std::none_of(texts_.begin(), texts_.end(), is)) return;
     throw Error(ErrorCode::kInvalidOption, "a decoder whose text the batch is writing",
                 "a decoder for each text", "");
@@ -245,7 +279,6 @@ class Batch {
   }
 
   void take_turns() {
-    const auto start = Clock::now();
     std::vector<Text*> turns = begin();
     draft(turns);
     std::vector<Request<C>> requests;
@@ -264,34 +297,33 @@ class Batch {
     target_.forward(std::span(requests));
     double seconds = seconds_since(begin_of_pass);
     // Those who write pay what they would without the prompts: these come and go, and rows by the
-    // hundred cost more than a few do.
-    if (prompt_rows > 0) {
-      seconds = passes_.expected(rows).value_or(seconds * rows / (rows + prompt_rows));
-    } else {
-      passes_.learn(rows, seconds);
-    }
+    // hundred cost more than a few do. Where all passes read prompts, these have to say what that is.
+    passes_with_prompts_.learn(rows + prompt_rows, seconds);
+    if (prompt_rows == 0) passes_.learn(rows, seconds);
+    const PassShare& known = passes_.expected(rows) ? passes_ : passes_with_prompts_;
+    if (prompt_rows > 0) seconds = std::min(seconds, known.expected(rows).value_or(seconds));
     auto request = requests.begin();
     each(turns, [&](Text& text) {
       const int count = request++->count;
-      text.finish(text.reads() ? 0 : passes_.of(count, rows, writers, seconds),
-                  seconds_since(start));
+      text.finish(text.reads() ? 0 : known.of(count, rows, writers, seconds));
     });
   }
 
   std::vector<Text*> begin() {
+    step_ = Clock::now();
     std::vector<Text*> turns;
     for (const auto& text : texts_) turns.push_back(text.get());
-    each(turns,
-         [this](Text& text) { text.begin(draft_pass_ ? Drafting::kInSteps : Drafting::kAtOnce); });
     int prompt_rows = 0;
-    std::erase_if(turns, [&](Text* text) {
-      if (!text->reads()) return false;
-      const int rows = text->request().count;
+    each(turns, [&](Text& text) {
+      if (text.reading() && prompt_rows >= kMostPromptRows) return;
+      text.begin(draft_pass_ ? Drafting::kInSteps : Drafting::kAtOnce, step_);
+      if (!text.reads()) return;
+      const int rows = text.request().count;
       const bool waits = prompt_rows > 0 && prompt_rows + rows > kMostPromptRows;
-      if (waits) text->drop();
+      if (waits) text.drop();
       if (!waits) prompt_rows += rows;
-      return waits;
     });
+    std::erase_if(turns, [](const Text* text) { return !text->has_turn(); });
     return turns;
   }
 
@@ -315,7 +347,7 @@ class Batch {
       } catch (...) {
         // Drafters do not see it. At once they meet it themselves, and a chain drafts without the
         // model.
-        each(drafting, [](Text& text) { text.begin(Drafting::kAtOnce); });
+        each(drafting, [this](Text& text) { text.begin(Drafting::kAtOnce, step_); });
         std::erase_if(turns, [](const Text* text) { return text->over(); });
         return;
       }
@@ -323,7 +355,7 @@ class Batch {
       draft_passes_.learn(rows, seconds);
       const int texts = static_cast<int>(drafting.size());
       auto request = requests.begin();
-      each(drafting, [&](Text& text) {
+      each(drafting, [&](Text& text) {  // who fails leaves `turns` above
         text.advance(draft_passes_.of(request++->count, rows, texts, seconds));
       });
     }
@@ -336,15 +368,16 @@ class Batch {
   T& target_;
   std::function<void(std::span<Request<DC>>)> draft_pass_;
   std::vector<std::unique_ptr<Text>> texts_;
-  PassShare passes_;
+  PassShare passes_;  // without prompts
+  PassShare passes_with_prompts_;
   PassShare draft_passes_;
+  Clock::time_point step_;
 };
 
 /// Of a model, with the caches that it makes.
 template <typename T>
 Batch(T& target) -> Batch<T, decltype(target.make_cache())>;
 template <typename T, typename M>
-Batch(T& target, M& draft)
-    -> Batch<T, decltype(target.make_cache()), decltype(draft.make_cache())>;
+Batch(T& target, M& draft) -> Batch<T, decltype(target.make_cache()), decltype(draft.make_cache())>;
 
 }  // namespace foredraft::inline v0

@@ -31,7 +31,8 @@ class PassShare {
     return known.fixed + known.by_row * rows;
   }
 
-  /// @param rows  of the text, in a pass of `all_rows` by `texts` texts that took `seconds`
+  /// @param rows  of the text, in a pass of `all_rows` (1 or more) by `texts` texts (likewise) that
+  ///   took `seconds`
   /// @return its part; those of all texts add up to `seconds`
   double of(int rows, int all_rows, int texts, double seconds) const noexcept {
     const Line known = line();
