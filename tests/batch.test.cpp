@@ -1,5 +1,6 @@
 #include <foredraft/batch.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -267,6 +268,128 @@ TEST_CASE("a pass of the target that fails leaves all texts as they were") {
   check_equal(b.get(), decoder(target, fd::NoDraft{}, fd::Greedy{}).generate(prompt(25), kGreedy));
 }
 
+TEST_CASE("texts that end in a step whose pass fails have ended") {
+  toy::Target target(11, 0, 6.0);
+  target.end_token = 7;
+  const auto no_draft = [&] { return decoder(target, fd::NoDraft{}, fd::Greedy{}); };
+  // What text 0 alone takes part in, so that the pass behind its end fails.
+  const auto run = [&](const fd::Options& options, Batch::Emit emit) {
+    auto first = no_draft(), other = no_draft();
+    Batch batch(target);
+    auto a = batch.generate(first, prompt(4), options, emit);
+    auto b = batch.generate(other, prompt(9), {.max_tokens = 60, .ignore_end = true});
+    bool failed = false;
+    target.before_forward = [&] {
+      if (!ready(a) || failed) return;
+      failed = true;
+      throw std::runtime_error("pass");
+    };
+    CHECK_THROWS_WITH(batch.run(), "pass");
+    CHECK(failed);
+    CHECK(batch.size() == 1);
+    batch.run();
+    target.before_forward = nullptr;
+    CHECK(b.get().tokens.size() == 60);
+    return a;
+  };
+  const auto alone = no_draft().generate(prompt(4), {.max_tokens = 200});
+  CHECK(alone.finish_reason == fd::FinishReason::kEnd);
+  REQUIRE(alone.tokens.size() > 2);
+  REQUIRE(alone.tokens.size() < 50);
+  check_equal(run({.max_tokens = 200}, {}).get(), alone);
+  check_equal(run({.max_tokens = 2}, {}).get(), no_draft().generate(prompt(4), {.max_tokens = 2}));
+  int emitted = 0, asked = 0;
+  CHECK_THROWS_WITH(run({.max_tokens = 20},
+                        [&](const fd::Emitted&) {
+                          if (++emitted == 2) throw std::runtime_error("emit");
+                        })
+                        .get(),
+                    "emit");
+  CHECK(emitted == 2);
+  fd::Options options{.max_tokens = 20};
+  options.cancelled = [&] { return ++asked == 4; };
+  CHECK(run(options, {}).get().finish_reason == fd::FinishReason::kCancelled);
+}
+
+TEST_CASE("no token is asked for: the prompt is read") {
+  toy::Target target(11, 0, 6.0);
+  auto one = decoder(target, fd::NoDraft{}, fd::Greedy{});
+  Batch batch(target);
+  auto result = batch.generate(one, prompt(20), {.max_tokens = 0, .prefill_block = 6});
+  batch.run();
+  CHECK(result.get().finish_reason == fd::FinishReason::kLength);
+  CHECK(one.cache().size() == 19);
+}
+
+TEST_CASE("what an earlier call left is delivered first, and an end is said once") {
+  toy::Target target(11, 0, 6.0);
+  auto one = decoder(target, fd::PromptLookup({.min_match = 1}), fd::Greedy{});
+  auto alone = decoder(target, fd::PromptLookup({.min_match = 1}), fd::Greedy{});
+  int emitted = 0;
+  const auto fails = [&](const fd::Emitted&) {
+    if (++emitted == 3) throw std::runtime_error("emit");
+  };
+  CHECK_THROWS(one.generate(prompt(20), kGreedy, fails));
+  emitted = 0;
+  CHECK_THROWS(alone.generate(prompt(20), kGreedy, fails));
+  Batch batch(target);
+  auto rest = batch.resume(one, kGreedy);
+  batch.run();
+  check_equal(rest.get(), alone.resume(kGreedy));
+  // An observer throws behind the commit: its round stays.
+  int rounds = 0;
+  fd::Options observed = kGreedy;
+  observed.observer = [&](const fd::RoundEvent&) {
+    if (++rounds == 3) throw std::runtime_error("observer");
+  };
+  auto broken = batch.resume(one, observed);
+  batch.run();
+  CHECK_THROWS_WITH(broken.get(), "observer");
+  const Tokens tokens(one.tokens().begin(), one.tokens().end());
+  alone.resume(kGreedy);
+  CHECK(std::equal(tokens.begin(), tokens.end(), alone.tokens().begin()));
+  CHECK(tokens.size() > 53);
+}
+
+TEST_CASE("a drafter that cannot do without its model fails alone") {
+  toy::Target target(11, 0, 6.0), draft(11, 2, 6.0);
+  auto drafted = fd::Decoder{target, toy::TokenCache(300),
+                             fd::ModelDrafter{draft, toy::TokenCache(300), {}}, fd::Greedy{}};
+  auto plain = decoder(target, fd::NoDraft{}, fd::Greedy{});
+  draft.before_forward = [&] {
+    if (draft.passes == 10 || draft.passes == 11) throw std::runtime_error("no pass");
+  };
+  Batch batch(target, draft);
+  const fd::Options options{.max_tokens = 40, .n_draft = 3};
+  auto a = batch.generate(drafted, prompt(5), options);
+  auto b = batch.generate(plain, prompt(6), kGreedy);
+  batch.run();
+  CHECK_THROWS_WITH(a.get(), "no pass");
+  CHECK(b.get().tokens.size() == 30);
+  const auto made = static_cast<int>(drafted.tokens().size()) - 5;
+  CHECK(made > 0);
+  drafted.resume({.max_tokens = 40 - made, .n_draft = 3});
+  plain.generate(prompt(5), {.max_tokens = 40});
+  CHECK(Tokens(drafted.tokens().begin(), drafted.tokens().end()) ==
+        Tokens(plain.tokens().begin(), plain.tokens().end()));
+}
+
+TEST_CASE("emit may add texts") {
+  toy::Target target(11, 0, 6.0);
+  auto one = decoder(target, fd::NoDraft{}, fd::Greedy{});
+  auto other = decoder(target, fd::NoDraft{}, fd::Greedy{});
+  Batch batch(target);
+  std::future<fd::Result> second, third;
+  auto first = batch.generate(one, prompt(5), {.max_tokens = 5});
+  second = batch.generate(other, prompt(6), kGreedy, [&](const fd::Emitted&) {
+    if (ready(first) && !third.valid()) third = batch.generate(one, prompt(7), {.max_tokens = 9});
+  });
+  batch.run();
+  CHECK(second.get().tokens.size() == 30);
+  check_equal(third.get(),
+              decoder(target, fd::NoDraft{}, fd::Greedy{}).generate(prompt(7), {.max_tokens = 9}));
+}
+
 TEST_CASE("cancelled before a turn, and behind a pass") {
   toy::Target target(11, 0, 6.0);
   auto stopped = decoder(target, fd::NoDraft{}, fd::Greedy{});
@@ -328,6 +451,7 @@ TEST_CASE("a text is told what its part of the passes took") {
   const fd::Stats first = a.get().stats, second = b.get().stats;
   CHECK(first.seconds.verify > 0);
   CHECK(first.seconds.prefill > 0);
-  CHECK(first.seconds.verify + second.seconds.verify < first.seconds.total);
+  for (const fd::Seconds& s : {first.seconds, second.seconds})
+    CHECK(s.draft + s.verify + s.accept + s.commit < s.total);
   CHECK(first.rounds == 30);
 }

@@ -56,19 +56,26 @@ class Batch(CliTest):
         self.assertEqual([line["text"] for line in lines], ["cde", "xyz"])
 
     def test_a_prompt_that_does_not_fit_has_a_line(self):
-        file = self.prompts(("ab", "a" * 50, "uvw"))
-        done = support.run("batch", "-m", self.endless_alphabet(), "--raw", "-n", 3, "-c", 20, "-f", file, "--parallel", 2)
-        self.assertEqual(done.returncode, 1)
-        lines = [json.loads(line) for line in done.stdout.splitlines()]
-        self.assertEqual([line.get("text") for line in lines], ["cde", None, "xyz"])
-        self.assertIn("a prompt of 50 tokens", lines[1]["error"])
+        long = "a" * 50
+        expected = {"ab": "cde", "uvw": "xyz", long: None}
+        for texts in (("ab", long, "uvw"), (long, "ab", "uvw"), ("ab", "uvw", long), (long,), (long, long)):
+            for parallel in (1, 2, 8):
+                done = support.run("batch", "-m", self.endless_alphabet(), "--raw", "-n", 3, "-c", 20, "-f",
+                                   self.prompts(texts), "--parallel", parallel)
+                self.assertEqual(done.returncode, 1)
+                lines = [json.loads(line) for line in done.stdout.splitlines()]
+                self.assertEqual([line["index"] for line in lines], list(range(len(texts))))
+                for text, line in zip(texts, lines):
+                    self.assertEqual(line.get("text"), expected[text])
+                    self.assertEqual("a prompt of 50 tokens" in line.get("error", ""), text == long)
+                self.assertIn(f"prompts: {len(texts)} of {len(texts)}", done.stderr)
 
     def test_usage(self):
         base = ("batch", "-m", self.alphabet(), "-f", self.prompts())
         self.fails(2, "--parallel 0", *base, "--parallel", 0)
         self.fails(2, "--file", "batch", "-m", self.alphabet())
-        for option in (("--context-shift",), ("--spec-state", "x"), ("--spec-memory", "x"), ("--lookup-cache-dynamic", "x")):
-            self.fails(2, f"{option[0]} with several texts at once", *base, *option)
+        for option in (("--context-shift",), ("--spec-state", "x"), ("--spec-memory", "x"), ("--trace", "x")):
+            self.fails(2, f"'{' '.join(option)}', which it does not take", *base, *option)
         self.fails(1, "[empty-prompt]", *base[:3], "-f", self.write("none.jsonl", b"\n"))
         self.fails(1, "line 2", *base[:3], "-f", self.write("bad.jsonl", b'{"prompt": "a"}\n{"text": "a"}\n'))
         self.fails(1, "[io]", *base[:3], "-f", "no/such/file")
