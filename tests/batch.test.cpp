@@ -268,6 +268,22 @@ TEST_CASE("a pass of the target that fails leaves all texts as they were") {
   check_equal(b.get(), decoder(target, fd::NoDraft{}, fd::Greedy{}).generate(prompt(25), kGreedy));
 }
 
+TEST_CASE("a cancel during a pass drops the round, as without a batch") {
+  toy::Target target(11, 0, 6.0);
+  auto one = decoder(target, fd::NoDraft{}, fd::Greedy{});
+  auto alone = decoder(target, fd::NoDraft{}, fd::Greedy{});
+  int passes = 0;
+  target.before_forward = [&] { ++passes; };
+  fd::Options options = kGreedy;
+  options.cancelled = [&] { return passes >= 9; };
+  Batch batch(target);
+  auto result = batch.generate(one, prompt(5), options);
+  batch.run();
+  passes = 0;
+  check_equal(result.get(), alone.generate(prompt(5), options));
+  CHECK(one.tokens().size() == alone.tokens().size());
+}
+
 TEST_CASE("texts that end in a step whose pass fails have ended") {
   toy::Target target(11, 0, 6.0);
   target.end_token = 7;
