@@ -6,6 +6,7 @@
 // rules judge the same drafts. `accepted` is computed from p and q of the draft (expected.hpp);
 // `counted` is what the shipped rules accepted in one verification each, which checks the former.
 
+#include <foredraft/core/index.hpp>
 #include <foredraft/models.hpp>
 
 #include <algorithm>
@@ -208,8 +209,8 @@ class Measurement {
     draft_model_.restore({decoder_.drafter().cache().snapshot()});
     draft_model_.truncate(static_cast<int>(first));
     fd::Philox rng(a_.seed + 1, sequence);  // not the noise of the text
-    const auto stride = static_cast<std::size_t>(a_.stride);
-    const auto reach = static_cast<std::size_t>(std::max(a_.stride, a_.depth));
+    const auto stride = fd::idx(a_.stride);
+    const auto reach = fd::idx(std::max(a_.stride, a_.depth));
     for (std::size_t anchor = first; anchor + reach < text.size(); anchor += stride) {
       tokens_ = text.first(anchor + 1);
       draft_chains(rng);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include <foredraft/core/concepts.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/sampling/row_sampler.hpp>
 
 namespace bench {
@@ -28,7 +29,7 @@ struct SyntheticAcceptance {
     fd::Verdict verdict;
     verdict.start();
     for (fd::NodeIndex node = 1; node < draft.size(); ++node) {
-      const auto depth = static_cast<std::size_t>(node) - 1;
+      const auto depth = fd::idx(node) - 1;
       const double rate = depth < rates.size() ? rates[depth] : rates.back();
       if (!rng.bernoulli({fd::Purpose::kAccept, rows.anchor_position(), node}, rate)) break;
       verdict.accept(node);

@@ -22,6 +22,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <foredraft/core/index.hpp>
 #include <foredraft/models.hpp>
 
 #include "../perplexity/losses.hpp"
@@ -76,7 +77,7 @@ std::string contents(const std::string& file) {
 /// Perplexity with each pair, and bytes that a position takes in all layers.
 Json perplexities(Model& model, const Arguments& a) {
   Tokens tokens = model.tokenizer().encode(contents(a.text));
-  tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(a.tokens)));
+  tokens.resize(std::min(tokens.size(), fd::idx(a.tokens)));
   Json rows = Json::array();
   std::vector<double> base;
   for (const fd::RowFormats formats : kPairs) {

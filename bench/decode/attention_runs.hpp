@@ -9,6 +9,7 @@
 #include <foredraft/backend/cpu/cpu.hpp>
 #include <foredraft/backend/cpu/panel_layout.hpp>
 #include <foredraft/cache/linear.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/model/config.hpp>
 
 #include "../support/random_weights.hpp"
@@ -34,7 +35,7 @@ class AttentionRuns {
       caches_.emplace_back(config.cache_shape(), n_positions + kMostRows, kMostRows);
       fill(caches_.back());
     } while (static_cast<double>(caches_.size()) * bytes() < kEnough);
-    const auto width = static_cast<std::size_t>(layer().attention.d_q);
+    const auto width = fd::idx(layer().attention.d_q);
     const std::vector<std::byte> zeros(*fd::row_bytes(fd::TensorType::kQ4_0, width) *
                                        fd::cpu::kPanelRows);
     wo_ = cpu.pack({fd::TensorType::kQ4_0, fd::cpu::kPanelRows, width, zeros});
@@ -49,7 +50,7 @@ class AttentionRuns {
     for (int i = 0; i < n_layers(); ++i) layers.push_back(cache.layer(i));
     const fd::AttentionShape& a = layer().attention;
     const auto q = random_floats(fd::area(m, a.d_q));
-    std::vector<float> x(static_cast<std::size_t>(m * fd::cpu::kPanelRows));
+    std::vector<float> x(fd::idx(m * fd::cpu::kPanelRows));
     const fd::PassShape shape{m,     config_.d_model, layer().feed_forward.d_ff,
                               a.d_q, a.d_kv,          a.d_head};
     const auto begin = std::chrono::steady_clock::now();
@@ -95,14 +96,14 @@ class AttentionRuns {
 
   /// Noise for keys and values, and n_positions_ committed.
   void fill(Cache& cache) const {
-    const auto row = static_cast<std::size_t>(fd::row_elements<T>(layer().attention.d_head));
+    const auto row = fd::idx(fd::row_elements<T>(layer().attention.d_head));
     const auto noise = random_elements<T>(row * 61, 0.3f);
     for (int index = 0; index < n_layers(); ++index) {
       const auto kv = cache.layer(index);
       for (int head = 0; head < layer().attention.n_kv_heads; ++head) {
         auto* const k = reinterpret_cast<T*>(kv.k.row(head, 0));
         auto* const v = reinterpret_cast<T*>(kv.v.row(head, 0));
-        for (std::size_t i = 0; i < static_cast<std::size_t>(n_positions_ + kMostRows) * row; ++i)
+        for (std::size_t i = 0; i < fd::idx(n_positions_ + kMostRows) * row; ++i)
           k[i] = v[i] = noise[i % noise.size()];
       }
     }

@@ -19,6 +19,7 @@
 #include <foredraft/acceptance/greedy.hpp>
 #include <foredraft/acceptance/rejection_sampling.hpp>
 #include <foredraft/acceptance/sample_and_match.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/drafter/chain.hpp>
 #include <foredraft/drafter/ngram_cache.hpp>
 #include <foredraft/drafter/prompt_lookup.hpp>
@@ -69,8 +70,7 @@ double products_from_cache(const fd::cpu::KernelTable& kernels, const fd::cpu::P
   for (int i = 0; i < 5; ++i) {  // the best, as for the peak
     const auto begin = bench::Clock::now();
     for (int call = 0; call < kCalls; ++call) {
-      kernels.matmul(w.panels(), in.view(), 0, w.n_panels(), out.data(),
-                     static_cast<std::size_t>(w.n_out()), {});
+      kernels.matmul(w.panels(), in.view(), 0, w.n_panels(), out.data(), fd::idx(w.n_out()), {});
     }
     best = std::max(best, 8.0 * kCalls * w.n_out() * w.n_in() / bench::seconds_since(begin));
   }

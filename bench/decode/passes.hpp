@@ -12,6 +12,7 @@
 #include <foredraft/backend/cpu/cpu.hpp>
 #include <foredraft/backend/cpu/panel_layout.hpp>
 #include <foredraft/cache/linear.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/model/load.hpp>
 
 #include "../support/random_weights.hpp"
@@ -44,7 +45,7 @@ inline WeightBytes weight_bytes(const fd::Gguf& file) {
     const fd::TensorView view = file.view(tensor);
     if (view.n_out <= 1 || (own_head && tensor.name == "token_embd.weight")) continue;
     const auto layout = fd::cpu::panel_layout(view.type);
-    const auto block_k = static_cast<std::size_t>(layout.block_k);
+    const auto block_k = fd::idx(layout.block_k);
     const std::size_t panels = (view.n_out + fd::cpu::kPanelRows - 1) / fd::cpu::kPanelRows;
     sum.packed +=
         static_cast<double>(panels * ((view.n_in + block_k - 1) / block_k) * layout.bytes);
@@ -118,12 +119,12 @@ class Passes {
   void fill(int n_positions) {
     const auto& c = model_.config();
     const fd::AttentionShape& a = c.layers.front().attention;  // all are alike
-    const auto d_head = static_cast<std::size_t>(a.d_head);
+    const auto d_head = fd::idx(a.d_head);
     const auto noise = random_floats(d_head + 61, 0.3f);
     for (int layer = 0; layer < static_cast<int>(c.layers.size()); ++layer) {
       auto rows = cache_.layer(layer);
       for (int i = 0; i < n_positions; ++i) {
-        const auto row = std::span(noise).subspan(static_cast<std::size_t>(i % 61), d_head);
+        const auto row = std::span(noise).subspan(fd::idx(i % 61), d_head);
         for (int head = 0; head < a.n_kv_heads; ++head) rows.put(head, i, row, row);
       }
     }

@@ -22,6 +22,7 @@
 
 #include <foredraft/constraint/grammar_constraint.hpp>
 #include <foredraft/constraint/json_schema.hpp>
+#include <foredraft/core/index.hpp>
 
 #include "../support/summary.hpp"
 
@@ -102,7 +103,7 @@ int main() {
   const std::vector<std::string> pieces = vocabulary();
   auto begin = Clock::now();
   const auto trie = std::make_shared<const fd::PieceTrie>(
-      kVocab, [&](fd::TokenId token) { return pieces[static_cast<std::size_t>(token)]; });
+      kVocab, [&](fd::TokenId token) { return pieces[fd::idx(token)]; });
   nlohmann::ordered_json out{{"tokens", kVocab}, {"tree_milliseconds", micros(begin) / 1000}};
   for (const Schema& schema : kSchemas) {
     begin = Clock::now();

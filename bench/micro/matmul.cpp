@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include <foredraft/core/index.hpp>
+
 #include "machine.hpp"
 
 namespace {
@@ -40,7 +42,7 @@ void run(benchmark::State& state, fd::TensorType type, std::size_t n_out, std::s
   const int n_rows = static_cast<int>(state.range(0));
   const auto& weights = weights_for(type, n_out, n_in, set_bytes);
   const bench::RandomActivations activations(kernels, type, n_rows, n_in);
-  std::vector<float> out(static_cast<std::size_t>(n_rows) * n_out);
+  std::vector<float> out(fd::idx(n_rows) * n_out);
   std::size_t next = 0;
   for (auto _ : state) {
     const auto& w = weights[next];

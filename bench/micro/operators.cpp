@@ -22,6 +22,7 @@
 #include <foredraft/acceptance/residual.hpp>
 #include <foredraft/backend/cpu/thread_pool.hpp>
 #include <foredraft/core/half.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/pages.hpp>
 #include <foredraft/core/rng.hpp>
 #include <foredraft/core/scores.hpp>
@@ -53,12 +54,12 @@ void attention(benchmark::State& state) {
   const int positions = static_cast<int>(state.range(0));
   const int n_rows = static_cast<int>(state.range(1));
   constexpr int kGroup = kHeads / kKvHeads;
-  const auto head = static_cast<std::size_t>(positions * fd::row_elements<T>(kHead));
+  const auto head = fd::idx(positions * fd::row_elements<T>(kHead));
   const std::size_t n_heads = kFromMemory / (2 * head * sizeof(T)) + 1;
   // The same keys and values again and again: what they hold does not matter.
   const auto values = bench::random_elements<T>(head, 0.3f);
   std::vector<T> keys = values;
-  const auto row = static_cast<std::size_t>(fd::row_elements<T>(kHead));
+  const auto row = fd::idx(fd::row_elements<T>(kHead));
   for (std::size_t i = 0; i < fd::idx(positions); i += fd::cpu::kKeyBlock) {
     fd::cpu::store_keys<T>(reinterpret_cast<const std::byte*>(&values[i * row]), kHead,
                            reinterpret_cast<std::byte*>(&keys[i * row]));
@@ -70,7 +71,7 @@ void attention(benchmark::State& state) {
     std::copy(keys.begin(), keys.end(), memory + 2 * i * head);
     std::copy(values.begin(), values.end(), memory + (2 * i + 1) * head);
   }
-  const auto q = bench::random_floats(static_cast<std::size_t>(n_rows * kHeads * kHead));
+  const auto q = bench::random_floats(fd::idx(n_rows * kHeads * kHead));
   std::vector<float> out(q.size());
   std::vector<float> workspace(fd::cpu::attend_workspace(kHead) + 16);
 
@@ -156,7 +157,7 @@ void rope(benchmark::State& state, fd::RopeKind kind) {
   for (auto _ : state) {
     for (int head = 0; head < kHeads + kKvHeads; ++head) {
       Machine::get().kernels.rope(kind, kHead, cos.data(), sin.data(),
-                                  &heads[static_cast<std::size_t>(head) * kHead]);
+                                  &heads[fd::idx(head) * kHead]);
     }
     benchmark::ClobberMemory();
   }
@@ -177,7 +178,7 @@ void silu_times_up(benchmark::State& state) {
 }
 
 void argmax(benchmark::State& state) {
-  const auto values = bench::random_floats(static_cast<std::size_t>(state.range(0)));
+  const auto values = bench::random_floats(fd::idx(state.range(0)));
   for (auto _ : state) {
     fd::cpu::Best best;
     Machine::get().kernels.argmax(values.data(), static_cast<int>(values.size()), 0, best);
@@ -189,7 +190,7 @@ void argmax(benchmark::State& state) {
 /// The output head with M rows, weights from memory.
 void head(benchmark::State& state, fd::RowNeed need) {
   auto& cpu = Machine::get().cpu;
-  const auto n_rows = static_cast<std::size_t>(state.range(0));
+  const auto n_rows = fd::idx(state.range(0));
   constexpr auto kType = fd::TensorType::kQ6_K;
   const auto weights = bench::random_matrices(kType, kVocab, kModel, 0);
   const auto x = bench::random_floats(n_rows * kModel);
@@ -220,7 +221,7 @@ void head(benchmark::State& state, fd::RowNeed need) {
 
 /// Logits as unequal as those of a language's tokens (Zipf).
 std::vector<float> zipf_logits(int n_vocab, unsigned seed) {
-  std::vector<float> logits(static_cast<std::size_t>(n_vocab));
+  std::vector<float> logits(fd::idx(n_vocab));
   for (std::size_t i = 0; i < logits.size(); ++i)
     logits[i] = -1.3f * std::log(static_cast<float>(i + 1));
   std::shuffle(logits.begin(), logits.end(), std::mt19937(seed));
@@ -358,7 +359,7 @@ std::vector<fd::TokenId> text(std::size_t n) {
 
 /// K7: a draft of 8 tokens behind a text that is indexed.
 void lookup_propose(benchmark::State& state) {
-  const auto tokens = text(static_cast<std::size_t>(state.range(0)));
+  const auto tokens = text(fd::idx(state.range(0)));
   fd::PromptLookup lookup;
   fd::DraftTree draft;
   int drafted = 0;
@@ -373,7 +374,7 @@ void lookup_propose(benchmark::State& state) {
 
 /// The other part of K7: entering a text, a token an item.
 void lookup_insert(benchmark::State& state) {
-  const auto tokens = text(static_cast<std::size_t>(state.range(0)));
+  const auto tokens = text(fd::idx(state.range(0)));
   fd::PromptLookup lookup;
   fd::DraftTree draft;
   for (auto _ : state) {

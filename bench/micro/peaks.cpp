@@ -7,6 +7,8 @@
 #include <new>
 #include <vector>
 
+#include <foredraft/core/index.hpp>
+
 namespace bench {
 
 const ProbeTable& probes_portable() noexcept;
@@ -72,14 +74,14 @@ double rate(fd::Cpu& cpu, Loop loop, double work_per_step) {
 }  // namespace
 
 StreamRead::StreamRead(fd::Cpu& cpu, std::size_t bytes) : cpu_(cpu) {
-  const auto workers = static_cast<std::size_t>(cpu.threads());
+  const auto workers = foredraft::idx(cpu.threads());
   bytes_ = std::max(bytes / workers / fd::kHugePage, std::size_t{1}) * fd::kHugePage * workers;
   memory_ = fd::take_pages(bytes_, true);
   if (memory_ == nullptr) throw std::bad_alloc();
   // Each worker has its part near itself.
   time_of(cpu_, [&](auto& worker) {
-    const std::size_t part = bytes_ / static_cast<std::size_t>(worker.count());
-    std::memset(memory_.get() + static_cast<std::size_t>(worker.index()) * part, 1, part);
+    const std::size_t part = bytes_ / foredraft::idx(worker.count());
+    std::memset(memory_.get() + foredraft::idx(worker.index()) * part, 1, part);
   });
   double best = 0;
   for (const int streams : {1, 2, 4}) {
@@ -99,9 +101,9 @@ double StreamRead::bytes_per_second() { return timed(streams_, ahead_); }
 double StreamRead::timed(int streams, std::size_t ahead) {
   const ProbeTable& probes = probes_of(cpu_.isa());
   const double seconds = time_of(cpu_, [&](auto& worker) {
-    const std::size_t part = bytes_ / static_cast<std::size_t>(worker.count());
-    const auto sum = probes.read(memory_.get() + static_cast<std::size_t>(worker.index()) * part,
-                                 part, streams, ahead);
+    const std::size_t part = bytes_ / foredraft::idx(worker.count());
+    const auto sum =
+        probes.read(memory_.get() + foredraft::idx(worker.index()) * part, part, streams, ahead);
     if (worker.index() == 0) g_sink.store(sum, std::memory_order_relaxed);
   });
   return static_cast<double>(bytes_) / seconds;

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/scores.hpp>
 #include <foredraft/core/types.hpp>
 #include <foredraft/model/model.hpp>
@@ -23,7 +24,7 @@ inline double loss(std::span<const float> logits, fd::TokenId token) {
   const double greatest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - greatest);
-  return std::log(sum) + greatest - static_cast<double>(logits[static_cast<std::size_t>(token)]);
+  return std::log(sum) + greatest - static_cast<double>(logits[fd::idx(token)]);
 }
 
 inline constexpr int kLossBlock = 64;  // rows whose logits are held at once
@@ -35,11 +36,11 @@ std::vector<double> losses(fd::Model<B>& model, Cache cache, const std::vector<f
   std::vector<double> result;
   const auto& vocabulary = model.tokenizer().vocabulary();
   fd::Scores scores;
-  for (std::size_t begin = 0; begin < tokens.size(); begin += static_cast<std::size_t>(window)) {
+  for (std::size_t begin = 0; begin < tokens.size(); begin += fd::idx(window)) {
     std::vector<fd::TokenId> text;
     if (vocabulary.adds_bos()) text.push_back(vocabulary.bos().value());
     const std::size_t first = text.size();
-    const std::size_t end = std::min(tokens.size(), begin + static_cast<std::size_t>(window));
+    const std::size_t end = std::min(tokens.size(), begin + fd::idx(window));
     text.insert(text.end(), tokens.begin() + static_cast<std::ptrdiff_t>(begin),
                 tokens.begin() + static_cast<std::ptrdiff_t>(end));
     cache.truncate(0);
@@ -49,7 +50,7 @@ std::vector<double> losses(fd::Model<B>& model, Cache cache, const std::vector<f
       std::vector<fd::Node> nodes;
       std::vector<fd::NodeIndex> path;
       for (int i = 0; i < count; ++i) {
-        nodes.push_back({text[static_cast<std::size_t>(at + i)], i - 1});
+        nodes.push_back({text[fd::idx(at + i)], i - 1});
         path.push_back(i);
       }
       cache.stage(nodes);
@@ -57,7 +58,7 @@ std::vector<double> losses(fd::Model<B>& model, Cache cache, const std::vector<f
       model.forward(std::span(&request, 1));
       cache.commit(path);
       for (int i = 0; i < count; ++i) {
-        const auto next = static_cast<std::size_t>(at + i + 1);
+        const auto next = fd::idx(at + i + 1);
         if (next > first) result.push_back(loss(std::as_const(scores).logits(i), text[next]));
       }
     }

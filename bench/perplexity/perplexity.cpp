@@ -25,6 +25,7 @@
 #include <foredraft/backend/cpu/cpu.hpp>
 #include <foredraft/backend/reference/reference.hpp>
 #include <foredraft/cache/linear.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/model/load.hpp>
 
 #include "../support/program.hpp"
@@ -94,7 +95,7 @@ int run(const Arguments& a) {
   {
     fd::Model model = fd::load(cpu, path);
     tokens = model.tokenizer().encode(text);
-    tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(a.tokens)));
+    tokens.resize(std::min(tokens.size(), fd::idx(a.tokens)));
     out["tokens"] = tokens.size();
     ours = losses(model, cache_for<fd::LinearCache<fd::f16>>(model, a.window), tokens, a.window,
                   "cpu");
@@ -115,7 +116,7 @@ int run(const Arguments& a) {
     // Slow: on the first tokens only, which are the first of the other backends too.
     fd::Reference reference;
     fd::Model model = fd::load(reference, path);
-    tokens.resize(std::min(tokens.size(), static_cast<std::size_t>(a.reference)));
+    tokens.resize(std::min(tokens.size(), fd::idx(a.reference)));
     const auto exact = losses(model, cache_for<fd::LinearCache<float>>(model, a.window), tokens,
                               a.window, "reference");
     out["reference_backend"] = {{"cpu", compare(ours, exact)},

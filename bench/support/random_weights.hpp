@@ -11,6 +11,7 @@
 #include <foredraft/backend/cpu/packed_matrix.hpp>
 #include <foredraft/backend/row_format.hpp>
 #include <foredraft/core/half.hpp>
+#include <foredraft/core/index.hpp>
 #include <foredraft/core/tensor.hpp>
 
 namespace bench {
@@ -89,10 +90,9 @@ class RandomActivations {
     view_ = {format_, n_rows, static_cast<int>(n_in),
              reinterpret_cast<std::byte*>((reinterpret_cast<std::uintptr_t>(memory_.data()) + 63) &
                                           ~std::uintptr_t{63})};
-    const auto values = random_floats(n_in * static_cast<std::size_t>(n_rows));
+    const auto values = random_floats(n_in * fd::idx(n_rows));
     for (int row = 0; row < n_rows; ++row) {
-      kernels.quantize_row(values.data() + static_cast<std::size_t>(row) * n_in, view_, row, 0,
-                           view_.n_in);
+      kernels.quantize_row(values.data() + fd::idx(row) * n_in, view_, row, 0, view_.n_in);
     }
   }
   RandomActivations(const RandomActivations&) = delete;
