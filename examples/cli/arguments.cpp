@@ -244,6 +244,13 @@ std::string read_text_file(const std::string& file) {
   return text;
 }
 
+void add_prompts_option(CLI::App& app, std::string& file) {
+  require_text(add_value(app, "-f,--file FILE", file,
+                         "prompts: paragraphs with empty lines between; or NAME.jsonl, one object "
+                         "with a field \"prompt\" a line"))
+      ->required();
+}
+
 void TextArgument::add_to(CLI::App& app, const std::string& what) {
   text_option_ = add_value(app, "-p,--prompt TEXT", text_, what);
   file_option_ = add_value(app, "-f,--file FILE", file_,

@@ -53,6 +53,9 @@ void add_choice(CLI::App& app, const std::string& names, Value& value,
 /// The file as it is, byte for byte. @errors kIo
 std::string read_text_file(const std::string& file);
 
+/// -f FILE for read_prompts(), which has to be given.
+void add_prompts_option(CLI::App& app, std::string& file);
+
 /// -p TEXT or -f FILE, exactly one of them.
 class TextArgument {
  public:

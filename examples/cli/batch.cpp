@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
 
 #include "commands.hpp"
@@ -175,10 +174,7 @@ int run(Arguments& asked) {
     prompts.push_back(encode_prompt(tokenizer, std::move(text), a.raw, a.chat_format));
     longest = std::max(longest, prompts.back().size());
   }
-  fd::ChatTemplate chat;
-  if (!a.raw) chat = chat_template(tokenizer, a.chat_format);
-  a.options.constraint = a.constraint.constraint(tokenizer, a.raw ? nullptr : &chat);
-  a.more_sampling.complete(a.options, tokenizer);
+  a.complete(tokenizer);
   method.n_ctx = a.context(models.target.config().n_ctx, longest);
   method.ngrams = read_tables(a.lookup_static, {}, tokenizer);
   a.options.cancelled = [] { return InterruptGuard::interrupted(); };
@@ -201,16 +197,11 @@ int run(Arguments& asked) {
 void add_batch(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "batch",
-      "Answer all prompts of a file, several at once in passes that they share. Each text is the "
-      "one "
-      "that 'generate' writes. One JSON object a line, in the order of the prompts.");
+      "Answer all prompts of a file, several at once in passes that they share. Each text is "
+      "that of 'generate'. One JSON object a line, in the order of the prompts.");
   const auto a = std::make_shared<Arguments>();
   a->generate.add_to_batch(*command);
-  add_value(
-      *command, "-f,--file FILE", a->file,
-      "prompts: paragraphs with empty lines between, or NAME.jsonl with {\"prompt\": \"...\"} "
-      "on each line")
-      ->required();
+  add_prompts_option(*command, a->file);
   add_number(*command, "--parallel N", a->parallel, 1, 256, "texts at once [8]");
   command->callback([a, &action] { action = [a] { return run(*a); }; });
 }

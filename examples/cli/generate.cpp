@@ -94,13 +94,9 @@ int run(GenerateArguments& a) {
   Models models(settings);
   const auto prompt =
       encode_prompt(models.target.tokenizer(), std::move(text), a.raw, a.chat_format);
-  fd::ChatTemplate chat;
-  if (!a.raw) chat = chat_template(models.target.tokenizer(), a.chat_format);
-  a.options.constraint =
-      a.constraint.constraint(models.target.tokenizer(), a.raw ? nullptr : &chat);
+  a.complete(models.target.tokenizer());
   method.n_ctx = a.context(models.target.config().n_ctx, prompt.size());
   method.ngrams = read_tables(a.lookup_static, a.lookup_dynamic, models.target.tokenizer());
-  a.more_sampling.complete(a.options, models.target.tokenizer());
 
   const RunFacts facts{a, method, models};
   Summary summary;

@@ -13,6 +13,7 @@
 
 #include "layer_list.hpp"
 #include "model_path.hpp"
+#include "prompts.hpp"
 #include "survey.hpp"
 
 namespace cli {
@@ -224,6 +225,13 @@ void GenerateArguments::check_sinks(const fd::ModelConfig& config) const {
     throw UsageError(found, "at most the " + std::to_string(config.n_ctx) + " of the context",
                      "a few are enough: 4");
   }
+}
+
+void GenerateArguments::complete(const fd::Tokenizer& tokenizer) {
+  fd::ChatTemplate chat;
+  if (!raw) chat = chat_template(tokenizer, chat_format);
+  options.constraint = constraint.constraint(tokenizer, raw ? nullptr : &chat);
+  more_sampling.complete(options, tokenizer);
 }
 
 int GenerateArguments::context(int trained, std::size_t prompt_tokens) const {

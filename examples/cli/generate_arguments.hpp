@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include <foredraft/core/options.hpp>
+#include <foredraft/io/tokenizer.hpp>
 
 #include "arguments.hpp"
 #include "constraint_arguments.hpp"
@@ -58,7 +59,7 @@ struct GenerateArguments {
   DraftArguments draft_load;
   ConstraintArguments constraint;
   SamplingArguments more_sampling;
-  fd::Options options;  ///< complete behind resolve()
+  fd::Options options;  ///< complete behind resolve() and complete()
 
   void add_to(CLI::App& command);
   /// What all prompts of a file are told.
@@ -74,6 +75,9 @@ struct GenerateArguments {
   /// @errors UsageError, kIo where there is no such model
   ModelSettings models(const Method& method) const;
 
+  /// What takes a vocabulary: the constraint, and texts among the options of sampling.
+  /// @errors UsageError, what constraints throw, kUnsupportedModel as chat_template()
+  void complete(const fd::Tokenizer& tokenizer);
   /// -c, or a default with room for the prompt and what is asked for, as far as the model reaches.
   int context(int trained, std::size_t prompt_tokens) const;
 

@@ -43,9 +43,8 @@ class TogetherIn final : public Together {
     return draft == nullptr ? Batch(model) : Batch(model, *draft);
   }
 
-  std::deque<fd::Decoder<M, C, Drafters<S>, Rule>>
-      writers_;  // before the batch, which refers to them
-  Batch batch_;
+  std::deque<fd::Decoder<M, C, Drafters<S>, Rule>> writers_;
+  Batch batch_;  // refers to them
 };
 
 /// @errors what the caches and the drafters throw

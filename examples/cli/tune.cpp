@@ -281,10 +281,7 @@ void add_tune(CLI::App& app, Action& action) {
   require_text(add_value(*command, "--model-draft FILE|NAME", a->draft,
                          "draft model, a file or a name; it is found out whether it pays"));
   a->draft_load.add_to(*command);
-  require_text(add_value(*command, "-f,--file FILE", a->file,
-                         "prompts: paragraphs with empty lines between; or NAME.jsonl, one object "
-                         "with a field \"prompt\" a line"))
-      ->required();
+  add_prompts_option(*command, a->file);
   command->add_flag("--raw", a->raw, "no chat format: the prompts as they are");
   add_number(*command, "-n,--predict,--max-tokens N", a->max_tokens, 1, 1 << 20,
              "most tokens of an answer [128]");

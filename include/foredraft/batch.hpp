@@ -293,9 +293,11 @@ class Batch {
         ++writers;
       }
     }
-    const auto begin_of_pass = Clock::now();
-    target_.forward(std::span(requests));
-    double seconds = seconds_since(begin_of_pass);
+    double seconds = 0;
+    {
+      const Stopwatch watch(seconds);
+      target_.forward(std::span(requests));
+    }
     // Those who write pay what they would without the prompts: these come and go, and rows by the
     // hundred cost more than a few do. Where all passes read prompts, these have to say what that is.
     passes_with_prompts_.learn(rows + prompt_rows, seconds);
@@ -341,8 +343,9 @@ class Batch {
       if (requests.empty()) return;
       int rows = 0;
       for (const auto& request : requests) rows += request.count;
-      const auto start = Clock::now();
+      double seconds = 0;
       try {
+        const Stopwatch watch(seconds);
         draft_pass_(requests);
       } catch (...) {
         // Drafters do not see it. At once they meet it themselves, and a chain drafts without the
@@ -351,7 +354,6 @@ class Batch {
         std::erase_if(turns, [](const Text* text) { return text->over(); });
         return;
       }
-      const double seconds = seconds_since(start);
       draft_passes_.learn(rows, seconds);
       const int texts = static_cast<int>(drafting.size());
       auto request = requests.begin();
@@ -359,10 +361,6 @@ class Batch {
         text.advance(draft_passes_.of(request++->count, rows, texts, seconds));
       });
     }
-  }
-
-  static double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
   }
 
   T& target_;

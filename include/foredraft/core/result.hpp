@@ -67,8 +67,10 @@ struct Result {
   void add(const Emitted& token, bool wants_logprobs) {
     tokens.push_back(token.token);
     from_draft.push_back(token.from_draft);
-    const Logprobs unknown{std::numeric_limits<float>::quiet_NaN(), {}};
-    if (wants_logprobs) logprobs.push_back(token.logprobs.value_or(unknown));
+    if (wants_logprobs) {
+      const Logprobs unknown{std::numeric_limits<float>::quiet_NaN(), {}};
+      logprobs.push_back(token.logprobs.value_or(unknown));
+    }
     text += token.text;
   }
 
