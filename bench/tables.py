@@ -630,11 +630,6 @@ def answers_in_turns(results):
     return answer_tables(results, whole_answers, kind="turns")
 
 
-def answers_warm(results):
-    """Every drafter where tokens are drawn."""
-    return answer_tables(results, whole_answers, kind="warm")
-
-
 def constrained(results):
     """Answers under JSON schemas: what masks cost plain decoding, and what drafts gain over it."""
     parts = []
@@ -759,8 +754,8 @@ TABLES = {"goals": goals, "passes": passes, "bench": bench, "isas": isas, "matmu
 OF_ALL_MACHINES = {"summary": summary, "agreement": agreement, "xsimd": xsimd, "cache_formats": cache_formats,
                    "long_context": long_context, "trees": trees, "simulated": simulated,
                    "gpu_plan": gpu_plan}
-PARTS_OF_ANSWERS = {"answers_auto": answers_auto, "answers_each": answers_each, "answers_in_turns": answers_in_turns,
-                    "answers_warm": answers_warm}  # for pages that show them apart
+# For pages that show them apart.
+PARTS_OF_ANSWERS = {"answers_auto": answers_auto, "answers_each": answers_each, "answers_in_turns": answers_in_turns}
 MARKED = re.compile(r"(<!-- begin (?P<name>\w+)(?: (?P<machine>[\w-]+))? -->\n).*?(<!-- end -->)", re.S)
 
 

@@ -32,9 +32,19 @@ def ours(args, prompts, at_once, options):
     return seconds, [json.loads(line)["tokens"] for line in done.stdout.splitlines()]
 
 
+def served(args, encoded, at_once, options):
+    """By `foredraft serve`, to which that many clients talk."""
+    return from_server(engines.ForedraftServer(args.program, args.target, ["--parallel", str(at_once), *options],
+                                               args.threads), args, encoded, at_once)
+
+
 def theirs(args, encoded, at_once, options):
-    server = engines.LlamaServer(args.server, str(model_file(args.target)),
-                                 ["-np", str(at_once), "-c", str(engines.CONTEXT * at_once), *options], args.threads)
+    return from_server(engines.LlamaServer(args.server, str(model_file(args.target)),
+                                           ["-np", str(at_once), "-c", str(engines.CONTEXT * at_once), *options],
+                                           args.threads), args, encoded, at_once)
+
+
+def from_server(server, args, encoded, at_once):
     try:
         start = time.perf_counter()
         with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
@@ -53,6 +63,7 @@ def ways(args):
             mine["auto + draft"] = ["-md", args.draft]
         for name, options in mine.items():
             found[f"foredraft {name}", at_once] = lambda f, _, n=at_once, o=options: ours(args, f, n, o)
+        found["foredraft serve, auto", at_once] = lambda _, ids, n=at_once: served(args, ids, n, [])
         if not args.server:
             continue
         for name, options in (("plain", []), ("ngram-simple", ["--spec-type", "ngram-simple"])):

@@ -7,6 +7,7 @@
 //    "depth": 4, "tree": true, "round": 0, "schema": "{...}", "regex": "..."}
 //   {"forget": true, ...}                  the session that such an answer would use gives up its text
 //
+// `speculation`: as --spec-type, or "wrong" for a drafter that is always wrong, under a controller as all are;
 // `model`: the draft model may be used; `depth`: a fixed one; `tree`: the draft model drafts trees that follow what it
 // is sure of, as it does unless the depth is fixed; `schema`: the answer is JSON that is valid under it; `regex`: it
 // matches. The answer has the tokens, the statistics and the seconds from the prompt's text to the last token. Each way
@@ -29,9 +30,11 @@
 #include <foredraft/constraint/regex.hpp>
 
 #include "../support/program.hpp"
+#include "always_wrong.hpp"
 #include "model_path.hpp"
 #include "prompts.hpp"
 #include "session.hpp"
+#include "session_in.hpp"
 
 namespace {
 
@@ -131,6 +134,7 @@ class Answers {
         sessions_[Json{speculation, model, rule, asked.value("depth", fd::Options::kAutomatic),
                        asked.value("temperature", 0.0f), tree, constrained}
                       .dump()];
+    if (!session && speculation == "wrong") session = wrong_session(cli::rule_named(rule));
     if (!session) {
       session = cli::make_session(models_, {.speculation = speculation,
                                             .rule = cli::rule_named(rule),
@@ -140,6 +144,15 @@ class Answers {
                                             .constrained = !constrained.empty()});
     }
     return *session;
+  }
+
+  std::unique_ptr<cli::Session> wrong_session(const cli::RuleKind& rule) {
+    cli::Drafters<fd::Shape::kTree> drafters;
+    drafters.add("wrong", bench::AlwaysWrong());
+    return std::make_unique<
+        cli::SessionIn<cli::Model, cli::Cache, fd::Shape::kTree, fd::AnyTreeAcceptance>>(
+        *models_.target_on_cpu(), cli::Cache(models_.target.shape(), kContext), std::move(drafters),
+        rule.make_for_trees());
   }
 
   cli::Models models_;

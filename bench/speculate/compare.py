@@ -44,6 +44,7 @@ WAYS = {
     **{name: Way("ours", {"speculation": name}) for name in (*DRAFTERS, "auto")},
     # Under a controller it has no window to learn from.
     "lookahead": Way("ours", {"speculation": "lookahead", "depth": 6}),
+    "always wrong": Way("ours", {"speculation": "wrong"}),
     "draft": Way("ours", {"speculation": "draft", "model": True}),
     "auto + draft": Way("ours", {"speculation": "auto", "model": True}),
     "auto + draft, chains": Way("ours", {"speculation": "auto", "model": True, "tree": False}),

@@ -9,6 +9,7 @@ import contextlib
 import http.client
 import json
 import pathlib
+import re
 import socket
 import subprocess
 import tempfile
@@ -147,6 +148,37 @@ class LlamaServer:
     def close(self):
         self.process.terminate()
         self.process.wait(timeout=60)
+
+
+class ForedraftServer:
+    """`foredraft serve`, without a store of what was read."""
+
+    def __init__(self, program, target, options, threads):
+        command = [program, "serve", "-m", target, "-t", str(threads), "-c", str(CONTEXT), "--port", "0", "--cache-ram", "0"]
+        self.process = subprocess.Popen([*command, *options], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for line in self.process.stderr:
+            found = re.search(r"serving on http://[\d.]+:(\d+)", line)
+            if found:
+                self.port = int(found[1])
+                return
+        raise EngineError("foredraft serve does not become ready")
+
+    def answer(self, prompt, ids, n, asked):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
+        try:
+            connection.request("POST", "/v1/completions", json.dumps(
+                {"prompt": ids, "max_tokens": n, "temperature": 0, "return_tokens": True}))
+            reply = json.loads(connection.getresponse().read())
+        finally:
+            connection.close()
+        if "error" in reply:
+            raise EngineError(reply["error"]["message"])
+        return {"tokens": reply["choices"][0]["tokens"]}
+
+    def close(self):
+        self.process.terminate()
+        self.process.wait(timeout=60)
+        self.process.stderr.close()
 
 
 def last_line(log):

@@ -121,20 +121,6 @@ class DraftersOn : public cli::Drafters<kTree> {
   double drafting_ = 0;
 };
 
-/// Sure of all it drafts, and never right: with the models that are measured the last token of the
-/// vocabulary is padding, which no answer has.
-struct AlwaysWrong : fd::StatelessDrafter {
-  static constexpr fd::Proposal proposal = fd::Proposal::kPointMass;
-  static constexpr fd::Shape shape = fd::Shape::kChain;
-
-  int max_depth() const noexcept { return 16; }
-  void propose(const fd::Context& context, fd::Limit limit, fd::DraftTree& draft) {
-    for (int i = 0; i < std::min(limit.depth, limit.nodes); ++i) {
-      draft.set_confidence(draft.extend(context.n_vocab - 1), 1.0f);
-    }
-  }
-};
-
 struct Arguments {
   std::string target = "qwen2.5-coder-1.5b";
   std::string draft;
@@ -176,7 +162,7 @@ class Session {
 
   static DraftersOn wrong(const Machine& machine) {
     DraftersOn chosen(machine);
-    chosen.add("wrong", AlwaysWrong());
+    chosen.add("wrong", bench::AlwaysWrong());
     return chosen;
   }
 

@@ -109,7 +109,7 @@ class Answers {
     while (!writer.text.valid() && next_ < prompts_.size() && !InterruptGuard::interrupted()) {
       writer.prompt = next_++;
       try {
-        writer.text = together_.generate(i, prompts_[writer.prompt], options_);
+        writer.text = together_.generate(i, prompts_[writer.prompt], options_, {});
       } catch (const std::exception& error) {
         fail(writer.prompt, error);
       }

@@ -18,6 +18,7 @@ void add_bench(CLI::App& app, Action& action);
 void add_report(CLI::App& app, Action& action);
 void add_ngram(CLI::App& app, Action& action);
 void add_batch(CLI::App& app, Action& action);
+void add_serve(CLI::App& app, Action& action);
 void add_chat(CLI::App& app, Action& action);
 void add_tune(CLI::App& app, Action& action);
 

@@ -8,7 +8,6 @@
 #include <foredraft/constraint/gbnf.hpp>
 #include <foredraft/constraint/grammar_constraint.hpp>
 #include <foredraft/constraint/json_schema.hpp>
-#include <foredraft/constraint/piece_trie.hpp>
 #include <foredraft/constraint/regex.hpp>
 #include <foredraft/constraint/triggered_grammar.hpp>
 
@@ -103,25 +102,33 @@ void ConstraintArguments::read() {
   if (grammar_) fd::Automaton{*grammar_};  // what no text satisfies is refused now
 }
 
-fd::AnyConstraint ConstraintArguments::constraint(const fd::Tokenizer& tokenizer,
-                                                  const fd::ChatTemplate* chat) const {
-  if (!grammar_) return {};
-  const auto trie = std::make_shared<const fd::PieceTrie>(
+std::shared_ptr<const fd::PieceTrie> pieces_of(const fd::Tokenizer& tokenizer) {
+  return std::make_shared<const fd::PieceTrie>(
       static_cast<int>(tokenizer.vocabulary().size()),
       [&](fd::TokenId token) { return bytes_of(token, tokenizer); });
-  fd::Grammar grammar = *grammar_;
-  // Before a trigger all is free, and thoughts need no place of their own.
-  if (!triggers_.empty()) {
-    fd::Trigger trigger{.repeat = repeat_};
-    for (const auto& text : triggers_) trigger.texts.push_back(marker_bytes(text, tokenizer));
-    grammar = fd::triggered_grammar(std::move(grammar), trigger);
-  } else if (const auto* markers = chat != nullptr ? thinking_markers(tokenizer) : nullptr) {
+}
+
+fd::AnyConstraint constrained(fd::Grammar grammar, const fd::Tokenizer& tokenizer,
+                              std::shared_ptr<const fd::PieceTrie> pieces,
+                              const fd::ChatTemplate* chat) {
+  if (const auto* markers = chat != nullptr ? thinking_markers(tokenizer) : nullptr) {
     const bool begun = begins_thinking(*chat, *markers);
     grammar =
         fd::behind_thinking(std::move(grammar), begun ? "" : marker_bytes(markers->open, tokenizer),
                             marker_bytes(markers->close, tokenizer));
   }
-  return fd::GrammarConstraint(grammar, trie);
+  return fd::GrammarConstraint(grammar, std::move(pieces));
+}
+
+fd::AnyConstraint ConstraintArguments::constraint(const fd::Tokenizer& tokenizer,
+                                                  const fd::ChatTemplate* chat) const {
+  if (!grammar_) return {};
+  if (triggers_.empty()) return constrained(*grammar_, tokenizer, pieces_of(tokenizer), chat);
+  // Before a trigger all is free, and thoughts need no place of their own.
+  fd::Trigger trigger{.repeat = repeat_};
+  for (const auto& text : triggers_) trigger.texts.push_back(marker_bytes(text, tokenizer));
+  return constrained(fd::triggered_grammar(*grammar_, trigger), tokenizer, pieces_of(tokenizer),
+                     nullptr);
 }
 
 }  // namespace cli

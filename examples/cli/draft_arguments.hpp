@@ -17,9 +17,9 @@ namespace cli {
 /// What becomes of the draft model while it is loaded: --quantize-draft, --draft-vocab and
 /// --draft-vocab-counts.
 struct DraftArguments {
-  std::string format;  ///< "q4_0", "q8_0", kAsItIs or empty
-  int n_vocab = 0;     ///< 0: all
-  std::string counts_file;
+  std::string format = {};  ///< "q4_0", "q8_0", kAsItIs or empty
+  int n_vocab = 0;          ///< 0: all
+  std::string counts_file = {};
 
   void add_to(CLI::App& command);
   /// Refuse what would have no effect. @errors UsageError, before anything is opened

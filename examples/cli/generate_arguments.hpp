@@ -44,6 +44,7 @@ struct GenerateArguments {
   std::string chat_format;  ///< of fd::kChatMarks; empty: what the model's template says
   bool json = false;
   int n_ctx = 0;
+  bool defaults = false;  ///< each text may have a temperature, a seed and a constraint of its own
   std::string cache_type_k = kCacheFormats[0];
   std::string cache_type_v = kCacheFormats[0];
   std::optional<std::string> draft_cache_type_k;  ///< absent: the default, as above
@@ -64,6 +65,8 @@ struct GenerateArguments {
   void add_to(CLI::App& command);
   /// What all prompts of a file are told.
   void add_to_batch(CLI::App& command);
+  /// What requests leave out.
+  void add_to_server(CLI::App& command);
   /// What a conversation is told as well: all but the prompt and what is done with the text.
   void add_to_chat(CLI::App& command);
 

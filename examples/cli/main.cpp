@@ -34,6 +34,7 @@ int run(int argc, char** argv) {
   cli::add_generate(app, action);
   cli::add_batch(app, action);
   cli::add_chat(app, action);
+  cli::add_serve(app, action);
   cli::add_inspect(app, action);
   cli::add_tokenize(app, action);
   cli::add_logits(app, action);

@@ -169,6 +169,15 @@ void require_room(const ModelFile& target, const std::optional<ModelFile>& draft
 
 }  // namespace
 
+std::unique_ptr<Draft> load_draft_copy(Models& models, const std::filesystem::path& path,
+                                       const fd::LoadOptions& options) {
+  ModelFile file("draft model ", path);
+  file.options = options;
+  require_memory(static_cast<double>(file.survey(false).weight_bytes),
+                 "another copy of the draft model", "a smaller one");
+  return draft_on_cpu(load_on_cpu(models.cpu, file, false), isa_of(models.cpu));
+}
+
 /// Both are opened and looked at before one of them is loaded, so that what cannot work is told at
 /// once.
 struct Models::Files {

@@ -84,4 +84,9 @@ struct Models {
   Models(const ModelSettings& settings, const Files& files);
 };
 
+/// Another copy of a draft model on the processor, changed as `options` say.
+/// @errors what fd::load throws; kOutOfMemory before anything is read where it cannot fit
+std::unique_ptr<Draft> load_draft_copy(Models& models, const std::filesystem::path& file,
+                                       const fd::LoadOptions& options);
+
 }  // namespace cli

@@ -45,9 +45,11 @@ void write_out(std::string_view text) {
                   "an output that can be written");
 }
 
-void print_json(const Json& object) {
-  write_out(object.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
+
+void print_json(const Json& object) { write_out(text_of(object) + "\n"); }
 
 std::string version() {
   return std::to_string(FOREDRAFT_VERSION_MAJOR) + "." + std::to_string(FOREDRAFT_VERSION_MINOR) +

@@ -29,7 +29,9 @@ std::string formatted(const char* format, Values... values) {
 /// Write to stdout at once. @errors kIo, e.g. where the disk is full
 void write_out(std::string_view text);
 
-/// Print one object and a line break. Bytes that are not UTF-8 become U+FFFD.
+/// On one line. Bytes that are not UTF-8 become U+FFFD.
+std::string text_of(const Json& json);
+/// Print one object and a line break.
 void print_json(const Json& object);
 
 /// Of foredraft: "0.1.0"

@@ -1,13 +1,16 @@
 #pragma once
 
+#include <cstddef>
 #include <deque>
 #include <future>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include <foredraft/batch.hpp>
 #include <foredraft/core/index.hpp>
+#include <foredraft/prefix_store.hpp>
 
 #include "draft.hpp"
 #include "together.hpp"
@@ -30,12 +33,23 @@ class TogetherIn final : public Together {
   }
 
   std::future<fd::Result> generate(int writer, std::span<const fd::TokenId> prompt,
-                                   const fd::Options& options) override {
-    return batch_.generate(writers_[fd::idx(writer)], prompt, options);
+                                   const fd::Options& options, Emit emit) override {
+    Decoder& decoder = writers_[fd::idx(writer)];
+    if (store_) store_->recall(decoder, prompt);
+    return batch_.generate(decoder, prompt, options, std::move(emit));
   }
   void step() override { batch_.step(); }
 
+  std::span<const fd::TokenId> tokens(int writer) const override {
+    return writers_[fd::idx(writer)].tokens();
+  }
+  void use_store(std::size_t bytes) override { store_.emplace(bytes); }
+  void keep(int writer) override {
+    if (store_) store_->keep(writers_[fd::idx(writer)]);
+  }
+
  private:
+  using Decoder = fd::Decoder<M, C, Drafters<S>, Rule>;
   using Batch = fd::Batch<M, C, Cache>;
 
   static Batch batch_of(M& model, Models& models) {
@@ -43,8 +57,9 @@ class TogetherIn final : public Together {
     return draft == nullptr ? Batch(model) : Batch(model, *draft);
   }
 
-  std::deque<fd::Decoder<M, C, Drafters<S>, Rule>> writers_;
-  Batch batch_;  // refers to them
+  std::deque<Decoder> writers_;
+  std::optional<fd::PrefixStore<Decoder>> store_;
+  Batch batch_;  // refers to the writers
 };
 
 /// @errors what the caches and the drafters throw

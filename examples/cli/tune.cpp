@@ -8,6 +8,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,15 +16,20 @@
 #include <foredraft/control/controller_state.hpp>
 #include <foredraft/core/error.hpp>
 #include <foredraft/core/index.hpp>
+#include <foredraft/io/gguf.hpp>
+#include <foredraft/model/load.hpp>
+#include <foredraft/model/load_options.hpp>
 
 #include "arguments.hpp"
 #include "commands.hpp"
+#include "draft.hpp"
 #include "draft_arguments.hpp"
 #include "model_path.hpp"
 #include "models.hpp"
 #include "output.hpp"
 #include "prompts.hpp"
 #include "session.hpp"
+#include "survey.hpp"
 #include "terminal.hpp"
 #include "tune_report.hpp"
 #include "tune_search.hpp"
@@ -70,9 +76,14 @@ Method method_of(const Way& way, int n_ctx) {
 /// lap to lap, as in a program that has run for a while.
 class Laboratory {
  public:
-  Laboratory(Models& models, std::vector<std::vector<fd::TokenId>> prompts, int n_ctx,
-             int max_tokens)
-      : models_(models), prompts_(std::move(prompts)), n_ctx_(n_ctx), max_tokens_(max_tokens) {}
+  /// @param draft  file of the draft model, of which ways may ask for other copies
+  Laboratory(Models& models, std::filesystem::path draft,
+             std::vector<std::vector<fd::TokenId>> prompts, int n_ctx, int max_tokens)
+      : models_(models),
+        draft_(std::move(draft)),
+        prompts_(std::move(prompts)),
+        n_ctx_(n_ctx),
+        max_tokens_(max_tokens) {}
 
   Lap measure(const std::vector<Way>& ways, const std::vector<int>& chosen) {
     struct Running {
@@ -80,10 +91,11 @@ class Laboratory {
       std::string name;
     };
     std::vector<Running> running;
+    keep_copies(ways);
     for (const Way& way : ways) {
       // Of the draft model that auto may do without, options() says nothing.
       const std::string name = way.options() + (way.with_model ? "" : " without model");
-      running.push_back({make_session(models_, method_of(way, n_ctx_)), name});
+      running.push_back({session_of(way), name});
       if (const auto known = learned_.find(name); known != learned_.end()) {
         running.back().session->restore(known->second);
       }
@@ -116,6 +128,35 @@ class Laboratory {
   int answers() const { return answers_; }
 
  private:
+  using Copy = std::pair<std::string, int>;  // Way::quantize, draft_vocab
+  static Copy copy_of(const Way& way) { return {way.quantize, way.draft_vocab}; }
+
+  /// Copies of the draft model that no way asks for take memory for nothing.
+  void keep_copies(const std::vector<Way>& ways) {
+    std::erase_if(copies_, [&](const auto& copy) {
+      return std::ranges::find(ways, copy.first, copy_of) == ways.end();
+    });
+  }
+
+  /// Drafters refer to the draft model that is there when they are made.
+  std::unique_ptr<Session> session_of(const Way& way) {
+    if (copy_of(way) == Copy()) return make_session(models_, method_of(way, n_ctx_));
+    std::unique_ptr<Draft>& copy = copies_[copy_of(way)];
+    if (!copy) {
+      const DraftArguments asked{.format = way.quantize, .n_vocab = way.draft_vocab};
+      copy = load_draft_copy(models_, draft_, *asked.options(false));
+    }
+    struct Exchanged {
+      Exchanged(std::unique_ptr<Draft>& one, std::unique_ptr<Draft>& other) : a(one), b(other) {
+        a.swap(b);
+      }
+      ~Exchanged() { a.swap(b); }
+      std::unique_ptr<Draft>&a, &b;
+    };
+    const Exchanged exchanged(models_.draft, copy);
+    return make_session(models_, method_of(way, n_ctx_));
+  }
+
   double answer(Session& session, const Way& way, int i) {
     fd::Options options{.max_tokens = max_tokens_};
     if (way.depth > 0) options.n_draft = way.depth;
@@ -136,6 +177,8 @@ class Laboratory {
   }
 
   Models& models_;
+  std::filesystem::path draft_;
+  std::map<Copy, std::unique_ptr<Draft>> copies_;
   std::vector<std::vector<fd::TokenId>> prompts_;
   int n_ctx_;
   int max_tokens_;
@@ -203,10 +246,37 @@ Encoded encode(const Models& models, std::vector<std::string> texts, const Argum
   return encoded;
 }
 
+/// Copies of a draft model that are not as large as the one that suits its file, or as another: as it is,
+/// in 8 bits, with all of its head, with half of what is left of it.
+std::vector<Way> copies_of(const std::filesystem::path& path) {
+  const fd::Gguf file = fd::Gguf::open(path);
+  const fd::LoadOptions usual = fd::drafting_options(file);
+  const std::string format = usual.requantize ? "q4_0" : DraftArguments::kAsItIs;
+  std::vector<Way> candidates{{.quantize = DraftArguments::kAsItIs},
+                              {.quantize = "q8_0", .draft_vocab = usual.head_tokens}};
+  if (usual.head_tokens > 0) {
+    candidates.push_back({.quantize = format});
+    candidates.push_back({.quantize = format, .draft_vocab = usual.head_tokens / 2});
+  }
+  std::set<std::size_t> seen{survey(file, usual).weight_bytes};
+  std::vector<Way> copies;
+  for (Way& way : candidates) {
+    const DraftArguments asked{.format = way.quantize, .n_vocab = way.draft_vocab};
+    try {
+      const std::size_t bytes = survey(file, *asked.options(false)).weight_bytes;
+      if (seen.insert(bytes).second) copies.push_back(std::move(way));
+    } catch (const fd::Error&) {  // it would have no effect on this file
+    }
+  }
+  return copies;
+}
+
 /// What there is to try with these models.
-Space space_of(const Models& models) {
+/// @param draft  file of the draft model, where other copies of it may be made
+Space space_of(const Models& models, const std::filesystem::path& draft) {
   Space space{.draft_model = models.draft != nullptr,
               .trees = models.draft && models.same_vocabulary()};
+  if (!draft.empty()) space.copies = copies_of(draft);
   for (const DrafterKind& kind : drafters()) {
     if (kind.fits != nullptr && !kind.fits(models)) continue;
     space.kinds.push_back(
@@ -233,9 +303,11 @@ int run(const Arguments& a) {
   Encoded encoded = encode(models, std::move(texts), a);
   const int n_prompts = static_cast<int>(encoded.prompts.size());
 
-  const Space space = space_of(models);
+  // Who says what is to become of the draft model, or has it mapped, has chosen its copy.
+  const bool free_copy = !a.draft_load.options(a.machine.keep_packed);
+  const Space space = space_of(models, free_copy ? draft : std::filesystem::path());
   const int expected = most_answers(space, n_prompts, a.rounds) + n_prompts;
-  Laboratory laboratory(models, std::move(encoded.prompts), encoded.n_ctx, a.max_tokens);
+  Laboratory laboratory(models, draft, std::move(encoded.prompts), encoded.n_ctx, a.max_tokens);
   const double begin = seconds_now();
   // How long all of it will take is told by the first answer, before the user waits for the rest.
   const double first = laboratory.plain(0, 1);

@@ -110,6 +110,8 @@ std::string Way::options() const {
   std::string text;
   if (plain) return " --spec-type none";
   for (const std::string& name : drafters) text += (text.empty() ? " --spec-type " : ",") + name;
+  if (!quantize.empty()) text += " --quantize-draft " + quantize;
+  if (draft_vocab > 0) text += " --draft-vocab " + std::to_string(draft_vocab);
   if (!tree.empty()) text += " --spec-tree " + joined(tree);
   if (depth > 0) text += " --spec-draft-n-max " + std::to_string(depth);
   if (nodes > 0) text += " --spec-draft-nodes " + std::to_string(nodes);
@@ -136,9 +138,10 @@ bool Space::uses_model(const Way& way) const {
 
 const std::vector<Space::Coordinate>& Space::coordinates() {
   static const std::vector<Coordinate> all{
-      {"drafters", &Space::other_drafters}, {"tree", &Space::other_trees},
-      {"depth", &Space::other_depths},      {"nodes", &Space::other_nodes},
-      {"match", &Space::other_matches},     {"n-gram", &Space::other_ngrams}};
+      {"drafters", &Space::other_drafters}, {"draft model", &Space::other_copies},
+      {"tree", &Space::other_trees},        {"depth", &Space::other_depths},
+      {"nodes", &Space::other_nodes},       {"match", &Space::other_matches},
+      {"n-gram", &Space::other_ngrams}};
   return all;
 }
 
@@ -161,6 +164,17 @@ std::vector<Way> Space::other_drafters(const Way&) const {
     }
     // One alone is there already, and none would be auto.
     if (way.drafters.size() > 1) ways.push_back(std::move(way));
+  }
+  return ways;
+}
+
+std::vector<Way> Space::other_copies(const Way& way) const {
+  std::vector<Way> ways;
+  if (!uses_model(way)) return ways;
+  for (const Way& copy : copies) {
+    ways.push_back(way);
+    ways.back().quantize = copy.quantize;
+    ways.back().draft_vocab = copy.draft_vocab;
   }
   return ways;
 }

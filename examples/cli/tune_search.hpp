@@ -17,6 +17,9 @@ struct Way {
   int nodes = 0;                           ///< most of a draft; 0: as many as pay
   int lookup_min = 0;                      ///< 0: the default
   int ngram_size = 0;                      ///< 0: the defaults
+  // What becomes of the draft model's weights and head; "" and 0: what suits its file.
+  std::string quantize = {};
+  int draft_vocab = 0;
 
   friend bool operator==(const Way&, const Way&) = default;
 
@@ -37,6 +40,8 @@ struct Space {
   std::vector<Kind> kinds = {};
   bool draft_model = false;  ///< one was given
   bool trees = true;         ///< it can draft them
+  /// Other copies of it: `quantize` and `draft_vocab` of a way.
+  std::vector<Way> copies = {};
 
   bool asks(const Way& way, const Kind& kind) const;
   bool uses_model(const Way& way) const;
@@ -49,6 +54,7 @@ struct Space {
   /// One after the other, the most important first. Each makes ways that differ in it.
   static const std::vector<Coordinate>& coordinates();
   std::vector<Way> other_drafters(const Way& way) const;
+  std::vector<Way> other_copies(const Way& way) const;
   std::vector<Way> other_trees(const Way& way) const;
   std::vector<Way> other_depths(const Way& way) const;
   std::vector<Way> other_nodes(const Way& way) const;

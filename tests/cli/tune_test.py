@@ -60,6 +60,7 @@ class Tune(CliTest):
         self.assertIn(("drafters", "--spec-type draft", True), tried)
         self.assertIn(("drafters", "", False), tried)
         self.assertIn(f"-md {shlex.quote(str(model))} --quantize-draft q8_0 -t 1", found["command"])
+        self.assertFalse([way for way in tried if way[0] == "draft model"])  # it was said
         self.runs(found["command"])
 
     def test_enough_answers(self):

@@ -2,7 +2,7 @@
 # are missing, and nothing else.
 
 foredraft_packages=(
-  binutils ca-certificates catch2 ccache cmake g++ libcli11-dev libeigen3-dev libpcre2-dev libxsimd-dev
+  binutils ca-certificates catch2 ccache cmake g++ libcli11-dev libcpp-httplib-dev libeigen3-dev libpcre2-dev libxsimd-dev
   ninja-build nlohmann-json3-dev pkg-config python3 python3-pip python3-venv
 )
 
