@@ -27,6 +27,7 @@
 #include <foredraft/decoder.hpp>
 
 #include "../support/program.hpp"
+#include "always_wrong.hpp"
 #include "draft.hpp"
 #include "draft_over.hpp"
 #include "model_path.hpp"

@@ -88,7 +88,7 @@ Method GenerateArguments::resolve() {
   options.sampling.penalty_last_n = repeat_last_n.value_or(options.sampling.penalty_last_n);
   more_sampling.resolve(options);
   check_without_vocabulary(options);
-  if (seed && options.sampling.temperature == 0.0f && !defaults) {
+  if (seed && options.sampling.temperature == 0.0f && !per_request) {
     throw UsageError("--seed at temperature 0", "a temperature above 0",
                      "the best token always wins, so the seed would have no effect: leave it out");
   }
@@ -333,7 +333,7 @@ void GenerateArguments::check_acceptance(const Method& method) const {
     throw UsageError(found + " with --spec-type " + method.speculation, "drafts to accept",
                      "leave one of them out");
   }
-  if (options.sampling.temperature == 0.0f && !method.rule.greedy && !defaults) {
+  if (options.sampling.temperature == 0.0f && !method.rule.greedy && !per_request) {
     throw UsageError(found + " at temperature 0", "a temperature above 0, or " + rules()[0].name,
                      "the target's best token always wins, so every rule accepts the same");
   }
@@ -363,7 +363,7 @@ void GenerateArguments::check_draft_temperature() const {
     throw UsageError(found + " " + std::to_string(*draft_temperature), "a finite value >= 0",
                      "0 drafts the draft model's best token");
   }
-  if (options.sampling.temperature == 0.0f && !defaults) {
+  if (options.sampling.temperature == 0.0f && !per_request) {
     throw UsageError(found + " at temperature 0", "a temperature above 0",
                      "only the draft model's best token can be the target's best: leave it out");
   }
@@ -424,7 +424,7 @@ void GenerateArguments::add_to_batch(CLI::App& command) {
 }
 
 void GenerateArguments::add_to_server(CLI::App& command) {
-  defaults = true;
+  per_request = true;
   options.max_tokens = -1;  // as other servers have it
   add_model_option(command, model);
   add_turns(command);

@@ -44,7 +44,8 @@ struct GenerateArguments {
   std::string chat_format;  ///< of fd::kChatMarks; empty: what the model's template says
   bool json = false;
   int n_ctx = 0;
-  bool defaults = false;  ///< each text may have a temperature, a seed and a constraint of its own
+  bool per_request =
+      false;  ///< each text may have a temperature, a seed and a constraint of its own
   std::string cache_type_k = kCacheFormats[0];
   std::string cache_type_v = kCacheFormats[0];
   std::optional<std::string> draft_cache_type_k;  ///< absent: the default, as above

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <exception>
 #include <iostream>
 #include <memory>
@@ -27,9 +28,11 @@ namespace cli {
 
 namespace {
 
+constexpr time_t kWriteSeconds = 20;  // until a client that reads nothing is given up
 constexpr const char* kJson = "application/json";
 constexpr std::size_t kMostBytes = std::size_t{16} << 20;  // of a request
-constexpr std::size_t kThreads = 64;  // a request keeps one while it is answered or waits
+constexpr int kMostRequests = 256;  // that are answered or wait, each on a thread of its own
+constexpr int kOtherThreads = 32;   // for what takes no time, and for connections that say nothing
 /// How long a client may be gone before somebody notices, where nothing is sent.
 constexpr std::chrono::milliseconds kPatience{100};
 
@@ -138,7 +141,7 @@ std::string metrics_of(const Scheduler::State& state) {
   };
   add("texts_writing", "gauge", "Texts that are being written.", state.writing);
   add("texts_waiting", "gauge", "Texts that wait for a writer.", state.waiting);
-  add("texts_total", "counter", "Texts that are over.", state.over);
+  add("texts_total", "counter", "Texts that are over.", state.done);
   add("prompt_tokens_total", "counter", "Tokens of prompts.", stats.prompt_tokens);
   add("reused_tokens_total", "counter", "Tokens of prompts that were known.", stats.reused_tokens);
   add("tokens_total", "counter", "Tokens written.", stats.emitted);
@@ -163,27 +166,32 @@ struct HttpServer::Parts {
   int port = 0;
   std::atomic<std::uint32_t> sequence = 0;
   std::atomic<int> answering = 0;  // requests
+  socket_t listening = INVALID_SOCKET;
   std::thread listener = {};
-  std::atomic<bool> ended = false;  // the listener
+  std::atomic<bool> ended = false;    // the listener
+  std::atomic<bool> closing = false;  // nobody writes any more
 
   void set_up();
   void route();
   template <typename Read>
   httplib::Server::HandlerWithContentReader answer_to(Read read);
   void answer(TextRequest request, httplib::Response& response);
+  bool has_room(httplib::Response& response) const;
   bool authorized(const httplib::Request& request, httplib::Response& response) const;
 };
 
 /// Limits, and how errors look.
 void HttpServer::Parts::set_up() {
-  server.new_task_queue = [] {
-    return new httplib::ThreadPool(kThreads);
-  };  // which httplib deletes
+  // Which httplib deletes.
+  server.new_task_queue = [] { return new httplib::ThreadPool(kMostRequests + kOtherThreads); };
   // httplib's own let two servers share a port, and a request come to either.
-  server.set_socket_options([](socket_t socket) {
+  server.set_socket_options([this](socket_t socket) {
     const int yes = 1;
     setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    listening = socket;
   });
+  server.set_payload_max_length(kMostBytes);
+  server.set_write_timeout(kWriteSeconds);
   server.set_tcp_nodelay(true);
   server.set_keep_alive_max_count(1000);
   server.set_exception_handler(
@@ -210,18 +218,23 @@ template <typename Read>
 httplib::Server::HandlerWithContentReader HttpServer::Parts::answer_to(Read read) {
   return [this, read](const httplib::Request& request, httplib::Response& response,
                       const httplib::ContentReader& content) {
+    // All of it is read, whatever becomes of it: what follows is the next request. What is packed has
+    // its size only now.
+    const bool wanted = authorized(request, response) && has_room(response);
     std::string body;
-    const bool fits = content([&body](const char* data, std::size_t size) {
-      body.append(data, size);
-      return body.size() <= kMostBytes;
+    std::size_t bytes = 0;
+    const bool fits = content([&](const char* data, std::size_t size) {
+      bytes += size;
+      if (wanted) body.append(data, size);
+      return bytes <= kMostBytes;
     });
     if (!fits) {
-      response.set_header("Connection", "close");  // what is left of the body is no request
+      response.set_header("Connection", "close");
       return set_error(
           response, 413,
           error_body("a body that is too large, or damaged", "invalid_request_error", "body"));
     }
-    if (authorized(request, response)) answer(read(body), response);
+    if (wanted) answer(read(body), response);
   };
 }
 
@@ -258,6 +271,17 @@ void HttpServer::Parts::answer(TextRequest request, httplib::Response& response)
       [job](std::size_t, httplib::DataSink& sink) { return job->send_to(sink); });
 }
 
+/// There is, else the response says so.
+bool HttpServer::Parts::has_room(httplib::Response& response) const {
+  const bool ends = closing;
+  if (!ends && answering < kMostRequests) return true;
+  response.set_header("Retry-After", "1");
+  set_error(response, 503,
+            error_body(ends ? "the server ends" : "too many requests at once", "server_error",
+                       "unavailable"));
+  return false;
+}
+
 /// Where a key is asked for, the request has it; else the response says so.
 bool HttpServer::Parts::authorized(const httplib::Request& request,
                                    httplib::Response& response) const {
@@ -287,7 +311,8 @@ HttpServer::HttpServer(HttpSettings settings, const fd::Tokenizer& tokenizer,
   const bool bound = at.port == 0 ? (parts_->port = parts_->server.bind_to_any_port(at.host)) > 0
                                   : parts_->server.bind_to_port(at.host, at.port);
   if (at.port != 0) parts_->port = at.port;
-  if (bound) return;
+  // httplib lets five wait to be accepted, and the system resets further ones.
+  if (bound && listen(parts_->listening, SOMAXCONN) == 0) return;
   throw fd::Error(fd::ErrorCode::kIo,
                   at.host + ":" + std::to_string(at.port) + ", which cannot be used",
                   "an address of this machine and a port that is free", "--host, --port");
@@ -297,6 +322,7 @@ HttpServer::~HttpServer() {
   const auto wait_while = [](const auto& condition) {
     while (condition()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   };
+  parts_->closing = true;
   // stop() cuts off who is being answered, and does nothing before the listener listens.
   wait_while([this] { return parts_->answering > 0; });
   wait_while([this] {

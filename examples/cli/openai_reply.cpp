@@ -14,7 +14,7 @@ namespace cli {
 
 namespace {
 
-/// Names in the API; it knows nothing of texts that the server ends.
+/// Its name in the API, which does not tell a full context from a limit on tokens.
 std::string_view finish_of(fd::FinishReason reason) {
   return reason == fd::FinishReason::kContext ? "length" : fd::name_of(reason);
 }
@@ -48,7 +48,7 @@ Json logprob_entry(const fd::Tokenizer& tokenizer, const fd::TokenLogprob& token
   return {{"token", piece}, {"logprob", shortest(token.logprob)}, {"bytes", std::move(bytes)}};
 }
 
-/// Bytes of UTF-8 that continue no character.
+/// That begin in it, in UTF-8.
 std::size_t characters(std::string_view piece) {
   return fd::idx(std::ranges::count_if(
       piece, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));

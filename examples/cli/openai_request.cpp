@@ -33,15 +33,18 @@ fd::Error invalid(std::string_view found, std::string_view expected, std::string
 }
 
 fd::Error too_many_texts() {
-  return invalid("more than 128 texts", "fewer prompts, or a smaller \"n\"");
+  return invalid("more than " + std::to_string(kMostTexts) + " texts",
+                 "fewer prompts, or a smaller \"n\"");
 }
 
 Json parsed(std::string_view body) {
   int members = 0;
   const auto limit = [&](int depth, Json::parse_event_t event, Json&) {
-    if (depth > kMostLevels) throw invalid("a body of more than 64 levels", "fewer");
-    if (event == Json::parse_event_t::key && ++members > kMostMembers) {
-      throw invalid("a body of more than 16384 members", "fewer");
+    members += event == Json::parse_event_t::key ? 1 : 0;
+    if (depth > kMostLevels || members > kMostMembers) {
+      throw invalid("a body that is too deep or has too many members",
+                    "at most " + std::to_string(kMostLevels) + " levels, and " +
+                        std::to_string(kMostMembers) + " members in all");
     }
     return true;
   };
@@ -87,7 +90,7 @@ std::vector<fd::ChatMessage> messages_of(const Fields& fields) {
 }
 
 /// What would change an answer and is not there yet, unless its value is as good as nothing.
-void refuse_unknown(const Fields& fields) {
+void refuse_unsupported(const Fields& fields) {
   for (const char* const name : {"tools", "functions", "audio", "suffix", "prediction", "echo"}) {
     const Json* const member = fields.find(name);
     if (member == nullptr || member->empty() || *member == false || *member == "") continue;
@@ -102,7 +105,7 @@ std::vector<std::string> stops_of(const Fields& fields, std::vector<std::string>
   if (stop->is_string()) return {stop->get<std::string>()};
   const auto is_text = [](const Json& item) { return item.is_string(); };
   if (!stop->is_array() || stop->size() > kMostStops || !std::ranges::all_of(*stop, is_text)) {
-    throw fields.refuse("stop", "a text, or an array of at most 16");
+    throw fields.refuse("stop", "a text, or an array of at most " + std::to_string(kMostStops));
   }
   return stop->get<std::vector<std::string>>();
 }
@@ -212,7 +215,8 @@ TextRequest RequestReader::chat(std::string_view body) const {
   bool logprobs = false;
   fields.read("logprobs", logprobs);
   int most = 0;
-  if (fields.read("top_logprobs", most, 0, kMostLogprobs) && !logprobs) {
+  fields.read("top_logprobs", most, 0, kMostLogprobs);
+  if (most > 0 && !logprobs) {
     throw invalid("\"top_logprobs\" without \"logprobs\"", "\"logprobs\": true");
   }
   if (logprobs) request.options.logprobs = most;
@@ -252,7 +256,7 @@ TextRequest RequestReader::completion(std::string_view body) const {
 }
 
 void RequestReader::read_common(const Fields& fields, TextRequest& request) const {
-  refuse_unknown(fields);
+  refuse_unsupported(fields);
   request.options = defaults_;
   fields.read("n", request.n, 1, kMostTexts);
   int best_of = request.n;

@@ -20,7 +20,7 @@ fd::Result cancelled() {
   return result;
 }
 
-bool over(const std::future<fd::Result>& text) {
+bool ready(const std::future<fd::Result>& text) {
   return text.valid() && text.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
@@ -52,7 +52,7 @@ void Channel::abandon() noexcept {
 void Scheduler::add(Job job) {
   {
     const std::lock_guard lock(mutex_);
-    if (!over_) {
+    if (!ended_) {
       waiting_.push_back(std::move(job));
       added_.notify_one();
       return;
@@ -76,7 +76,7 @@ void Scheduler::run() {
 
 void Scheduler::abandon() noexcept {
   const std::lock_guard lock(mutex_);
-  over_ = true;
+  ended_ = true;
   for (const Job& job : waiting_) job.channel->abandon();
   for (const Writer& writer : writers_) {
     if (writer.job.channel) writer.job.channel->abandon();
@@ -95,7 +95,7 @@ bool Scheduler::wait_for_work() {
   std::unique_lock lock(mutex_);
   while (waiting_.empty() && writing() == 0 && !stopped_()) added_.wait_for(lock, kPatience);
   if (!stopped_()) return true;
-  over_ = true;
+  ended_ = true;
   for (const Job& job : std::exchange(waiting_, {})) job.channel->send({job.text, cancelled()});
   return writing() > 0;  // these learn of it in their next step
 }
@@ -103,7 +103,7 @@ bool Scheduler::wait_for_work() {
 /// The next text that somebody still waits for, if there is a writer for it.
 bool Scheduler::take(Job& job) {
   const std::lock_guard lock(mutex_);
-  while (!waiting_.empty() && waiting_.front().channel->closed()) waiting_.pop_front();
+  std::erase_if(waiting_, [](const Job& waits) { return waits.channel->closed(); });
   if (waiting_.empty() || writing() == static_cast<int>(writers_.size())) return false;
   job = std::move(waiting_.front());
   waiting_.pop_front();
@@ -134,7 +134,7 @@ void Scheduler::step() {
     together_.step();
   } catch (...) {
     for (Writer& writer : writers_) {
-      if (!writer.text.valid() || over(writer.text)) continue;
+      if (!writer.text.valid() || ready(writer.text)) continue;
       writer.failed = true;
       writer.job.channel->send({writer.job.text, std::current_exception()});
       writer.job.channel->close();
@@ -146,7 +146,7 @@ void Scheduler::step() {
 void Scheduler::collect() {
   for (std::size_t i = 0; i < writers_.size(); ++i) {
     Writer& writer = writers_[i];
-    if (!over(writer.text)) continue;
+    if (!ready(writer.text)) continue;
     Event event{writer.job.text, {}};
     try {
       event.what = writer.text.get();
@@ -180,7 +180,7 @@ void Scheduler::finish(Event event, const Job& job) {
 /// A text that is over.
 void Scheduler::count(const fd::Stats& stats) {
   const std::lock_guard lock(mutex_);
-  ++state_.over;
+  ++state_.done;
   state_.writing = writing();
   state_.stats += stats;
 }

@@ -89,7 +89,7 @@ class Scheduler {
   struct State {
     int writing = 0;
     int waiting = 0;
-    std::int64_t over = 0;  ///< texts, those that failed included
+    std::int64_t done = 0;  ///< texts, those that failed included
     fd::Stats stats = {};   ///< of those that did not fail
   };
   /// From any thread.
@@ -123,7 +123,7 @@ class Scheduler {
   mutable std::mutex mutex_;  // of what is below
   std::condition_variable added_;
   std::deque<Job> waiting_;
-  bool over_ = false;  // run() is, or was never to be: nobody writes
+  bool ended_ = false;  // run(): nobody writes any more
   State state_;
 };
 

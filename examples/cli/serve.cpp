@@ -1,9 +1,9 @@
+#include <csignal>
 #include <cstddef>
 #include <iostream>
 #include <memory>
 #include <random>
 #include <string>
-#include <utility>
 
 #include <foredraft/core/error.hpp>
 
@@ -36,14 +36,16 @@ struct Arguments {
 
 /// The line that tells that the server is there, and where.
 std::string greeting(const Arguments& asked, const Method& method, int port) {
+  const bool v6 = asked.host.find(':') != std::string::npos;
+  const std::string host = v6 ? "[" + asked.host + "]" : asked.host;
   return formatted("foredraft: serving on http://%s:%d (%d texts at once, contexts of %d tokens)\n",
-                   visible(asked.host).c_str(), port, asked.parallel, method.n_ctx);
+                   visible(host).c_str(), port, asked.parallel, method.n_ctx);
 }
 
 std::string summary(const Scheduler::State& state) {
   const fd::Stats& stats = state.stats;
   return formatted("texts: %lld, %lld tokens of prompts, of which %lld were known\n",
-                   static_cast<long long>(state.over), static_cast<long long>(stats.prompt_tokens),
+                   static_cast<long long>(state.done), static_cast<long long>(stats.prompt_tokens),
                    static_cast<long long>(stats.reused_tokens)) +
          formatted("decode: %lld tokens; %lld drafted, %lld accepted\n",
                    static_cast<long long>(stats.emitted), static_cast<long long>(stats.drafted),
@@ -66,7 +68,7 @@ int run(Arguments& asked) {
   together->use_store(std::size_t(asked.store_mib) << 20);
   models.print_note();
   const RequestReader reader(tokenizer, a.chat_format, a.options, method.n_ctx);
-  const InterruptGuard guard;
+  const InterruptGuard guard(InterruptGuard::Second::kEnds, {SIGINT, SIGTERM});
   const HttpServer* running = nullptr;
   Scheduler scheduler(*together, asked.parallel, [&running] {
     return InterruptGuard::interrupted() || (running != nullptr && running->ended());
@@ -95,8 +97,8 @@ void add_serve(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand(
       "serve",
       "Answer requests of the OpenAI API over HTTP, several at once in passes that they share. "
-      "Each "
-      "text is that of 'generate'. A page to chat with the model is at /. Ctrl-C ends the server.");
+      "Each text is that of 'generate'. A page to chat with the model is at /. Ctrl-C ends the "
+      "server.");
   const auto a = std::make_shared<Arguments>();
   a->generate.add_to_server(*command);
   require_text(add_value(*command, "--host ADDRESS", a->host,

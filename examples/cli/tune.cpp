@@ -24,6 +24,7 @@
 #include "commands.hpp"
 #include "draft.hpp"
 #include "draft_arguments.hpp"
+#include "memory.hpp"
 #include "model_path.hpp"
 #include "models.hpp"
 #include "output.hpp"
@@ -53,6 +54,11 @@ struct Arguments {
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// @param copy  not the default
+fd::LoadOptions load_options_of(const DraftCopy& copy) {
+  return *DraftArguments{.format = copy.quantize, .n_vocab = copy.vocab}.options(false);
 }
 
 /// What `generate` would make of its options.
@@ -128,24 +134,18 @@ class Laboratory {
   int answers() const { return answers_; }
 
  private:
-  using Copy = std::pair<std::string, int>;  // Way::quantize, draft_vocab
-  static Copy copy_of(const Way& way) { return {way.quantize, way.draft_vocab}; }
-
   /// Copies of the draft model that no way asks for take memory for nothing.
   void keep_copies(const std::vector<Way>& ways) {
     std::erase_if(copies_, [&](const auto& copy) {
-      return std::ranges::find(ways, copy.first, copy_of) == ways.end();
+      return std::ranges::find(ways, copy.first, &Way::copy) == ways.end();
     });
   }
 
   /// Drafters refer to the draft model that is there when they are made.
   std::unique_ptr<Session> session_of(const Way& way) {
-    if (copy_of(way) == Copy()) return make_session(models_, method_of(way, n_ctx_));
-    std::unique_ptr<Draft>& copy = copies_[copy_of(way)];
-    if (!copy) {
-      const DraftArguments asked{.format = way.quantize, .n_vocab = way.draft_vocab};
-      copy = load_draft_copy(models_, draft_, *asked.options(false));
-    }
+    if (way.copy == DraftCopy()) return make_session(models_, method_of(way, n_ctx_));
+    std::unique_ptr<Draft>& copy = copies_[way.copy];
+    if (!copy) copy = load_draft_copy(models_, draft_, load_options_of(way.copy));
     struct Exchanged {
       Exchanged(std::unique_ptr<Draft>& one, std::unique_ptr<Draft>& other) : a(one), b(other) {
         a.swap(b);
@@ -178,7 +178,7 @@ class Laboratory {
 
   Models& models_;
   std::filesystem::path draft_;
-  std::map<Copy, std::unique_ptr<Draft>> copies_;
+  std::map<DraftCopy, std::unique_ptr<Draft>> copies_;
   std::vector<std::vector<fd::TokenId>> prompts_;
   int n_ctx_;
   int max_tokens_;
@@ -246,26 +246,29 @@ Encoded encode(const Models& models, std::vector<std::string> texts, const Argum
   return encoded;
 }
 
-/// Copies of a draft model that are not as large as the one that suits its file, or as another: as it is,
-/// in 8 bits, with all of its head, with half of what is left of it.
-std::vector<Way> copies_of(const std::filesystem::path& path) {
+/// Copies of a draft model of other sizes than the one that suits its file, as far as there is memory for
+/// all of them: as it is, in 8 bits, with all of its head, with half of what is left of it.
+std::vector<DraftCopy> copies_of(const std::filesystem::path& path) {
   const fd::Gguf file = fd::Gguf::open(path);
   const fd::LoadOptions usual = fd::drafting_options(file);
   const std::string format = usual.requantize ? "q4_0" : DraftArguments::kAsItIs;
-  std::vector<Way> candidates{{.quantize = DraftArguments::kAsItIs},
-                              {.quantize = "q8_0", .draft_vocab = usual.head_tokens}};
+  std::vector<DraftCopy> candidates{{DraftArguments::kAsItIs, 0}, {"q8_0", usual.head_tokens}};
   if (usual.head_tokens > 0) {
-    candidates.push_back({.quantize = format});
-    candidates.push_back({.quantize = format, .draft_vocab = usual.head_tokens / 2});
+    candidates.push_back({format, 0});
+    candidates.push_back({format, usual.head_tokens / 2});
   }
-  std::set<std::size_t> seen{survey(file, usual).weight_bytes};
-  std::vector<Way> copies;
-  for (Way& way : candidates) {
-    const DraftArguments asked{.format = way.quantize, .n_vocab = way.draft_vocab};
+  std::set<std::size_t> sizes{survey(file, usual).weight_bytes};
+  std::vector<DraftCopy> copies;
+  double all = 0;
+  for (DraftCopy& copy : candidates) {
     try {
-      const std::size_t bytes = survey(file, *asked.options(false)).weight_bytes;
-      if (seen.insert(bytes).second) copies.push_back(std::move(way));
-    } catch (const fd::Error&) {  // it would have no effect on this file
+      const std::size_t bytes = survey(file, load_options_of(copy)).weight_bytes;
+      if (sizes.contains(bytes)) continue;
+      require_memory(all + static_cast<double>(bytes), "copies of the draft model", "");
+      all += static_cast<double>(bytes);
+      sizes.insert(bytes);
+      copies.push_back(std::move(copy));
+    } catch (const fd::Error&) {  // it would have no effect on this file, or does not fit
     }
   }
   return copies;

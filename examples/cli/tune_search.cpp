@@ -110,8 +110,8 @@ std::string Way::options() const {
   std::string text;
   if (plain) return " --spec-type none";
   for (const std::string& name : drafters) text += (text.empty() ? " --spec-type " : ",") + name;
-  if (!quantize.empty()) text += " --quantize-draft " + quantize;
-  if (draft_vocab > 0) text += " --draft-vocab " + std::to_string(draft_vocab);
+  if (!copy.quantize.empty()) text += " --quantize-draft " + copy.quantize;
+  if (copy.vocab > 0) text += " --draft-vocab " + std::to_string(copy.vocab);
   if (!tree.empty()) text += " --spec-tree " + joined(tree);
   if (depth > 0) text += " --spec-draft-n-max " + std::to_string(depth);
   if (nodes > 0) text += " --spec-draft-nodes " + std::to_string(nodes);
@@ -171,10 +171,9 @@ std::vector<Way> Space::other_drafters(const Way&) const {
 std::vector<Way> Space::other_copies(const Way& way) const {
   std::vector<Way> ways;
   if (!uses_model(way)) return ways;
-  for (const Way& copy : copies) {
+  for (const DraftCopy& copy : copies) {
     ways.push_back(way);
-    ways.back().quantize = copy.quantize;
-    ways.back().draft_vocab = copy.draft_vocab;
+    ways.back().copy = copy;
   }
   return ways;
 }

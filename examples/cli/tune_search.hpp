@@ -1,11 +1,21 @@
 #pragma once
 
+#include <compare>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace cli {
+
+/// What becomes of a draft model's weights and head, as --quantize-draft and --draft-vocab say; by default
+/// what suits its file.
+struct DraftCopy {
+  std::string quantize = {};
+  int vocab = 0;
+
+  friend auto operator<=>(const DraftCopy&, const DraftCopy&) = default;
+};
 
 /// A way to draft, in the words of the command line. The default is what `generate` does by itself.
 struct Way {
@@ -17,9 +27,7 @@ struct Way {
   int nodes = 0;                           ///< most of a draft; 0: as many as pay
   int lookup_min = 0;                      ///< 0: the default
   int ngram_size = 0;                      ///< 0: the defaults
-  // What becomes of the draft model's weights and head; "" and 0: what suits its file.
-  std::string quantize = {};
-  int draft_vocab = 0;
+  DraftCopy copy = {};                     ///< of the draft model
 
   friend bool operator==(const Way&, const Way&) = default;
 
@@ -38,10 +46,9 @@ struct Space {
     bool takes_lookup_min = false;  ///< likewise
   };
   std::vector<Kind> kinds = {};
-  bool draft_model = false;  ///< one was given
-  bool trees = true;         ///< it can draft them
-  /// Other copies of it: `quantize` and `draft_vocab` of a way.
-  std::vector<Way> copies = {};
+  bool draft_model = false;            ///< one was given
+  bool trees = true;                   ///< it can draft them
+  std::vector<DraftCopy> copies = {};  ///< of it, besides the one that suits its file
 
   bool asks(const Way& way, const Kind& kind) const;
   bool uses_model(const Way& way) const;

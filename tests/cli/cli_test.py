@@ -44,7 +44,7 @@ class Usage(CliTest):
     def test_grid(self):
         generate = ("generate", "-m", self.alphabet(), "-p", "a")
         for expected, arguments in [
-            ("found no command; expected one of generate, batch, chat, inspect", ()),
+            ("found no command; expected one of generate, batch, chat, serve, inspect", ()),
             ("'generat'", ("generat", "-p", "a")),
             ("'--colour'", ("--colour",)),
             ("--help", ("generate", "--colour")),

@@ -167,7 +167,7 @@ TEST_CASE("scheduler: more texts than writers, each with its tokens in order") {
     CHECK(result_of(events.back()).finish_reason == fd::FinishReason::kLength);
   }
   const Scheduler::State state = running.scheduler.state();
-  CHECK(state.over == 7);
+  CHECK(state.done == 7);
   CHECK(state.waiting == 0);
   CHECK(state.stats.emitted == 3 + 4 + 5 + 6 + 7 + 8 + 9);
 }
@@ -224,7 +224,7 @@ TEST_CASE("scheduler: what is refused or fails is told, and the others go on") {
     const auto next = new_channel();
     running.add({7}, 2, next);
     CHECK(result_of(all_of(*next).back()).tokens == Tokens{8, 9});
-    CHECK(running.scheduler.state().over == 4);
+    CHECK(running.scheduler.state().done == 4);
     CHECK(running.scheduler.state().writing == 0);
   }
 }

@@ -17,12 +17,13 @@ from support import CliTest
 class Server:
     """The program as a server, and a client of it."""
 
-    def __init__(self, *arguments):
+    def __init__(self, test, *arguments):
         # A parent that ignores SIGINT would hand that down.
         self.process = subprocess.Popen([support.PROGRAM, "serve", "--port", "0", *map(str, arguments)],
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
         self.said = ""
+        test.addCleanup(self.process.kill)
         for line in self.process.stderr:
             self.said += line
             found = re.search(r"serving on http://127\.0\.0\.1:(\d+)", line)
@@ -74,9 +75,9 @@ class Server:
                 raise AssertionError(self.get("/metrics")[1])
             time.sleep(0.02)
 
-    def end(self):
+    def end(self, sent=signal.SIGINT):
         """@return its status and all that it said"""
-        self.process.send_signal(signal.SIGINT)
+        self.process.send_signal(sent)
         out, err = self.process.communicate(timeout=60)
         return self.process.returncode, out, self.said + err
 
@@ -86,7 +87,7 @@ class Serve(CliTest):
 
     @contextlib.contextmanager
     def serving(self, *arguments):
-        server = Server(*arguments)
+        server = Server(self, *arguments)
         try:
             yield server
         finally:
@@ -250,8 +251,8 @@ class Serve(CliTest):
                     ("suffix", {"suffix": "x"}), ("[invalid-constraint]", {"grammar": "root ::= ("}),
                     ("[invalid-constraint]", {"regex": "("}), ("response_format", {"response_format": {"type": "x"}}),
                     ("several constraints", {"regex": "a", "grammar": 'root ::= "a"'}),
-                    ("64 levels", '{"prompt": ' + "[" * 100000 + "]" * 100000 + "}"),
-                    ("16384 members", {"prompt": "a", "x": {str(i): i for i in range(20000)}})):
+                    ("too deep", '{"prompt": ' + "[" * 100000 + "]" * 100000 + "}"),
+                    ("16384 members in all", {"prompt": "a", "x": {str(i): i for i in range(20000)}})):
                 if isinstance(body, dict) and body and "prompt" not in body:
                     body = {"prompt": "ab", **body}
                 with self.subTest(body=str(body)[:80]):
@@ -321,11 +322,11 @@ class Serve(CliTest):
             self.assertEqual(server.metric("texts_total"), 3)
 
     def test_end(self):
-        server = Server("-m", self.endless_alphabet(), "-c", 1 << 19, "--parallel", 1)
+        server = Server(self, "-m", self.endless_alphabet(), "-c", 1 << 19, "--parallel", 1)
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             answers = [pool.submit(server.complete, prompt, max_tokens=-1) for prompt in ("ab", "uv")]
             server.wait_for(texts_writing=1, texts_waiting=1)
-            status, out, err = server.end()
+            status, out, err = server.end(signal.SIGTERM)
             choices = [answer.result()["choices"][0] for answer in answers]
         self.assertEqual((status, out), (0, ""), err)
         self.assertEqual([choice["finish_reason"] for choice in choices], ["cancelled"] * 2)
@@ -338,7 +339,7 @@ class Serve(CliTest):
             self.fails(1, "which cannot be used", "serve", "-m", model, "--port", server.port)
         self.fails(2, "--port 70000", "serve", "-m", model, "--port", 70000)
         self.fails(2, "--parallel 0", "serve", "-m", model, "--parallel", 0)
-        self.fails(1, "which cannot be used", "serve", "-m", model, "--host", "no.such.host.invalid")
+        self.fails(1, "which cannot be used", "serve", "-m", model, "--host", "192.0.2.1")
         for option in (("--raw",), ("--regex", "x"), ("--trace", "x"), ("--context-shift",), ("-p", "x")):
             self.fails(2, f"'{' '.join(option)}', which it does not take", "serve", "-m", model, *option)
         # Rules and seeds for requests with a temperature.
