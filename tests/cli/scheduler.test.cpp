@@ -224,6 +224,9 @@ TEST_CASE("scheduler: what is refused or fails is told, and the others go on") {
     const auto next = new_channel();
     running.add({7}, 2, next);
     CHECK(result_of(all_of(*next).back()).tokens == Tokens{8, 9});
+    // Of those that failed nothing more comes, and nothing is counted.
+    CHECK(one->receive(std::chrono::milliseconds(0)).empty());
+    CHECK(running.scheduler.state().stats.emitted == 2);
     CHECK(running.scheduler.state().done == 4);
     CHECK(running.scheduler.state().writing == 0);
   }
