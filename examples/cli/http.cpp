@@ -8,6 +8,7 @@
 #include <exception>
 #include <iostream>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -100,29 +101,21 @@ class Answering {
       if (!reply_.complete()) return false;
       if (request_.stream_usage) add(reply_.usage_chunk());
     } else {
-      add(error_of(std::get<std::exception_ptr>(event.what)));
+      add(http_error(std::get<Failure>(event.what)).body);
     }
     out += "data: [DONE]\n\n";
     return true;
   }
 
-  /// @errors what a text failed with
+  /// @errors std::runtime_error where a text failed
   bool collect(Event event, std::string& out) {
-    if (const auto* error = std::get_if<std::exception_ptr>(&event.what)) {
-      std::rethrow_exception(*error);
+    if (const auto* failure = std::get_if<Failure>(&event.what)) {
+      throw std::runtime_error(failure->message);
     }
     if (!event.last()) return false;
     reply_.add(event.text, std::move(std::get<fd::Result>(event.what)));
     if (reply_.complete()) out = text_of(reply_.whole());
     return reply_.complete();
-  }
-
-  static Json error_of(const std::exception_ptr& thrown) {
-    try {
-      std::rethrow_exception(thrown);
-    } catch (const std::exception& error) {
-      return http_error(error).body;
-    }
   }
 
   TextRequest request_;
@@ -198,8 +191,8 @@ void HttpServer::Parts::set_up() {
       [](const httplib::Request&, httplib::Response& response, std::exception_ptr thrown) {
         try {
           std::rethrow_exception(std::move(thrown));
-        } catch (const std::exception& error) {
-          const HttpError found = http_error(error);
+        } catch (...) {
+          const HttpError found = http_error(Failure::current());
           set_error(response, found.status, found.body);
         }
       });

@@ -224,22 +224,20 @@ Json error_body(const std::string& message, const std::string& type, const std::
   return {{"error", {{"message", message}, {"type", type}, {"param", nullptr}, {"code", code}}}};
 }
 
-HttpError http_error(const std::exception& error) {
-  const auto* const known = dynamic_cast<const fd::Error*>(&error);
-  if (known == nullptr) return {500, error_body(error.what(), "server_error", "internal_error")};
-  switch (known->code()) {
-    case fd::ErrorCode::kContextOverflow:
-      return {400, error_body(error.what(), "invalid_request_error", "context_length_exceeded")};
+HttpError http_error(const Failure& failure) {
+  if (!failure.code) return {500, error_body(failure.message, "server_error", "internal_error")};
+  const auto refused = [&](const std::string& code) {
+    return HttpError{400, error_body(failure.message, "invalid_request_error", code)};
+  };
+  const std::string name(fd::name_of(*failure.code));
+  switch (*failure.code) {
+    case fd::ErrorCode::kContextOverflow: return refused("context_length_exceeded");
     case fd::ErrorCode::kInvalidOption:
     case fd::ErrorCode::kEmptyPrompt:
     case fd::ErrorCode::kTokenOutOfRange:
     case fd::ErrorCode::kInvalidConstraint:
-    case fd::ErrorCode::kUnsupportedModel:
-      return {400, error_body(error.what(), "invalid_request_error",
-                              std::string(fd::name_of(known->code())))};
-    default:
-      return {500,
-              error_body(error.what(), "server_error", std::string(fd::name_of(known->code())))};
+    case fd::ErrorCode::kUnsupportedModel: return refused(name);
+    default: return {500, error_body(failure.message, "server_error", name)};
   }
 }
 

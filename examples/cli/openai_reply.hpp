@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +11,7 @@
 
 #include "openai_request.hpp"
 #include "output.hpp"
+#include "scheduler.hpp"
 #include "usage.hpp"
 
 namespace cli {
@@ -67,6 +67,6 @@ struct HttpError {
   int status;
   Json body;
 };
-HttpError http_error(const std::exception& error);
+HttpError http_error(const Failure& failure);
 
 }  // namespace cli

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <exception>
 #include <stdexcept>
 #include <utility>
 
@@ -25,6 +26,18 @@ bool ready(const std::future<fd::Result>& text) {
 }
 
 }  // namespace
+
+Failure Failure::current() {
+  try {
+    throw;
+  } catch (const fd::Error& error) {
+    return {error.what(), error.code()};
+  } catch (const std::exception& error) {
+    return {error.what()};
+  } catch (...) {
+    return {"an exception of another kind"};
+  }
+}
 
 void Channel::send(Event event) {
   {
@@ -120,7 +133,7 @@ void Scheduler::begin(Job job) {
         index, job.prompt, job.options,
         [channel, text = job.text](const fd::Emitted& token) { channel->send({text, token}); });
   } catch (...) {
-    return finish({job.text, std::current_exception()}, job);
+    return finish({job.text, Failure::current()}, job);
   }
   writer.job = std::move(job);
   writer.used = ++begun_;
@@ -136,7 +149,7 @@ void Scheduler::step() {
     for (Writer& writer : writers_) {
       if (!writer.text.valid() || ready(writer.text)) continue;
       writer.failed = true;
-      writer.job.channel->send({writer.job.text, std::current_exception()});
+      writer.job.channel->send({writer.job.text, Failure::current()});
       writer.job.channel->close();
     }
     together_.step();  // in which they end
@@ -151,7 +164,7 @@ void Scheduler::collect() {
     try {
       event.what = writer.text.get();
     } catch (...) {
-      event.what = std::current_exception();
+      event.what = Failure::current();
     }
     const Job job = std::exchange(writer.job, {});
     if (!std::exchange(writer.failed, false)) {

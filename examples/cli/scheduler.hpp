@@ -6,16 +6,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <exception>
 #include <functional>
 #include <future>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include <foredraft/core/error.hpp>
 #include <foredraft/core/options.hpp>
 #include <foredraft/core/result.hpp>
 #include <foredraft/core/stats.hpp>
@@ -26,17 +28,26 @@
 
 namespace cli {
 
+/// What was thrown, as data: an exception that several threads hold is theirs no longer.
+struct Failure {
+  std::string message;
+  std::optional<fd::ErrorCode> code = {};  ///< of an fd::Error
+
+  /// The exception that is being handled.
+  static Failure current();
+};
+
 /// What happened to one of the texts that somebody asked for: a token, its end, or what it failed with.
 struct Event {
   int text = 0;  ///< which of them, from 0
-  std::variant<fd::Emitted, fd::Result, std::exception_ptr> what;
+  std::variant<fd::Emitted, fd::Result, Failure> what;
 
   /// It is the last one of this text.
   bool last() const noexcept { return !std::holds_alternative<fd::Emitted>(what); }
 };
 
 /// From the thread that writes texts to the one that waits for them. Each text ends with one event,
-/// but behind an exception nothing need come, of no text.
+/// but behind a failure nothing need come, of no text.
 class Channel {
  public:
   void send(Event event);

@@ -121,7 +121,7 @@ struct Running {
   std::thread thread;
 };
 
-/// All events up to the last one of `texts` texts, or to an exception.
+/// All events up to the last one of `texts` texts, or to a failure.
 std::vector<Event> all_of(Channel& channel, int texts = 1) {
   std::vector<Event> all;
   for (;;) {
@@ -129,7 +129,7 @@ std::vector<Event> all_of(Channel& channel, int texts = 1) {
     REQUIRE_FALSE(events.empty());
     for (Event& event : events) {
       all.push_back(std::move(event));
-      if (std::holds_alternative<std::exception_ptr>(all.back().what)) return all;
+      if (std::holds_alternative<cli::Failure>(all.back().what)) return all;
       if (all.back().last() && --texts == 0) return all;
     }
   }
@@ -137,12 +137,8 @@ std::vector<Event> all_of(Channel& channel, int texts = 1) {
 
 const fd::Result& result_of(const Event& event) { return std::get<fd::Result>(event.what); }
 
-std::string message_of(const Event& event) {
-  try {
-    std::rethrow_exception(std::get<std::exception_ptr>(event.what));
-  } catch (const std::exception& error) {
-    return error.what();
-  }
+const std::string& message_of(const Event& event) {
+  return std::get<cli::Failure>(event.what).message;
 }
 
 std::shared_ptr<Channel> new_channel() { return std::make_shared<Channel>(); }
