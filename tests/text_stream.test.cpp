@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <foredraft/core/index.hpp>
+
 #include "support/catch.hpp"
 
 namespace fd = foredraft;

@@ -5,6 +5,8 @@
 #include <random>
 #include <vector>
 
+#include <foredraft/core/index.hpp>
+
 #include "support/catch.hpp"
 
 namespace fd = foredraft;

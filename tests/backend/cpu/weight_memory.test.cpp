@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include <foredraft/core/index.hpp>
+
 #include "support/catch.hpp"
 #include "support/sanitizers.hpp"
 
