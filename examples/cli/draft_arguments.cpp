@@ -62,13 +62,9 @@ std::int64_t number(std::string_view text, const std::string& where) {
 }
 
 std::int64_t number(const Json& value) {
-  // What is beyond the type would wrap around when it is read.
-  if (!value.is_number_integer() ||
-      (value.is_number_unsigned() &&
-       value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max())) {
-    throw corrupt("JSON " + value.dump().substr(0, 40));
-  }
-  return value.get<std::int64_t>();
+  const auto number = whole_number(value);
+  if (!number) throw corrupt("JSON " + value.dump().substr(0, 40));
+  return *number;
 }
 
 /// Refuses a member that comes twice, of which the object would keep one. @errors kCorruptFile

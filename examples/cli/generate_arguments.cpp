@@ -395,10 +395,7 @@ void GenerateArguments::add_to(CLI::App& command) {
              "temperature and all other transforms: with --json in \"logprobs\", else in a "
              "table below the text");
   constraint.add_to(command);
-  add_sampling(command);
-  add_penalties(command);
-  more_sampling.add_to(command, options);
-  add_speculation(command);
+  add_method(command);
   add_learned_files(command);
   add_trace(command);
   require_text(add_value(command, "--prompt-cache FILE", prompt_cache,
@@ -415,10 +412,7 @@ void GenerateArguments::add_to_batch(CLI::App& command) {
   add_turns(command);
   add_limits(command);
   constraint.add_to(command);
-  add_sampling(command);
-  add_penalties(command);
-  more_sampling.add_to(command, options);
-  add_speculation(command);
+  add_method(command);
   machine.add_to(command);
   machine.add_device(command);
 }
@@ -429,10 +423,7 @@ void GenerateArguments::add_to_server(CLI::App& command) {
   add_model_option(command, model);
   add_turns(command);
   add_limits(command);
-  add_sampling(command);
-  add_penalties(command);
-  more_sampling.add_to(command, options);
-  add_speculation(command);
+  add_method(command);
   machine.add_to(command);
   machine.add_device(command);
 }
@@ -445,14 +436,18 @@ void GenerateArguments::add_to_chat(CLI::App& command) {
   add_limits(command);
   add_shift(command);
   constraint.add_to(command);
-  add_sampling(command);
-  add_penalties(command);
-  more_sampling.add_to(command, options);
-  add_speculation(command);
+  add_method(command);
   add_learned_files(command);
   add_trace(command);
   machine.add_to(command);
   machine.add_device(command);
+}
+
+void GenerateArguments::add_method(CLI::App& command) {
+  add_sampling(command);
+  add_penalties(command);
+  more_sampling.add_to(command, options);
+  add_speculation(command);
 }
 
 void GenerateArguments::add_raw(CLI::App& command) {

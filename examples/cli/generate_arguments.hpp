@@ -96,6 +96,7 @@ struct GenerateArguments {
   void add_limits(CLI::App& command);
   void add_shift(CLI::App& command);
   void add_caches(CLI::App& command);
+  void add_method(CLI::App& command);
   void add_sampling(CLI::App& command);
   void add_penalties(CLI::App& command);
   void add_speculation(CLI::App& command);

@@ -59,7 +59,7 @@ class Answering {
   /// @param sequence  of the first one, where its seed is not the request's own
   void begin(Scheduler& scheduler, std::uint32_t sequence) {
     for (int text = 0; text < request_.texts(); ++text) {
-      Job job{request_.prompt_of(text), request_.options, channel_, text};
+      Job job{request_.prompt_of(text), request_.options, channel_, text, request_.stream};
       job.options.sequence = (request_.seeded ? 0 : sequence) + static_cast<std::uint32_t>(text);
       scheduler.add(std::move(job));
     }
@@ -112,7 +112,6 @@ class Answering {
     if (const auto* failure = std::get_if<Failure>(&event.what)) {
       throw std::runtime_error(failure->message);
     }
-    if (!event.last()) return false;
     reply_.add(event.text, std::move(std::get<fd::Result>(event.what)));
     if (reply_.complete()) out = text_of(reply_.whole());
     return reply_.complete();

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cmath>
-#include <cstdint>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -58,16 +57,15 @@ class Fields {
             int most = std::numeric_limits<int>::max()) const {
     const Json* const member = find(name);
     if (member == nullptr) return false;
-    // What is above the greatest int64 is an unsigned number, and would come out negative.
-    const bool fits = member->is_number_integer() && !too_large(*member) &&
-                      member->get<std::int64_t>() >= least && member->get<std::int64_t>() <= most;
+    const auto number = whole_number(*member);
+    const bool fits = number && *number >= least && *number <= most;
     if (!fits) {
       throw refuse(name, most == std::numeric_limits<int>::max()
                              ? "a whole number from " + std::to_string(least) + " on"
                              : "a whole number from " + std::to_string(least) + " to " +
                                    std::to_string(most));
     }
-    value = member->get<int>();
+    value = static_cast<int>(*number);
     return true;
   }
 
@@ -76,10 +74,6 @@ class Fields {
   }
 
  private:
-  static bool too_large(const Json& number) {
-    return number.is_number_unsigned() &&
-           number.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
-  }
   static fd::Error refused(const std::string& what, const Json& value, std::string_view expected) {
     return {fd::ErrorCode::kInvalidOption, what + " " + excerpt(text_of(value), 40), expected};
   }

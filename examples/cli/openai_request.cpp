@@ -176,15 +176,14 @@ std::optional<fd::Grammar> grammar_of(const Fields& fields) {
 
 /// @errors kInvalidOption, kTokenOutOfRange
 std::vector<fd::TokenId> ids_of(const Json& array, int n_vocab) {
-  const auto is_id = [](const Json& item) { return item.is_number_integer(); };
+  const auto is_id = [](const Json& item) { return whole_number(item).has_value(); };
   if (!array.is_array() || !std::ranges::all_of(array, is_id)) {
     throw invalid("a prompt that is an array of other things", "ids of tokens, or texts");
   }
   std::vector<fd::TokenId> ids;
   for (const Json& item : array) {
-    const auto id = item.get<std::int64_t>();
-    check_token(id, n_vocab);
-    ids.push_back(static_cast<fd::TokenId>(id));
+    check_token(*whole_number(item), n_vocab);
+    ids.push_back(item.get<fd::TokenId>());
   }
   return ids;
 }
@@ -209,8 +208,7 @@ TextRequest RequestReader::chat(std::string_view body) const {
   TextRequest request{.chat = true};
   const auto messages = messages_of(fields);
   const fd::ChatTemplate turns = chat_template(tokenizer_, chat_format_);
-  request.prompts = {tokenizer_.encode(fd::format_chat(turns, messages),
-                                       {.add_bos = true, .parse_special = true})};
+  request.prompts = {encode_prompt(tokenizer_, fd::format_chat(turns, messages), true)};
   read_common(fields, request);
   bool logprobs = false;
   fields.read("logprobs", logprobs);
@@ -232,7 +230,7 @@ TextRequest RequestReader::completion(std::string_view body) const {
   const Json* const prompt = fields.find("prompt");
   if (prompt == nullptr) throw invalid("a request without \"prompt\"", "a text");
   const auto encoded = [&](const Json& text) {
-    return tokenizer_.encode(text.get<std::string>(), {.add_bos = true, .parse_special = true});
+    return encode_prompt(tokenizer_, text.get<std::string>(), true);
   };
   if (prompt->is_string()) {
     request.prompts = {encoded(*prompt)};

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 
 #include <foredraft/core/error.hpp>
 #include <foredraft/version.hpp>
@@ -43,6 +44,15 @@ void write_out(std::string_view text) {
   throw fd::Error(fd::ErrorCode::kIo,
                   std::string("stdout: ") + (errno != 0 ? std::strerror(errno) : "cannot write"),
                   "an output that can be written");
+}
+
+std::optional<std::int64_t> whole_number(const Json& json) {
+  // What is beyond the type would wrap around when it is read.
+  const bool fits =
+      json.is_number_integer() &&
+      (!json.is_number_unsigned() ||
+       json.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int64_t>::max()});
+  return fits ? std::optional(json.get<std::int64_t>()) : std::nullopt;
 }
 
 std::string text_of(const Json& json) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,6 +30,9 @@ std::string formatted(const char* format, Values... values) {
 
 /// Write to stdout at once. @errors kIo, e.g. where the disk is full
 void write_out(std::string_view text);
+
+/// What is none, or beyond the type, is nothing.
+std::optional<std::int64_t> whole_number(const Json& json);
 
 /// On one line. Bytes that are not UTF-8 become U+FFFD.
 std::string text_of(const Json& json);

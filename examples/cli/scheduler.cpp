@@ -128,10 +128,12 @@ void Scheduler::begin(Job job) {
   Writer& writer = writers_[fd::idx(index)];
   const auto channel = job.channel;
   job.options.cancelled = [this, channel] { return channel->closed() || stopped_(); };
+  Together::Emit emit;
+  if (job.streams) {
+    emit = [channel, text = job.text](const fd::Emitted& token) { channel->send({text, token}); };
+  }
   try {
-    writer.text = together_.generate(
-        index, job.prompt, job.options,
-        [channel, text = job.text](const fd::Emitted& token) { channel->send({text, token}); });
+    writer.text = together_.generate(index, job.prompt, job.options, std::move(emit));
   } catch (...) {
     return finish({job.text, Failure::current()}, job);
   }

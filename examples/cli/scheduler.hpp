@@ -76,6 +76,7 @@ struct Job {
   fd::Options options;
   std::shared_ptr<Channel> channel;
   int text = 0;
+  bool streams = true;  ///< each token is sent as it comes, not the end alone
 };
 
 /// Has texts written that many threads ask for, first come, first served: as many at once as there are

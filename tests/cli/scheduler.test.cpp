@@ -55,7 +55,7 @@ class Counting final : public cli::Together {
       if (!text.promise) continue;
       text.tokens.push_back(text.tokens.back() + 1);
       const fd::Emitted token{text.tokens.back(), "x"};
-      text.emit(token);
+      if (text.emit) text.emit(token);
       text.result.add(token, false);
       ++text.result.stats.emitted;
       if (static_cast<int>(text.result.tokens.size()) == text.options.max_tokens) {
@@ -183,6 +183,18 @@ TEST_CASE("scheduler: several texts share a channel, and the writers") {
   running.stop();
   CHECK(running.together.steps == 2);
   CHECK(running.together.kept.size() == 3);
+}
+
+TEST_CASE("scheduler: who wants the end alone is sent nothing else") {
+  Running running(1);
+  const auto channel = new_channel();
+  fd::Options options;
+  options.max_tokens = 3;
+  running.scheduler.add({{7}, options, channel, 0, false});
+  running.start();
+  const auto events = all_of(*channel);
+  REQUIRE(events.size() == 1);
+  CHECK(result_of(events[0]).tokens == Tokens{8, 9, 10});
 }
 
 TEST_CASE("scheduler: a prompt goes to the writer whose text it shares most with") {
